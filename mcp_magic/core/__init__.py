@@ -1,0 +1,1 @@
+"""Sessions: where servers are, how they are opened, called and closed. MCP and asyncio only."""

@@ -1,0 +1,1 @@
+"""The bridge between MCP and LangChain."""

@@ -1,0 +1,1 @@
+"""JSON Schema without I/O: fields, arguments from text and objects, validation, signatures."""
