@@ -1,3 +1,83 @@
-"""MCP in the notebook."""
+"""MCP in the notebook.
+
+`%load_ext mcp_magic` turns a running kernel into an MCP host; `from mcp_magic import host` is the
+same host from Python. Nothing heavy is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.core.host import Host
+    from mcp_magic.core.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
+    from mcp_magic.errors import MCPMagicError
+    from mcp_magic.notebook import host
+    from mcp_magic.results import PromptResult, ResourceResult, ToolResult
 
 __version__ = "0.1.0"
+
+_WHERE = {
+    "Connection": "mcp_magic.core.connection",
+    "Host": "mcp_magic.core.host",
+    "HttpSpec": "mcp_magic.core.specs",
+    "InProcessSpec": "mcp_magic.core.specs",
+    "MCPMagicError": "mcp_magic.errors",
+    "PromptResult": "mcp_magic.results",
+    "ResourceResult": "mcp_magic.results",
+    "Spec": "mcp_magic.core.specs",
+    "SseSpec": "mcp_magic.core.specs",
+    "StdioSpec": "mcp_magic.core.specs",
+    "ToolResult": "mcp_magic.results",
+    "WebSocketSpec": "mcp_magic.core.specs",
+    "host": "mcp_magic.notebook",
+}
+"""Public name -> the module that has it, imported when the name is first used."""
+
+__all__ = [
+    "Connection",
+    "Host",
+    "HttpSpec",
+    "InProcessSpec",
+    "MCPMagicError",
+    "PromptResult",
+    "ResourceResult",
+    "Spec",
+    "SseSpec",
+    "StdioSpec",
+    "ToolResult",
+    "WebSocketSpec",
+    "host",
+    "load_ipython_extension",
+    "unload_ipython_extension",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'mcp_magic' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(ipython: InteractiveShell) -> None:
+    """Add `%mcp` to a shell; IPython calls this for `%load_ext mcp_magic`."""
+    from mcp_magic.magics.extension import load
+
+    load(ipython)
+
+
+def unload_ipython_extension(ipython: InteractiveShell) -> None:
+    """Close all sessions and take `%mcp` away; IPython calls this for `%unload_ext mcp_magic`."""
+    from mcp_magic.magics.extension import unload
+
+    unload(ipython)

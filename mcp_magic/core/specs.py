@@ -6,11 +6,20 @@ A spec says everything that is needed to open a session and nothing about the se
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from mcp_magic.core.masking import (
+    MASK,
+    argument_secrets,
+    header_secrets,
+    long_enough,
+    mask_arguments,
+    mask_url,
+    named_secrets,
+    url_secrets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,51 +41,9 @@ __all__ = [
 DEFAULT_TIMEOUT = 30.0
 """Seconds a server has to answer the handshake. `npx` and `uvx` may have to install first; a person waits no longer."""
 
-MASK = "***"
-_SECRET_NAME = re.compile(r"(?i)(token|secret|passw|api[-_]?key|auth|credential|signature|\bsig\b|\bkey\b)")
 
-
-def mask_url(url: str) -> str:
-    """Return `url` without the secrets that URLs carry.
-
-    >>> mask_url("https://me:pw@example.com/mcp?api_key=1&page=2")
-    'https://***@example.com/mcp?api_key=***&page=2'
-    """
-    parts = urlsplit(url)
-    netloc = parts.netloc
-    if "@" in netloc:
-        netloc = f"{MASK}@{netloc.rpartition('@')[2]}"
-    query = parts.query
-    if query:
-        pairs = [(k, MASK if _SECRET_NAME.search(k) else v) for k, v in parse_qsl(query, keep_blank_values=True)]
-        query = urlencode(pairs, safe="*")
-    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
-
-
-def mask_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
-    """Return command line arguments with the values of secret-looking options masked.
-
-    >>> mask_arguments(("--api-key", "abc", "--token=xyz", "--port", "1"))
-    ('--api-key', '***', '--token=***', '--port', '1')
-    """
-    shown: list[str] = []
-    hide_next = False
-    for arg in args:
-        name, equals, _ = arg.partition("=")
-        secret = name.startswith("-") and _SECRET_NAME.search(name) is not None
-        if hide_next and not arg.startswith("-"):
-            shown.append(MASK)
-        elif secret and equals:
-            shown.append(f"{name}={MASK}")
-        else:
-            shown.append(mask_url(arg) if "://" in arg else arg)
-        hide_next = secret and not equals
-    return tuple(shown)
-
-
-def _long_enough(values: list[str]) -> frozenset[str]:
-    """Leave out what is too short to be a secret: masking "1" everywhere would hide the message."""
-    return frozenset(value for value in values if len(value) >= 4)
+MAX_WHERE = 160
+"""Characters of a command line in a message; `python -c` may hold a whole program."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,17 +114,14 @@ class StdioSpec(Spec):
 
     @property
     def where(self) -> str:
-        """The command line."""
-        return shlex.join((self.command, *mask_arguments(self.args)))
+        """The command line, on one line."""
+        line = " ".join(shlex.join((self.command, *mask_arguments(self.args))).split())
+        return line if len(line) <= MAX_WHERE else f"{line[:MAX_WHERE]}…"
 
     @property
     def secrets(self) -> frozenset[str]:
         """Values of secret-looking variables and options."""
-        hidden = [value for name, value in self.env.items() if _SECRET_NAME.search(name)]
-        for said, shown in zip(self.args, mask_arguments(self.args), strict=True):
-            if said != shown:
-                hidden.append(said.partition("=")[2] if shown.endswith(f"={MASK}") else said)
-        return _long_enough(hidden)
+        return long_enough(named_secrets(self.env) | argument_secrets(self.args))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -184,14 +148,7 @@ class UrlSpec(Spec):
     @property
     def secrets(self) -> frozenset[str]:
         """Values of secret-looking headers (`Bearer x` also as `x`), user info and secret-looking query values."""
-        hidden: list[str] = []
-        for name, value in self.headers.items():
-            if _SECRET_NAME.search(name) or name.lower() == "cookie":
-                hidden += [value, value.rpartition(" ")[2]]
-        parts = urlsplit(self.url)
-        hidden += [part for part in (parts.password, parts.netloc.rpartition("@")[0]) if part]
-        hidden += [value for name, value in parse_qsl(parts.query) if _SECRET_NAME.search(name)]
-        return _long_enough(hidden)
+        return long_enough(header_secrets(self.headers) | url_secrets(self.url))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

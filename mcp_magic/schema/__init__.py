@@ -1,1 +1,44 @@
-"""JSON Schema without I/O: fields, arguments from text and objects, validation, signatures."""
+"""JSON Schema without I/O: fields, arguments from text and objects, validation, signatures.
+
+A tool's `input_schema` comes from a server and may be anything: nothing here raises for a schema, follows
+a reference out of it, or runs for ever on one. Only `ArgumentsError` is raised, and only for arguments.
+"""
+
+from __future__ import annotations
+
+from mcp_magic.schema.arguments import parse_arguments
+from mcp_magic.schema.check import check_arguments
+from mcp_magic.schema.example import example_arguments, example_value
+from mcp_magic.schema.fields import Field, root_field
+from mcp_magic.schema.kinds import Kind
+from mcp_magic.schema.lines import call_line, prompt_line
+from mcp_magic.schema.messages import is_secret, shown
+from mcp_magic.schema.prompts import check_prompt_arguments, parse_prompt_arguments, prompt_schema
+from mcp_magic.schema.quick import quick_check
+from mcp_magic.schema.sentinels import MISSING, UNSET
+from mcp_magic.schema.signature import bind_arguments, make_docstring, make_signature
+from mcp_magic.schema.values import to_json_value
+
+__all__ = [
+    "MISSING",
+    "UNSET",
+    "Field",
+    "Kind",
+    "bind_arguments",
+    "call_line",
+    "check_arguments",
+    "check_prompt_arguments",
+    "example_arguments",
+    "example_value",
+    "is_secret",
+    "make_docstring",
+    "make_signature",
+    "parse_arguments",
+    "parse_prompt_arguments",
+    "prompt_line",
+    "prompt_schema",
+    "quick_check",
+    "root_field",
+    "shown",
+    "to_json_value",
+]

@@ -1,0 +1,138 @@
+"""What a server offers: tools, resources, resource templates and prompts, all pages, cached.
+
+A listing is fetched at first need and again after the server said that it changed; everybody who
+asks meanwhile waits for the same fetch. A server is asked only for what it says it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_magic.errors import InvalidResponseError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["KINDS", "MAX_PAGES", "Catalog", "all_pages"]
+
+MAX_PAGES = 1000
+"""Pages of one listing; a server that goes on longer never ends."""
+
+
+class Kind(NamedTuple):
+    """How one kind of thing is listed: the capability that has it, the client's method, the field of a page."""
+
+    capability: str
+    method: str
+    field: str
+
+
+KINDS = {
+    "tools": Kind("tools", "list_tools", "tools"),
+    "resources": Kind("resources", "list_resources", "resources"),
+    "templates": Kind("resources", "list_resource_templates", "resource_templates"),
+    "prompts": Kind("prompts", "list_prompts", "prompts"),
+}
+
+
+async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *, limit: int = MAX_PAGES) -> list[Any]:
+    """Collect the items of every page of a listing.
+
+    Args:
+        fetch: Asks for the page after a cursor, None for the first.
+        field: The page's attribute that holds the items.
+        limit: Pages after which the server is taken to never end.
+
+    Raises:
+        InvalidResponseError: There were more than `limit` pages.
+    """
+    items: list[Any] = []
+    cursor: str | None = None
+    for _ in range(limit):
+        page = await fetch(cursor)
+        items += getattr(page, field)
+        cursor = page.next_cursor
+        if not cursor:  # the specification says absent; some servers send ""
+            return items
+    raise InvalidResponseError(f"the listing of {field} does not end: stopped after {limit} pages, {len(items)} items")
+
+
+class Catalog:
+    """The cached listings of one session.
+
+    Args:
+        fetch: Lists one kind from the server.
+    """
+
+    def __init__(self, fetch: Callable[[str], Awaitable[list[Any]]]) -> None:
+        self._fetch = fetch
+        self._items: dict[str, tuple[Any, ...]] = {}
+        self._stale: set[str] = set(KINDS)
+        self._running: dict[str, asyncio.Task[tuple[Any, ...]]] = {}
+        self._waiting: dict[str, int] = {}
+
+    def cached(self, kind: str) -> tuple[Any, ...]:
+        """Return what is known now, without asking; empty before the first fetch."""
+        return self._items.get(kind, ())
+
+    def known(self, kind: str) -> bool:
+        """Whether a listing was fetched at all."""
+        return kind in self._items
+
+    async def get(self, kind: str, *, refresh: bool = False) -> tuple[Any, ...]:
+        """Return one listing, from the cache if the server has not said that it changed."""
+        if refresh:
+            self._stale.add(kind)
+        while kind in self._stale:
+            await self._join(kind)
+        return self._items[kind]
+
+    def changed(self, kind: str) -> None:
+        """The server said that a listing changed: fetch it again, in the background."""
+        self._stale.add(kind)
+        if kind not in self._running and kind in self._items:
+            task = self._start(kind)
+            task.add_done_callback(_retrieve)
+
+    async def close(self) -> None:
+        """Stop what is being fetched."""
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, kind: str) -> asyncio.Task[tuple[Any, ...]]:
+        task = asyncio.ensure_future(self._load(kind))
+        self._running[kind] = task
+        return task
+
+    async def _join(self, kind: str) -> None:
+        task = self._running.get(kind) or self._start(kind)
+        self._waiting[kind] = self._waiting.get(kind, 0) + 1
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if self._waiting[kind] == 1:  # nobody else waits: an interrupted listing stops asking for pages
+                task.cancel()
+            raise
+        finally:
+            self._waiting[kind] -= 1
+
+    async def _load(self, kind: str) -> tuple[Any, ...]:
+        self._stale.discard(kind)  # a change that is announced from now on makes it stale again
+        try:
+            items = tuple(await self._fetch(kind))
+        except BaseException:
+            self._stale.add(kind)
+            raise
+        finally:
+            self._running.pop(kind, None)
+        self._items[kind] = items
+        return items
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """Look at a background fetch's error, so that asyncio does not report it; the next `get` raises it again."""
+    if not task.cancelled():
+        task.exception()

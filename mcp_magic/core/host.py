@@ -1,0 +1,267 @@
+"""The host: the named connections of one kernel."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core import lookup
+from mcp_magic.core.connection import Connection
+from mcp_magic.core.names import check_name, unique_name
+from mcp_magic.core.specs import HttpSpec, InProcessSpec, SseSpec
+from mcp_magic.core.targets import resolve_target
+from mcp_magic.errors import HTTPStatusError, MCPMagicError, UnknownServerError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mcp_magic.core.specs import Spec
+    from mcp_magic.results import PromptResult, ResourceResult, ToolResult
+
+__all__ = ["Host"]
+
+PREFETCH_SECONDS = 5.0
+"""Seconds `connect` waits for the first listings, which completion and signatures are made of; a server
+that lists more slowly is connected all the same, and the listings arrive when they arrive."""
+
+_SSE_FALLBACK = (400, 404, 405)
+"""HTTP statuses after which a URL may be of the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
+
+
+class Host:
+    """Named connections to any number of MCP servers.
+
+    A mapping-like value: `host["weather"]`, `"weather" in host`, `len(host)`, iteration over names.
+    All its sessions live on the event loop that opened them.
+
+    Attributes:
+        loop: That loop, or None before the first session.
+    """
+
+    def __init__(self) -> None:
+        self._connections: dict[str, Connection] = {}
+        self._closing: set[asyncio.Task[Any]] = set()
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    # The connections
+
+    def __getitem__(self, name: str) -> Connection:
+        try:
+            return self._connections[name]
+        except KeyError:
+            pass
+        raise UnknownServerError(self._unknown(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._connections)
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._connections
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._connections)
+
+    def __repr__(self) -> str:
+        return f"<Host: {listed(f'{c.name} ({c.state})' for c in self._connections.values())}>"
+
+    @property
+    def connections(self) -> Mapping[str, Connection]:
+        """The connections by name, in the order in which they were opened."""
+        return dict(self._connections)
+
+    # Opening
+
+    async def connect(self, target: Any, *, name: str | None = None, **options: Any) -> Connection:
+        """Open a session, or return the one that is open to the same server under the same name.
+
+        Args:
+            target: A URL, the path of a server file, a command as a list, the name of a configured
+                server, an `MCPServer` or low-level `Server`, or a `Spec`.
+            name: What to call it; the default is made from the target. A name given here that is
+                taken by another server is taken over.
+            **options: `transport`, `headers`, `env`, `cwd`, `timeout`, `trust`, `verify`, `cert`,
+                `client_factory`: see `core.targets.resolve_target`.
+
+        Raises:
+            TargetError: The target names no server.
+            ConnectError: No session could be opened; nothing is left running.
+        """
+        command = target if isinstance(target, list | tuple) else ()
+        spec, default = resolve_target(None if command else target, command=command, **options)
+        # A cell that defines a server and connects it is run again: the new object takes the name over.
+        given = name or (default if isinstance(spec, InProcessSpec) else None)
+        return await self.connect_spec(spec, given or default, replace=given is not None)
+
+    async def connect_spec(self, spec: Spec, name: str, *, replace: bool = True) -> Connection:
+        """Open a session to a server described by a spec.
+
+        Args:
+            spec: Where it is.
+            name: Its name.
+            replace: Whether a session of that name to another server is closed; otherwise the new
+                one gets a number behind its name.
+        """
+        check_name(name)
+        self.loop = asyncio.get_running_loop()
+        for known in [name, *(n for n in self._connections if lookup.numbered(n, name))]:
+            open_ = self._connections.get(known)
+            if open_ is not None and open_.state == "open" and open_.spec == spec:
+                return open_
+        if not replace:
+            name = unique_name(name, [n for n, c in self._connections.items() if c.state == "open"])
+        connection = await self._open(spec, name)
+        old = self._connections.get(name)
+        self._connections[name] = connection
+        if old is not None:
+            await old.close()
+        await self._prefetch(connection)
+        return connection
+
+    async def connect_many(self, specs: Mapping[str, Spec]) -> dict[str, Connection | MCPMagicError]:
+        """Open sessions in parallel; one that fails does not keep the others from working.
+
+        Returns:
+            By name the connection, or the error that says why there is none.
+        """
+
+        async def one(name: str, spec: Spec) -> Connection | MCPMagicError:
+            try:
+                return await self.connect_spec(spec, name)
+            except MCPMagicError as error:
+                return error
+
+        opened = await asyncio.gather(*(one(name, spec) for name, spec in specs.items()))
+        return dict(zip(specs, opened, strict=True))
+
+    async def disconnect(self, *names: str) -> None:
+        """Close sessions and forget their names.
+
+        Raises:
+            UnknownServerError: One of the names is not known; then nothing was closed.
+        """
+        connections = [self[name] for name in names]
+        for connection in connections:
+            del self._connections[connection.name]
+        await asyncio.gather(*(connection.close() for connection in connections))
+
+    async def reconnect(self, name: str) -> Connection:
+        """Close a session, if it is still open, and open it again."""
+        old = self[name]
+        await old.close()
+        connection = await self._open(old.spec, name)
+        self._connections[name] = connection
+        await self._prefetch(connection)
+        return connection
+
+    async def close(self) -> None:
+        """Close all sessions and end all servers that were started."""
+        connections = list(self._connections.values())
+        self._connections.clear()
+        await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=10.0)
+
+    async def _open(self, spec: Spec, name: str) -> Connection:
+        connection = Connection(name, spec)
+        failed: HTTPStatusError | None = None
+        try:
+            await connection.open()
+        except HTTPStatusError as error:
+            if not (isinstance(spec, HttpSpec) and spec.fallback and error.status in _SSE_FALLBACK):
+                raise
+            failed = error
+        finally:
+            self._keep_until_closed(connection)
+        if failed is None:
+            return connection
+        assert isinstance(spec, HttpSpec)
+        shared = ("url", "headers", "verify", "cert", "timeout", "trust", "client_factory")
+        sse = Connection(name, SseSpec(**{field: getattr(spec, field) for field in shared}))
+        try:
+            await sse.open()
+        except MCPMagicError:
+            sse.spec = spec
+        finally:
+            self._keep_until_closed(sse)
+        if sse.state == "open":
+            return sse
+        raise failed
+
+    def _keep_until_closed(self, connection: Connection) -> None:
+        """Remember the owner task of a connection, so that `close` waits for servers that are still ending."""
+        owner = connection._owner
+        if owner is not None and not owner.done():
+            self._closing.add(owner)
+            owner.add_done_callback(self._closing.discard)
+
+    async def _prefetch(self, connection: Connection) -> None:
+        """Fetch all listings in parallel; what fails is raised again by whoever asks for it."""
+        fetches = [
+            asyncio.ensure_future(connection.listing(kind)) for kind in ("tools", "resources", "templates", "prompts")
+        ]
+        try:
+            await asyncio.wait(fetches, timeout=PREFETCH_SECONDS)
+        finally:
+            for fetch in fetches:
+                fetch.add_done_callback(_retrieve)
+
+    # Names
+
+    def find(self, server: str | None = None) -> list[Connection]:
+        """Return the connection with a name, or all that are open."""
+        if server is not None:
+            return [self[server]]
+        return [connection for connection in self._connections.values() if connection.state == "open"]
+
+    async def resolve(self, name: str, kind: str = "tools") -> tuple[Connection, Any]:
+        """Find a tool (or prompt) by `"server:name"`, or by its name alone while that is unique.
+
+        Returns:
+            The connection and the definition.
+
+        Raises:
+            UnknownServerError, UnknownToolError, UnknownPromptError: There is none.
+            AmbiguousNameError: Several servers have one of that name.
+        """
+        server, colon, rest = name.partition(":")
+        if colon and server in self._connections:
+            connection = self._connections[server]
+            find = connection.find_tool if kind == "tools" else connection.find_prompt
+            return connection, await find(rest)
+        if not self._connections:
+            raise UnknownServerError(f"no server is connected, so there is no {name!r}; see `%mcp connect --help`")
+        listings = await asyncio.gather(
+            *(connection.listing(kind) for connection in self.find()), return_exceptions=True
+        )
+        offered = {c.name: items for c, items in zip(self.find(), listings, strict=False) if isinstance(items, tuple)}
+        found = lookup.pick(name, kind, offered, self._connections)
+        return self._connections[found[0]], found[1]
+
+    def _unknown(self, name: str) -> str:
+        if not self._connections:
+            return f"no server is connected, so there is no {name!r}; `%mcp connect TARGET` opens one"
+        return f"no server {name!r}.{did_you_mean(name, self._connections)} Connected: {listed(self._connections)}"
+
+    # Shortcuts
+
+    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
+        """Call a tool by `"server:tool"`; see `Connection.call`."""
+        connection, definition = await self.resolve(tool)
+        return await connection.call(definition.name, arguments, **named)
+
+    async def read(self, uri: str, *, server: str | None = None) -> ResourceResult:
+        """Read a resource from the server that lists it, or whose template matches it."""
+        return await lookup.owner_of(uri, self.find(server)).read(uri)
+
+    async def prompt(self, prompt: str, arguments: Mapping[str, str] | None = None, /, **named: str) -> PromptResult:
+        """Get a prompt by `"server:prompt"`; see `Connection.prompt`."""
+        connection, definition = await self.resolve(prompt, "prompts")
+        return await connection.prompt(definition.name, arguments, **named)
+
+
+def _retrieve(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,101 @@
+"""Names: who offers a tool, who serves a URI."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.errors import (
+    AmbiguousNameError,
+    UnknownPromptError,
+    UnknownResourceError,
+    UnknownServerError,
+    UnknownToolError,
+    did_you_mean,
+    listed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from mcp_magic.core.connection import Connection
+
+__all__ = ["numbered", "owner_of", "pick", "template_pattern"]
+
+
+def numbered(name: str, base: str) -> bool:
+    """Whether `name` is `base` with the number that makes it unique.
+
+    >>> numbered("math_2", "math"), numbered("mathematics", "math")
+    (True, False)
+    """
+    return re.fullmatch(re.escape(base) + r"_\d+", name) is not None
+
+
+def pick(name: str, kind: str, offered: Mapping[str, Sequence[Any]], servers: Iterable[str]) -> tuple[str, Any]:
+    """Find who offers `name`.
+
+    Args:
+        name: As typed, without a server or with one that is not connected.
+        kind: `"tools"` or `"prompts"`.
+        offered: By server what it lists.
+        servers: The names of all servers.
+
+    Returns:
+        The server's name and the definition.
+    """
+    found = [(server, item) for server, items in offered.items() for item in items if item.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        choices = listed(f"{server}:{name}" for server, _ in found)
+        raise AmbiguousNameError(f"{len(found)} servers have {name!r}; say which: {choices}")
+    prefix, colon, rest = name.partition(":")
+    what = kind.rstrip("s")
+    everything = [f"{server}:{item.name}" for server, items in offered.items() for item in items]
+    if colon and not any(prefix == item.partition(":")[0] for item in (i.name for v in offered.values() for i in v)):
+        near = did_you_mean(prefix, servers)
+        raise UnknownServerError(f"no server {prefix!r} for the {what} {rest!r}.{near} Connected: {listed(servers)}")
+    bare = {item.name: f"{server}:{item.name}" for server, items in offered.items() for item in items}
+    near = did_you_mean(name, [*bare, *everything])
+    error = UnknownToolError if kind == "tools" else UnknownPromptError
+    raise error(f"no server has a {what} {name!r}.{near} `%mcp {kind}` lists them.")
+
+
+def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
+    """Find the server of a resource: the one that lists it, else the one whose template matches, else the only one.
+
+    Raises:
+        UnknownResourceError: No server or more than one could have it.
+    """
+    listing = [c for c in connections if any(str(r.uri) == uri for r in c.catalog.cached("resources"))]
+    matching = [
+        c
+        for c in connections
+        if any(template_pattern(t.uri_template).fullmatch(uri) for t in c.catalog.cached("templates"))
+    ]
+    able = [c for c in connections if c.capabilities is not None and c.capabilities.resources is not None]
+    for candidates in (listing, matching, able):
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            names = listed(c.name for c in candidates)
+            raise AmbiguousNameError(f"{uri!r} may be of {names}; say which with --server NAME")
+    near = did_you_mean(uri, [str(r.uri) for c in connections for r in c.catalog.cached("resources")])
+    raise UnknownResourceError(f"no connected server has resources, so {uri!r} cannot be read.{near}")
+
+
+def template_pattern(template: str) -> re.Pattern[str]:
+    """Return what URIs of an RFC 6570 template look like, closely enough to tell servers apart.
+
+    >>> bool(template_pattern("math://table/{n}").fullmatch("math://table/7"))
+    True
+    >>> bool(template_pattern("file:///{+path}").fullmatch("file:///a/b"))
+    True
+    """
+    pattern = ""
+    for literal, operator, _ in re.findall(r"([^{]*)(?:\{([+#./;?&]?)([^}]*)\})?", template):
+        pattern += re.escape(literal)
+        if _:
+            pattern += r".*" if operator else r"[^/?#]*"
+    return re.compile(pattern)

@@ -1,0 +1,128 @@
+"""Secrets in URLs, command lines, headers and variables: what to show instead, and what not to repeat."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit, urlunsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = [
+    "MASK",
+    "argument_secrets",
+    "header_secrets",
+    "long_enough",
+    "mask_arguments",
+    "mask_url",
+    "named_secrets",
+    "url_secrets",
+]
+
+MASK = "***"
+_SECRET_NAME = re.compile(
+    r"(?i)(token|secret|passw|apikey|auth(?!or(?!i))|credential|signature|cookie|bearer|(?<![a-z])(sig|key|pat)(?![a-z]))"
+)
+_NAMED = re.compile(r"([\w-]+)(?:=|:(?!//)\s*)")
+"""The start of `--name=value`, `NAME=value` or `Name: value`."""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+
+
+def mask_url(url: str) -> str:
+    """Return `url` without the secrets that URLs carry.
+
+    >>> mask_url("https://me:pw@example.com/mcp?api_key=1&page=2")
+    'https://***@example.com/mcp?api_key=***&page=2'
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # no URL, so nobody knows where its secrets are
+        return MASK
+    netloc = parts.netloc
+    if "@" in netloc:
+        netloc = f"{MASK}@{netloc.rpartition('@')[2]}"
+    query = parts.query
+    if query:
+        pairs = [(k, MASK if _SECRET_NAME.search(k) else v) for k, v in parse_qsl(query, keep_blank_values=True)]
+        query = urlencode(pairs, safe="*")
+    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+
+
+def mask_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
+    """Return command line arguments with the values of secret-looking options, variables and headers masked.
+
+    >>> mask_arguments(("--api-key", "abc", "--token=xyz", "--port", "1"))
+    ('--api-key', '***', '--token=***', '--port', '1')
+    >>> mask_arguments(("-e", "GITHUB_TOKEN=abc", "--header", "Authorization: Bearer abc"))
+    ('-e', 'GITHUB_TOKEN=***', '--header', 'Authorization: ***')
+    """
+    return tuple(shown for shown, _ in _masked_arguments(args))
+
+
+def _masked_arguments(args: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]:
+    """Return each argument as it may be shown, with the secrets that were in it."""
+    masked: list[tuple[str, frozenset[str]]] = []
+    hide_next = False
+    for arg in args:
+        start = _secret_start(arg)
+        if hide_next and not arg.startswith("-"):
+            masked.append((MASK, frozenset({arg})))
+        elif start is not None:
+            masked.append((arg[:start] + MASK, _with_last_word(arg[start:])))
+        elif "://" in arg:
+            secrets = frozenset(secret for url in _URL.findall(arg) for secret in url_secrets(url))
+            masked.append((_URL.sub(lambda match: mask_url(match[0]), arg), secrets))
+        else:
+            masked.append((arg, frozenset()))
+        hide_next = arg.startswith("-") and _NAMED.match(arg) is None and _SECRET_NAME.search(arg) is not None
+    return masked
+
+
+def _secret_start(arg: str) -> int | None:
+    """Return where the value of a secret-looking name starts, also in `--header=Authorization: x`."""
+    match = _NAMED.match(arg)
+    while match:
+        if _SECRET_NAME.search(match[1]):
+            return match.end()
+        match = _NAMED.match(arg, match.end())
+    return None
+
+
+def _with_last_word(value: str) -> frozenset[str]:
+    """Return a header's value, and what follows its scheme: of `Bearer x` also `x`."""
+    return frozenset({value, value.rpartition(" ")[2]})
+
+
+def argument_secrets(args: tuple[str, ...]) -> frozenset[str]:
+    """Return what `mask_arguments` hides."""
+    return frozenset(secret for _, found in _masked_arguments(args) for secret in found)
+
+
+def named_secrets(values: Mapping[str, str]) -> frozenset[str]:
+    """Return the values of secret-looking names."""
+    return frozenset(value for name, value in values.items() if _SECRET_NAME.search(name))
+
+
+def header_secrets(headers: Mapping[str, str]) -> frozenset[str]:
+    """Return the values of secret-looking headers, of `Bearer x` also `x`."""
+    return frozenset(part for value in named_secrets(headers) for part in _with_last_word(value))
+
+
+def url_secrets(url: str) -> frozenset[str]:
+    """Return user info and secret-looking query values, as written and as decoded."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return frozenset({url})
+    hidden = [parts.netloc.rpartition("@")[0], parts.password or ""]
+    for pair in parts.query.split("&"):
+        name, _, value = pair.partition("=")
+        if _SECRET_NAME.search(name):
+            hidden += [value, unquote_plus(value)]
+    return frozenset(value for value in hidden if value)
+
+
+def long_enough(values: Iterable[str]) -> frozenset[str]:
+    """Leave out what is too short to be a secret: masking "1" everywhere would hide the message."""
+    return frozenset(value for value in values if len(value) >= 4)

@@ -1,0 +1,114 @@
+"""What a server says unasked: log messages and changes.
+
+A session of the handshake era sends notifications on its own; one of 2026-07-28 sends them on a
+`subscriptions/listen` stream that the client opens. Both arrive here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from mcp import Client
+
+__all__ = ["LogMessage", "Notices"]
+
+MAX_MESSAGES = 1000
+"""Log messages kept per connection; `%mcp logs` shows the last."""
+
+_CHANGES = {
+    "ToolListChangedNotification": ("tools",),
+    "PromptListChangedNotification": ("prompts",),
+    "ResourceListChangedNotification": ("resources", "templates"),
+    "ToolsListChanged": ("tools",),
+    "PromptsListChanged": ("prompts",),
+    "ResourcesListChanged": ("resources", "templates"),
+}
+
+
+class LogMessage(NamedTuple):
+    """A log notification: when it came (`time.time()`), its level, its logger and its data."""
+
+    time: float
+    level: str
+    logger: str
+    data: Any
+
+
+class Notices:
+    """The client callbacks of one connection, and what they kept.
+
+    Args:
+        changed: Called with the kind of a listing that changed.
+
+    Attributes:
+        messages: The last log messages, oldest first.
+    """
+
+    def __init__(self, changed: Callable[[str], None]) -> None:
+        self.messages: deque[LogMessage] = deque(maxlen=MAX_MESSAGES)
+        self._changed = changed
+
+    @asynccontextmanager
+    async def session(self, server: Any, timeout: float) -> AsyncIterator[Client]:
+        """Enter an `mcp.Client` for `server` that reports here; the handshake may take `timeout` seconds."""
+        from mcp import Client
+        from mcp_types import Implementation
+
+        from mcp_magic import __version__
+
+        client = Client(
+            server,
+            client_info=Implementation(name="mcp_magic", version=__version__),
+            message_handler=self._on_message,
+            logging_callback=self._on_log,
+            log_level="info",  # since 2026-07-28 log messages come only to whoever asks for them
+        )
+        async with asyncio.timeout(timeout):
+            await client.__aenter__()
+        listening = asyncio.create_task(self._listen(client), name="mcp_magic listen")
+        failure: BaseException | None = None
+        try:
+            yield client
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+            await client.__aexit__(type(failure) if failure else None, failure, None)
+
+    async def _on_log(self, params: Any) -> None:
+        self.messages.append(LogMessage(time.time(), params.level, params.logger or "", params.data))
+
+    async def _on_message(self, message: Any) -> None:
+        self._note(message)
+
+    async def _listen(self, client: Client) -> None:
+        """Follow the change events of a 2026-07-28 session, where the server announces any."""
+        capabilities = client.server_capabilities
+        tools = _announces(capabilities.tools)
+        prompts = _announces(capabilities.prompts)
+        resources = _announces(capabilities.resources)
+        if client.session.discover_result is None or not (tools or prompts or resources):
+            return
+        with suppress(Exception):  # a server that ends the stream announces no more; nothing else is lost
+            async with client.listen(
+                tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+            ) as events:
+                async for event in events:
+                    self._note(event)
+
+    def _note(self, event: Any) -> None:
+        for kind in _CHANGES.get(type(event).__name__, ()):
+            self._changed(kind)
+
+
+def _announces(capability: Any) -> bool:
+    return capability is not None and bool(capability.list_changed)

@@ -1,0 +1,48 @@
+"""Server files: a path in place of a command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from mcp_magic.core.names import name_of_command
+from mcp_magic.core.specs import StdioSpec
+from mcp_magic.errors import TargetError
+
+__all__ = ["is_path", "spec_of_file"]
+
+NODE_SUFFIXES = (".js", ".mjs", ".cjs")
+
+
+def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
+    """Run a server file with this kernel's Python, or with node.
+
+    Raises:
+        TargetError: when there is no such file, with its absolute path, or it is no server's.
+    """
+    path = ((directory or Path.cwd()) / path.expanduser()).absolute()
+    if not path.is_file():
+        raise TargetError(f"no server file at {path}" + (" (it is a folder)." if path.is_dir() else "."))
+    suffix = path.suffix.lower()
+    if suffix != ".py" and suffix not in NODE_SUFFIXES:
+        raise TargetError(f"{path} is no server file (.py, .js, .mjs, .cjs). {_how_to_use(path)}")
+    program = sys.executable if suffix == ".py" else "node"
+    return StdioSpec(command=program, args=(str(path),)), name_of_command(program, [str(path)])
+
+
+def _how_to_use(path: Path) -> str:
+    match path.suffix.lower():
+        case ".json":
+            return f"For the servers of a config file: %mcp connect --config {path.name}"
+        case ".toml":
+            return f"For a declaration: %mcp up {path.name}"
+        case ".ts" | ".mts":
+            return f"Run it as a command: -- npx tsx {path.name}"
+    return f"Run it as a command: -- {path.name}"
+
+
+def is_path(text: str) -> bool:
+    """Tell a path from a name: it has a folder or the suffix of a file."""
+    suffix = Path(text).suffix.lower()
+    known = suffix in (".py", ".ts", ".mts", ".json", ".toml", *NODE_SUFFIXES)
+    return known or text.startswith((".", "~")) or (("/" in text or "\\" in text) and " " not in text)

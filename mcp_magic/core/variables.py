@@ -1,0 +1,121 @@
+"""`${VAR}` in configuration: what hosts write, from the environment and a `.env` file.
+
+Expanded are `${VAR}` and `${VAR:-default}` (Claude Code), `${env:VAR}`, `${workspaceFolder}`,
+`${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}` (VS Code, Cursor). Anything else
+in `${...}`, for example a shell's own `${1}`, stays as it is. What a variable holds is not expanded again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core.fields import FieldError
+from mcp_magic.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["MissingHereError", "Variables", "read_env_file"]
+
+_REFERENCE = re.compile(r"\$\{(?:(?P<kind>env|input|config|command):)?(?P<name>[^{}]+?)(?P<default>:-[^{}]*)?\}")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
+
+
+class MissingHereError(FieldError):
+    """The configuration is right, but this machine lacks a variable or a file that it asks for."""
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """Return the variables that a `.env` file sets.
+
+    Raises:
+        MissingHereError: when it cannot be read.
+    """
+    from dotenv import dotenv_values
+
+    try:
+        with path.open(encoding="utf-8-sig") as stream:
+            return {name: value for name, value in dotenv_values(stream=stream).items() if value is not None}
+    except OSError as error:
+        problem = f"{path} cannot be read: {error.strerror or error}."
+    except UnicodeDecodeError:
+        problem = f"{path} is not UTF-8."
+    raise MissingHereError(problem)
+
+
+@dataclass(frozen=True, repr=False)  # the environment holds secrets
+class Variables:
+    """What `${...}` stands for in one file.
+
+    Attributes:
+        environ: The environment; it wins over the `.env` file.
+        base: The folder that the file speaks for (`${workspaceFolder}`) and that may hold a `.env`.
+    """
+
+    environ: Mapping[str, str]
+    base: Path | None = None
+
+    def expand(self, value: Any) -> Any:
+        """Return `value` with all strings in it expanded; keys stay.
+
+        Raises:
+            MissingHereError: naming the variable that neither the environment nor `.env` sets.
+            FieldError: for `${input:...}` and other references that only an editor can answer.
+
+        >>> Variables({"PORT": "80"}).expand(["${PORT}", {"a": "${HOST:-localhost}:${env:PORT}"}])
+        ['80', {'a': 'localhost:80'}]
+        """
+        if isinstance(value, str):
+            return _REFERENCE.sub(self._replacement, value)
+        if isinstance(value, dict):
+            return {key: self.expand(inner) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.expand(inner) for inner in value]
+        return value
+
+    def _replacement(self, match: re.Match[str]) -> str:
+        kind, name, default = match["kind"], match["name"], match["default"]
+        if kind in ("input", "config", "command"):
+            instead = f"Use ${{{_variable_like(name)}}} and set that variable in the environment or in .env."
+            raise FieldError(f"{match[0]} can be answered by an editor only. {instead}")
+        if kind is None and default is None and name in self._editor_names:
+            return self._editor_names[name]
+        if not _VARIABLE.fullmatch(name):
+            return match[0]
+        found = self.environ[name] if name in self.environ else self._dotenv.get(name)
+        if default is not None:
+            return found or default[2:]  # as in a shell, `:-` also stands in for an empty value
+        if found is None:
+            raise MissingHereError(self._unset(name))
+        return found
+
+    def _unset(self, name: str) -> str:
+        hint = did_you_mean(name, [*self.environ, *self._dotenv])
+        return f"the variable {name} is not set (environment, .env).{hint} ${{{name}:-default}} gives it a default."
+
+    @cached_property
+    def _dotenv(self) -> dict[str, str]:
+        path = self.base / ".env" if self.base else None
+        return read_env_file(path) if path and path.is_file() else {}
+
+    @cached_property
+    def _editor_names(self) -> dict[str, str]:
+        base = self.base or Path.cwd()
+        home = self.environ.get("HOME") or self.environ.get("USERPROFILE") or str(Path.home())
+        return {
+            "workspaceFolder": str(base),
+            "workspaceFolderBasename": base.name,
+            "userHome": home,
+            "pathSeparator": os.sep,
+            "/": os.sep,
+        }
+
+
+def _variable_like(name: str) -> str:
+    """Spell an input's identifier as a variable: `api-key` is API_KEY."""
+    return re.sub(r"\W+", "_", name).strip("_").upper() or "VARIABLE"

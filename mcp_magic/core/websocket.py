@@ -1,0 +1,100 @@
+"""The WebSocket client transport, on the `websockets` library.
+
+mcp 2 has none and the specification does not define one; servers that offer it send one JSON-RPC
+message a text frame under the subprotocol "mcp", as the SDK did in version 1.
+"""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcp_magic.core.specs import WebSocketSpec
+
+__all__ = ["websocket_client"]
+
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024
+"""The library's 1 MiB would refuse images that the other transports carry."""
+
+
+def _connect(spec: WebSocketSpec) -> Any:
+    try:
+        from websockets.asyncio.client import connect
+        from websockets.typing import Subprotocol
+    except ImportError:
+        message = "WebSocket servers need the package websockets: pip install 'mcp_magic[ws]'"
+        raise MissingDependencyError(message) from None
+    return connect(
+        spec.url,
+        subprotocols=[Subprotocol("mcp")],
+        additional_headers=dict(spec.headers),
+        ssl=tls_context(spec) if spec.url.startswith("wss:") else None,
+        open_timeout=spec.timeout,
+        max_size=MAX_MESSAGE_BYTES,
+    )
+
+
+def tls_context(spec: Any) -> ssl.SSLContext:
+    """Return the TLS context that a spec's `verify` and `cert` ask for.
+
+    Raises:
+        OSError: A certificate file cannot be read.
+    """
+    context = ssl.create_default_context(cafile=spec.verify if isinstance(spec.verify, str) else None)
+    if spec.verify is False:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if spec.cert is not None:
+        certificate, key = (spec.cert, None) if isinstance(spec.cert, str) else spec.cert
+        context.load_cert_chain(certificate, key)
+    return context
+
+
+@asynccontextmanager
+async def websocket_client(spec: WebSocketSpec) -> AsyncIterator[Any]:
+    """Open a WebSocket and yield the pair of streams that the SDK's client reads and writes."""
+    import anyio
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+    from websockets.exceptions import ConnectionClosed
+
+    received, to_client = anyio.create_memory_object_stream[Any](0)
+    outgoing, from_client = anyio.create_memory_object_stream[Any](0)
+
+    async def reader() -> None:
+        async with received:
+            try:
+                async for frame in socket:
+                    try:
+                        message = jsonrpc_message_adapter.validate_json(frame, by_name=False)
+                    except ValueError as error:
+                        await received.send(error)
+                    else:
+                        await received.send(SessionMessage(message))
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionClosed):
+                return  # the session sees the end of its stream
+
+    async def writer() -> None:
+        async with from_client:
+            async for item in from_client:
+                try:
+                    await socket.send(item.message.model_dump_json(by_alias=True, exclude_unset=True))
+                except ConnectionClosed:
+                    await received.aclose()
+                    return
+
+    async with _connect(spec) as socket, anyio.create_task_group() as tasks:
+        tasks.start_soon(reader)
+        tasks.start_soon(writer)
+        try:
+            yield to_client, outgoing
+        finally:
+            for stream in (received, to_client, outgoing, from_client):
+                await stream.aclose()
+            tasks.cancel_scope.cancel()

@@ -1,0 +1,41 @@
+"""The subcommands of `%mcp`: one file each, and the table of them."""
+
+from __future__ import annotations
+
+from mcp_magic.magics.commands import (
+    call,
+    config,
+    connect,
+    disconnect,
+    listings,
+    logs,
+    prompt,
+    read,
+    reconnect,
+    servers,
+    tool,
+    up,
+)
+
+__all__ = ["COMMANDS", "SERVERS"]
+
+SERVERS = servers.COMMAND
+"""What `%mcp` alone does."""
+
+COMMANDS = {
+    command.name: command
+    for command in (
+        connect.COMMAND,
+        up.COMMAND,
+        disconnect.COMMAND,
+        reconnect.COMMAND,
+        config.COMMAND,
+        *listings.COMMANDS,
+        tool.COMMAND,
+        call.COMMAND,
+        read.COMMAND,
+        prompt.COMMAND,
+        logs.COMMAND,
+    )
+}
+"""Name -> subcommand, in the order in which help shows them. A new one is a file and a row here."""

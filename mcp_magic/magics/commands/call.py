@@ -1,0 +1,74 @@
+"""`%mcp call`: calls a tool."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.magics.parsing import Command, Invocation
+
+if TYPE_CHECKING:
+    import argparse
+
+    import pandas as pd
+
+    from mcp_magic.results import ToolResult
+
+__all__ = ["COMMAND"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("tool", metavar="SERVER:TOOL", help="the server may be left out while the name is unique")
+    parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see below")
+    parser.add_argument("--df", action="store_true", help="return the result's table as a DataFrame")
+    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
+    """Call the tool; an error that it reports is raised."""
+    connection, tool = await invocation.host.resolve(arguments.tool)
+    values = _body(invocation.body) | schema.parse_arguments(
+        arguments.arguments, tool.input_schema, evaluate=invocation.evaluate, directory=invocation.directory
+    )
+    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
+    result = await connection.call_tool(tool.name, values, timeout=timeout)
+    result.raise_for_error()
+    return result.df if arguments.df else result
+
+
+def _body(body: str | None) -> dict[str, Any]:
+    """Read the JSON object below a `%%mcp call` line."""
+    if body is None or not body.strip():
+        return {}
+    try:
+        value = json.loads(body)
+    except ValueError as error:
+        reason = f"the cell below %%mcp call is no JSON: {error}"
+    else:
+        if isinstance(value, dict):
+            return value
+        reason = f"the cell below %%mcp call must be a JSON object, not {type(value).__name__}"
+    raise ArgumentsError(reason)
+
+
+COMMAND = Command(
+    "call",
+    "Call",
+    "calls a tool and returns its result",
+    run,
+    options,
+    examples=(
+        "%mcp call math:add a=3 b=4",
+        "%mcp call weather:compare locations=NYC locations=Oslo",
+        "result = %mcp call weather:history location=NYC start=2026-01-01 end=2026-01-31",
+        "%mcp call store:insert rows=$df note={title.upper()} image=@photo.png",
+        '%mcp call api:create user.name=Ada tags:=["a", "b"]',
+    ),
+    details="name=value is text, turned into what the tool's schema asks for; name:=JSON is taken as it is; "
+    "name=$variable and name={expression} stand for Python objects; name=@file for a file's content; "
+    "a.b=1 reaches into nested objects; a name that is repeated makes a list.",
+    takes_body=True,
+)

@@ -1,0 +1,58 @@
+"""`%mcp config`: what is configured where; starts nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core.config import discover_servers, load_config
+from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.results import Listing
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.core.config import ServerEntry
+
+__all__ = ["COMMAND"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("file", nargs="?", metavar="FILE", help="one file instead of all that are found")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """List the configured servers, secrets masked."""
+    if arguments.file:
+        entries = load_config(invocation.directory / arguments.file)
+    else:
+        entries = discover_servers(invocation.directory)
+    return Listing(
+        [_row(entry) for entry in entries],
+        title="Configured MCP servers",
+        empty="no configured servers: looked for mcp.json, .mcp.json, .vscode/mcp.json, .cursor/mcp.json, "
+        "Claude's and Jupyter's settings, and the variable MCP_SERVERS",
+        kind="config",
+    )
+
+
+def _row(entry: ServerEntry) -> dict[str, Any]:
+    state = "disabled" if entry.disabled else "shadowed" if entry.shadowed_by else "ready"
+    return {
+        "server": entry.name,
+        "state": "wrong" if entry.problem else state,
+        "transport": entry.spec.transport if entry.spec else None,
+        "where": entry.spec.where if entry.spec else None,
+        "file": entry.source,
+        "problem": str(entry.problem or "") or None,
+    }
+
+
+COMMAND = Command(
+    "config",
+    "Connect",
+    "lists the servers that config files name, and starts none",
+    run,
+    options,
+    examples=("%mcp config", "%mcp config ~/.cursor/mcp.json"),
+)

@@ -1,0 +1,129 @@
+"""`%mcp connect`: opens sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core.config import find_server, load_config
+from mcp_magic.core.targets import parse_env, parse_header
+from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, did_you_mean, listed
+from mcp_magic.magics.commands.servers import server_listing, server_row
+from mcp_magic.magics.parsing import Command, Invocation
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from mcp_magic.core.config import ServerEntry
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.results import Listing
+
+__all__ = ["COMMAND"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add = parser.add_argument
+    add("target", nargs="*", default=[], metavar="TARGET", help="URL, server file, configured name or variable")
+    add("--name", help="what to call it (default: made from the target)")
+    add("--config", metavar="FILE", help="open all servers of a config file, or those named, in parallel")
+    add("--header", action="append", default=[], metavar="'K: V'", help="HTTP header, may be repeated")
+    add("--env", action="append", default=[], metavar="K=V", help="environment variable (stdio); K alone hands it on")
+    add("--cwd", metavar="DIR", help="working directory of a stdio server")
+    add("--transport", choices=("stdio", "http", "sse", "ws"), help="instead of what the target says")
+    add("--timeout", type=float, metavar="S", help="seconds for the handshake (default: the setting, 30)")
+    add("--trust", action="store_true", help="believe what this server's tools say of themselves")
+    add("--insecure", action="store_true", help="accept any TLS certificate")
+    add("--ca", metavar="FILE", help="certificate authority to trust (PEM)")
+    add("--cert", metavar="FILE", help="client certificate with its key (PEM)")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connection | Listing:
+    """Open one session, or all of a file."""
+    if arguments.config:
+        return await _from_file(invocation, arguments)
+    target = _target(invocation, arguments.target)
+    headers = dict(parse_header(text) for text in arguments.header)
+    env = dict(parse_env(text) for text in arguments.env)
+    return await invocation.host.connect(
+        list(invocation.command) or target,
+        name=arguments.name,
+        transport=arguments.transport,
+        headers=headers,
+        env=env,
+        cwd=arguments.cwd,
+        timeout=arguments.timeout if arguments.timeout is not None else invocation.settings.timeout,
+        trust=arguments.trust,
+        verify=arguments.ca or not arguments.insecure,
+        cert=arguments.cert,
+        lookup=invocation.lookup,
+        find_entry=find_server,
+        directory=invocation.directory,
+    )
+
+
+def _target(invocation: Invocation, words: list[str]) -> str:
+    if invocation.command:
+        if words:
+            raise CommandError(f"%mcp connect: {words[0]!r} before `--` and a command after it; one target at a time")
+        return ""
+    if not words:
+        raise CommandError(
+            "%mcp connect: what to? A URL, a server file, a configured name, a variable with a server,"
+            " or `-- COMMAND ARG...`; `%mcp config` shows what is configured."
+        )
+    if len(words) > 1:
+        raise CommandError(
+            f"%mcp connect: one target at a time, not {listed(words)}; a command goes after `--`:"
+            f" %mcp connect -- {' '.join(words)}"
+        )
+    return words[0]
+
+
+async def _from_file(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    path = Path(arguments.config).expanduser()
+    entries = {entry.name: entry for entry in load_config(invocation.directory / path)}
+    for name in arguments.target:
+        if name not in entries:
+            near = did_you_mean(name, entries)
+            raise ConfigError(f"{path} has no server {name!r}.{near} It has: {listed(entries)}")
+    wanted = [entries[name] for name in arguments.target] or list(entries.values())
+    return server_listing(await open_entries(invocation, wanted), title=f"MCP servers of {path}")
+
+
+async def open_entries(invocation: Invocation, entries: Iterable[ServerEntry]) -> list[dict[str, Any]]:
+    """Open configured servers in parallel and return a row for each, with what went wrong."""
+    entries = list(entries)
+    ready = {entry.name: entry.spec for entry in entries if entry.spec and not entry.disabled and not entry.problem}
+    opened = await invocation.host.connect_many(ready)
+    return [_row(entry, opened.get(entry.name)) for entry in entries]
+
+
+def _row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -> dict[str, Any]:
+    if outcome is None:
+        state = "disabled" if entry.disabled and not entry.problem else "not started"
+        return {"server": entry.name, "state": state, "problem": str(entry.problem or "") or None}
+    if isinstance(outcome, MCPMagicError):
+        return {"server": entry.name, "state": "failed", "problem": f"{type(outcome).__name__}: {outcome}"}
+    return server_row(outcome, problem=None)
+
+
+COMMAND = Command(
+    "connect",
+    "Connect",
+    "opens a session to a server",
+    run,
+    options,
+    examples=(
+        "%mcp connect http://127.0.0.1:8000/mcp --name weather",
+        "%mcp connect -- npx -y @modelcontextprotocol/server-everything",
+        "%mcp connect servers/math_server.py",
+        "%mcp connect my_server                     # a variable that holds an MCPServer",
+        "%mcp connect --config mcp.json             # all of its servers, in parallel",
+        "conn = %mcp connect math",
+    ),
+    details="The session lives until it is disconnected or the kernel ends; a cell that connects the same server "
+    "again gets the session that is open.",
+    takes_command=True,
+)

@@ -1,0 +1,43 @@
+"""`%mcp disconnect`: closes sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_magic.errors import CommandError, listed
+from mcp_magic.magics.commands.servers import server_listing, server_row
+from mcp_magic.magics.parsing import Command, Invocation
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.results import Listing
+
+__all__ = ["COMMAND"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="a connected server")
+    parser.add_argument("--all", action="store_true", help="all of them")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Close sessions and list what is left."""
+    host = invocation.host
+    if bool(arguments.names) == arguments.all:
+        raise CommandError(f"%mcp disconnect: name the servers, or say --all. Connected: {listed(host)}")
+    names = list(host) if arguments.all else list(dict.fromkeys(arguments.names))
+    await host.disconnect(*names)
+    note = f"disconnected: {listed(names)}"
+    return server_listing([server_row(connection) for connection in host.connections.values()], note=note)
+
+
+COMMAND = Command(
+    "disconnect",
+    "Connect",
+    "closes sessions and ends the servers that were started",
+    run,
+    options,
+    examples=("%mcp disconnect weather math", "%mcp disconnect --all"),
+)

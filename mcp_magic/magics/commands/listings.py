@@ -1,0 +1,126 @@
+"""`%mcp tools`, `resources`, `templates`, `prompts`: what servers offer, all pages."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic.errors import MCPMagicError
+from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.results import Listing, annotation_badges
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from mcp_magic.core.connection import Connection
+
+__all__ = ["COMMANDS"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
+    parser.add_argument("--search", metavar="TEXT", help="only those with TEXT in name, title or description")
+    parser.add_argument("--refresh", action="store_true", help="ask the servers again")
+
+
+def _tool(connection: Connection, tool: Any) -> dict[str, Any]:
+    fields = schema.root_field(tool.input_schema).children
+    arguments = ", ".join(field.name if field.required else f"[{field.name}]" for field in fields)
+    return {
+        "tool": f"{connection.name}:{tool.name}",
+        "arguments": arguments,
+        "hints": annotation_badges(tool.annotations, trusted=connection.spec.trust),
+        "description": _first_line(tool),
+    }
+
+
+def _resource(connection: Connection, resource: Any) -> dict[str, Any]:
+    return {
+        "uri": str(resource.uri),
+        "server": connection.name,
+        "name": resource.title or resource.name,
+        "type": resource.mime_type,
+        "bytes": resource.size,
+        "description": _first_line(resource),
+    }
+
+
+def _template(connection: Connection, template: Any) -> dict[str, Any]:
+    return {
+        "template": template.uri_template,
+        "server": connection.name,
+        "name": template.title or template.name,
+        "type": template.mime_type,
+        "description": _first_line(template),
+    }
+
+
+def _prompt(connection: Connection, prompt: Any) -> dict[str, Any]:
+    arguments = ", ".join(a.name if a.required else f"[{a.name}]" for a in prompt.arguments or ())
+    return {
+        "prompt": f"{connection.name}:{prompt.name}",
+        "arguments": arguments,
+        "description": _first_line(prompt),
+    }
+
+
+def _first_line(item: Any) -> str:
+    text = (item.description or item.title or "").strip()
+    return text.splitlines()[0] if text else ""
+
+
+def _matches(item: Any, text: str) -> bool:
+    said = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
+    return text.casefold() in "\n".join(said).casefold()
+
+
+async def run(
+    kind: str, row: Callable[[Connection, Any], dict[str, Any]], invocation: Invocation, arguments: argparse.Namespace
+) -> Listing:
+    """List one kind of one server or of all."""
+    host = invocation.host
+    connections = host.find(arguments.server)
+    found = await asyncio.gather(
+        *(connection.listing(kind, refresh=arguments.refresh) for connection in connections), return_exceptions=True
+    )
+    rows: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for connection, items in zip(connections, found, strict=True):
+        if isinstance(items, BaseException):
+            if arguments.server or not isinstance(items, MCPMagicError):
+                raise items
+            problems.append(str(items))
+        else:
+            rows += [row(connection, i) for i in items if not arguments.search or _matches(i, arguments.search)]
+    return Listing(
+        rows,
+        title=f"{kind} of {arguments.server}" if arguments.server else kind,
+        empty=_nothing(kind, bool(connections), arguments),
+        note="\n".join(problems),
+        kind=kind,
+    )
+
+
+def _nothing(kind: str, connected: bool, arguments: argparse.Namespace) -> str:
+    if not connected:
+        return "no server is connected: `%mcp connect TARGET` opens a session"
+    if arguments.search:
+        return f"no {kind} with {arguments.search!r} in name, title or description"
+    return f"{arguments.server or 'the connected servers'}: no {kind}"
+
+
+def _command(kind: str, row: Callable[[Connection, Any], dict[str, Any]], summary: str) -> Command:
+    examples = (f"%mcp {kind}", f"%mcp {kind} weather", f"%mcp {kind} --search city")
+    return Command(kind, "Explore", summary, partial(run, kind, row), options, examples)
+
+
+COMMANDS = (
+    _command("tools", _tool, "lists tools, their arguments and what they say of themselves"),
+    _command("resources", _resource, "lists resources"),
+    _command("templates", _template, "lists resource templates: URIs with a part to fill in"),
+    _command("prompts", _prompt, "lists prompts"),
+)

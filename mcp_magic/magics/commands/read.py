@@ -1,0 +1,35 @@
+"""`%mcp read`: reads a resource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_magic.magics.parsing import Command, Invocation
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.results import ResourceResult
+
+__all__ = ["COMMAND"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("uri", metavar="URI", help="of a resource, or made from a template")
+    parser.add_argument("--server", metavar="NAME", help="whose it is, where that is not clear")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> ResourceResult:
+    """Read it."""
+    return await invocation.host.read(arguments.uri, server=arguments.server)
+
+
+COMMAND = Command(
+    "read",
+    "Call",
+    "reads a resource: text, JSON, table, image, audio, PDF",
+    run,
+    options,
+    examples=("%mcp read math://constants", "%mcp read file:///readme.md --server docs"),
+)

@@ -1,0 +1,44 @@
+"""Tab completion in `%mcp` lines, from what is cached; arguments of prompts and templates from the server."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+__all__ = ["install", "uninstall"]
+
+IDENTIFIER = "mcp_magic"
+_LINE = re.compile(r"(?:^|[=\s(])%{1,2}mcp\s+(?P<rest>.*)$", re.DOTALL)
+
+
+def install(shell: InteractiveShell) -> None:
+    """Add the completer to a shell."""
+    from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+
+    @context_matcher(identifier=IDENTIFIER, priority=100)  # type: ignore[untyped-decorator]
+    def mcp_matcher(context: CompletionContext) -> SimpleMatcherResult:
+        found = _LINE.search(context.text_until_cursor)
+        if found is None:
+            return SimpleMatcherResult(completions=[])
+        from mcp_magic.magics.candidates import candidates
+
+        fragment, texts, exclusive = candidates(found["rest"], dict(shell.user_ns))
+        return SimpleMatcherResult(
+            completions=[SimpleCompletion(text, type="mcp") for text in texts],
+            matched_fragment=fragment,
+            ordered=True,
+            suppress=exclusive and bool(texts),
+        )
+
+    shell.Completer.custom_matchers.append(mcp_matcher)
+
+
+def uninstall(shell: InteractiveShell) -> None:
+    """Take the completer away."""
+    matchers: list[Callable[..., Any]] = shell.Completer.custom_matchers
+    matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", "") != IDENTIFIER]

@@ -1,0 +1,142 @@
+"""Subcommands: what one is, how its line is parsed, how its help reads."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import textwrap
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mcp_magic.errors import CommandError, did_you_mean
+from mcp_magic.results.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from mcp_magic.magics.extension import MCPMagics
+    from mcp_magic.notebook import NotebookHost
+
+__all__ = ["GROUPS", "Command", "Invocation", "help_for_all", "help_for_one", "parse"]
+
+GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")
+"""The order in which help shows the subcommands."""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One `%mcp` line (or `%%mcp` cell) and where it stands.
+
+    Attributes:
+        host: The kernel's host.
+        settings: The magic's traits.
+        body: The cell below a `%%mcp` line, or None.
+        command: What followed ` -- `.
+        evaluate: Evaluates a Python expression in the caller's scope.
+        lookup: Returns a variable of the caller's scope, or None.
+        directory: Where relative paths start.
+    """
+
+    host: NotebookHost
+    settings: MCPMagics
+    body: str | None = None
+    command: Sequence[str] = ()
+    evaluate: Callable[[str], Any] = lambda source: None
+    lookup: Callable[[str], Any] = lambda name: None
+    directory: Path = field(default_factory=Path.cwd)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand of `%mcp`.
+
+    Attributes:
+        name: What is typed.
+        group: One of `GROUPS`.
+        summary: One line for the list of subcommands, without a full stop.
+        run: Does it and returns the value that the cell shows.
+        options: Adds the arguments to a parser.
+        examples: Lines that work, shown by the help.
+        details: More for the subcommand's own help.
+        takes_body: Whether `%%mcp NAME` with a cell below is meant.
+        takes_command: Whether ` -- COMMAND ARG...` may follow.
+    """
+
+    name: str
+    group: str
+    summary: str
+    run: Callable[[Invocation, argparse.Namespace], Awaitable[Any]]
+    options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    examples: tuple[str, ...] = ()
+    details: str = ""
+    takes_body: bool = False
+    takes_command: bool = False
+
+    def parser(self) -> argparse.ArgumentParser:
+        """Return the parser of what follows the subcommand's name."""
+        parser = _Parser(prog=f"%mcp {self.name}", add_help=False, allow_abbrev=False, argument_default=None)
+        self.options(parser)
+        return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argparse parser whose errors are ours, in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        known = [option for action in self._actions for option in action.option_strings]
+        typed = re.search(r"(--?[\w-]+)", message) if "unrecognized" in message else None
+        near = did_you_mean(typed.group(1), known) if typed else ""
+        raise CommandError(f"{self.prog}: {message}.{near} `{self.prog} --help` shows what it takes.")
+
+
+def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Parse the words behind a subcommand.
+
+    Returns:
+        The arguments, and the command line that followed ` -- `.
+
+    Raises:
+        CommandError: They cannot be read.
+    """
+    words, line = list(words), []
+    if command.takes_command and "--" in words:
+        position = words.index("--")
+        words, line = words[:position], words[position + 1 :]
+        if not line:
+            example = "for example: -- python server.py"
+            raise CommandError(f"%mcp {command.name}: after `--` the command is missing, {example}")
+    return command.parser().parse_intermixed_args(words), line
+
+
+def help_for_all(commands: Mapping[str, Command]) -> Text:
+    """Return the list of subcommands, by group."""
+    lines = ["%mcp [SUBCOMMAND ...]      without one: the connected servers", ""]
+    for group in GROUPS:
+        members = [command for command in commands.values() if command.group == group]
+        if members:
+            lines.append(group)
+            lines += [f"  %mcp {command.name:<12} {command.summary}" for command in members]
+            lines.append("")
+    lines.append("%mcp SUBCOMMAND --help shows arguments and examples. Settings: %config MCPMagics")
+    return Text("\n".join(lines))
+
+
+def help_for_one(command: Command) -> Text:
+    """Return the help of one subcommand: usage, what it does, its arguments, examples."""
+    parser = command.parser()
+    width = min(shutil.get_terminal_size().columns, 100)
+    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, max_help_position=28, width=width)
+    usage = parser.format_help().removeprefix("usage: ").strip()
+    head, _, arguments = usage.partition("\n\n")
+    if command.takes_command:
+        head += " [-- COMMAND ARG...]"
+    if command.takes_body:
+        head += f"\n%%mcp {command.name} ...   with a cell below"
+    parts = [head, f"{command.summary}."]
+    parts += [textwrap.fill(text, width) for text in command.details.split("\n\n") if text]
+    parts += [arguments] if arguments else []
+    if command.examples:
+        parts.append("examples:\n" + "\n".join(f"  {example}" for example in command.examples))
+    return Text("\n\n".join(parts))

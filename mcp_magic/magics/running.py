@@ -1,0 +1,129 @@
+"""How a magic's coroutine is run, and how Interrupt reaches it.
+
+SIGINT cancels the coroutine's own task, by way of `call_soon_threadsafe`: the kernel's handler
+schedules a cancellation without waking the event loop, which may then sleep for seconds, and in
+terminal IPython Ctrl-C would leave the task pending and print the loop's insides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+    from types import FrameType
+
+__all__ = ["home_loop", "interruptible", "run_nested"]
+
+T = TypeVar("T")
+
+_home: asyncio.AbstractEventLoop | None = None
+
+
+def home_loop(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.AbstractEventLoop | None:
+    """Return the loop on which the cells run, as far as known; with an argument, remember it."""
+    global _home
+    if loop is not None:
+        _home = loop
+    return _home
+
+
+class _Interrupts:
+    """The SIGINT handler while magics run: cancels the latest of their tasks."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._interrupted: set[asyncio.Task[Any]] = set()
+        self._previous: Any = None
+
+    @contextmanager
+    def cancelling(self, task: asyncio.Task[Any]) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield  # signals reach the main thread only
+            return
+        if not self._tasks:
+            self._previous = signal.signal(signal.SIGINT, self._handle)
+        self._tasks.append(task)
+        try:
+            yield
+        finally:
+            self._tasks.remove(task)
+            if not self._tasks and signal.getsignal(signal.SIGINT) == self._handle:
+                signal.signal(signal.SIGINT, self._previous)
+
+    def took(self, task: asyncio.Task[Any]) -> bool:
+        """Whether the task was interrupted by the person (and not cancelled by code)."""
+        if task not in self._interrupted:
+            return False
+        self._interrupted.discard(task)
+        return True
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        task = self._tasks[-1]
+        if task in self._interrupted and callable(self._previous):
+            self._previous(number, frame)  # it does not end: the second Ctrl-C is the shell's own
+            return
+        self._interrupted.add(task)
+        task.get_loop().call_soon_threadsafe(task.cancel)
+
+
+_interrupts = _Interrupts()
+
+
+async def interruptible(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work`; Interrupt cancels it and raises KeyboardInterrupt here."""
+    task = asyncio.ensure_future(work)
+    home_loop(task.get_loop())
+    with _interrupts.cancelling(task):
+        try:
+            return await task
+        except asyncio.CancelledError:
+            interrupted = _interrupts.took(task)
+            if not interrupted:
+                raise
+    raise KeyboardInterrupt
+
+
+def run_nested(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` to its end from synchronous code, on the loop that the cells run on.
+
+    Raises:
+        KeyboardInterrupt: The person interrupted; the work is cancelled.
+    """
+    loop = _loop_of_this_thread()
+    if loop is None:
+        home = home_loop()
+        assert home is not None
+        return asyncio.run_coroutine_threadsafe(work, home).result()
+    home_loop(loop)
+    task = loop.create_task(work)
+    with _interrupts.cancelling(task):
+        try:
+            return loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            interrupted = _interrupts.took(task)
+            if not interrupted:
+                raise
+    raise KeyboardInterrupt
+
+
+def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
+    """Return a loop that this thread can run until something is complete; None if the loop is another thread's."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        home = home_loop()
+        if threading.current_thread() is not threading.main_thread() and home is not None and home.is_running():
+            return None
+        # terminal IPython between awaits: its own persistent loop, on which the sessions live
+        from IPython.core.async_helpers import get_asyncio_loop
+
+        return get_asyncio_loop()  # type: ignore[no-any-return, no-untyped-call]
+    import nest_asyncio2
+
+    nest_asyncio2.apply(loop)
+    return loop

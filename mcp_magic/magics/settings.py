@@ -1,0 +1,76 @@
+"""Settings: traits of the magics class, also from the environment and from a declaration."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from traitlets import Float, Int, TraitError
+from traitlets.config import Configurable
+
+from mcp_magic.errors import ConfigError
+from mcp_magic.results import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["PREFIX", "Settings"]
+
+PREFIX = "MCP_MAGIC_"
+"""Environment variables `MCP_MAGIC_<SETTING>` set what no config file and no `%config` did."""
+
+
+class Settings(Configurable):
+    """What can be set with `%config MCPMagics.NAME = value`."""
+
+    timeout = Float(30.0, min=0.1, help="Seconds a server has to answer the handshake.").tag(config=True)
+    call_timeout = Float(
+        None, allow_none=True, min=0.001, help="Seconds to wait for the answer of a call; None: as long as it takes."
+    ).tag(config=True)
+    display_rows = Int(20, min=1, help="Rows shown of a table.").tag(config=True)
+    display_characters = Int(10_000, min=100, help="Characters shown of a text.").tag(config=True)
+
+    def known_settings(self) -> dict[str, type]:
+        """Return the names that a declaration's `[settings]` may have, and their types."""
+        kinds: dict[type, type] = {Int: int, Float: float}
+        return {name: kinds.get(type(trait), str) for name, trait in self.traits(config=True).items()}
+
+    def apply(self, values: Mapping[str, Any]) -> None:
+        """Set several.
+
+        Raises:
+            ConfigError: A value does not fit.
+        """
+        for name, value in values.items():
+            self._set(name, value, where=f"settings.{name}")
+
+    def read_environment(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Take over the environment's settings."""
+        for name, trait in self.traits(config=True).items():
+            text = environ.get(PREFIX + name.upper())
+            if text is not None and name not in self.config.get(type(self).__name__, {}):
+                self._set(name, _value(trait, text), where=PREFIX + name.upper())
+
+    def _set(self, name: str, value: Any, *, where: str) -> None:
+        problem = ""
+        try:
+            setattr(self, name, value)
+        except TraitError:
+            problem = self.trait_metadata(name, "help") or ""
+        if problem:
+            raise ConfigError(f"{where}: {value!r} does not fit. {problem}")
+
+    def show_limits(self) -> None:
+        """Hand the display limits on to the results."""
+        limits.display.rows = self.display_rows
+        limits.display.characters = self.display_characters
+
+
+def _value(trait: Any, text: str) -> Any:
+    """Turn a variable's text into what a trait takes; what cannot be turned is refused by the trait."""
+    if trait.allow_none and text.strip().lower() in ("", "none"):
+        return None
+    try:
+        return trait.from_string(text)
+    except (ValueError, TraitError):
+        return text

@@ -1,0 +1,56 @@
+"""The kernel's host: the one that `%mcp` uses and `from mcp_magic import host` gives.
+
+It adds to the host of `core` what the layers above offer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core.host import Host
+
+if TYPE_CHECKING:
+    from langchain_core.tools import StructuredTool
+
+__all__ = ["NotebookHost", "host"]
+
+EXIT_SECONDS = 8.0
+"""Seconds an ending kernel gives its servers; Jupyter kills a kernel that takes longer than about ten."""
+
+
+class NotebookHost(Host):
+    """A host with what a notebook adds to it."""
+
+    def langchain_tools(self, *servers: str) -> list[StructuredTool]:
+        """Return the tools of the open sessions as LangChain tools.
+
+        Args:
+            *servers: Names of servers; without any, all that are open.
+        """
+        from mcp_magic.langchain.tools import langchain_tools
+
+        connections = [self[name] for name in servers] if servers else self.find()
+        return [tool for connection in connections for tool in langchain_tools(connection)]
+
+    def close_at_exit(self) -> None:
+        """Close all sessions when the interpreter ends, so that no server outlives its kernel."""
+        atexit.unregister(self._close_now)
+        atexit.register(self._close_now)
+
+    def _close_now(self) -> None:
+        loop = self.loop
+        if loop is None or loop.is_closed() or loop.is_running() or not (len(self) or self._closing):
+            return
+        loop.run_until_complete(_bounded(self.close()))
+
+
+async def _bounded(work: Any) -> None:
+    with suppress(Exception):  # the interpreter ends; nobody can read a message any more
+        await asyncio.wait_for(work, EXIT_SECONDS)
+
+
+host = NotebookHost()
+"""The host of this kernel."""

@@ -1,0 +1,95 @@
+"""Tables as text that fit the terminal."""
+
+from __future__ import annotations
+
+import shutil
+import unicodedata
+from typing import TYPE_CHECKING
+
+from .safe import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["aligned", "cell_text", "terminal_width", "width"]
+
+_NARROWEST = 6
+"""Characters below which a column says nothing any more."""
+
+
+def width(text: str) -> int:
+    """Return the columns that `text` takes in a terminal (East Asian wide characters take two).
+
+    >>> width("abc"), width("日本")
+    (3, 4)
+    """
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) != 0 for c in text)
+
+
+def terminal_width() -> int:
+    """Return the terminal's width; 100 where there is none, as in a notebook."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def cell_text(value: object, limit: int) -> str:
+    r"""Return one cell: None is empty, truth is yes or no, text stays on one line.
+
+    >>> [cell_text(v, 80) for v in (None, True, 1.5, "a\nb")]
+    ['', 'yes', '1.5', 'a b']
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        separator = ", " if all(isinstance(part, str) for part in value) else " "
+        return one_line(separator.join(str(part) for part in value), limit)
+    return one_line(str(value), limit)
+
+
+def aligned(headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100) -> str:
+    """Return rows as aligned text, at most `total` wide; numbers flush right, long cells shortened.
+
+    >>> print(aligned(["name", "n"], [["a", 1], ["bb", 10]], total=40))
+    name   n
+    a      1
+    bb    10
+    """
+    texts = [[cell_text(value, cell) for value in row] for row in rows]
+    names = [one_line(header, cell) for header in headers]
+    widths = [max(map(width, column)) for column in zip(names, *texts, strict=True)]
+    widths = _fitted(widths, total - 2 * (len(widths) - 1))
+    right = [_numeric([row[i] for row in rows]) for i in range(len(names))]
+    lines = [_line(cells, widths, right) for cells in ([names, *texts])]
+    return "\n".join(lines)
+
+
+def _fitted(widths: list[int], total: int) -> list[int]:
+    """Take from the widest column until the sum fits, but leave each readable."""
+    widths = list(widths)
+    while sum(widths) > total and max(widths) > _NARROWEST:
+        widest = widths.index(max(widths))
+        widths[widest] -= 1
+    return widths
+
+
+def _numeric(column: list[object]) -> bool:
+    given = [value for value in column if value is not None]
+    return bool(given) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in given)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = [_padded(text, room, flush) for text, room, flush in zip(cells, widths, right, strict=True)]
+    return "  ".join(padded).rstrip()
+
+
+def _padded(text: str, room: int, flush: bool) -> str:
+    if width(text) > room:
+        while width(text) > room - 1:
+            text = text[:-1]
+        text += "…"
+    space = " " * (room - width(text))
+    return space + text if flush else text + space

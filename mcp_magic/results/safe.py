@@ -1,0 +1,117 @@
+"""Text and data of servers, made harmless before they are shown.
+
+Nothing that a server sends may steer a terminal (escape sequences), reorder what is read (bidirectional
+controls: CVE-2021-42574, "Trojan Source"), hide in plain sight, or leave the attribute that it is put in.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from ..errors import InvalidResponseError
+
+__all__ = ["BINARY", "clean", "cut", "data_url", "decode", "is_base64", "mime", "one_line", "shorten"]
+
+BINARY = "application/octet-stream"
+"""The MIME type of what says none, or says something that is no MIME type."""
+
+# Colours are only removed: what is left reads as it was meant, and hidden text (SGR 8) shows.
+_COLOUR = re.compile("\x1b\\[[0-9;:]*m")
+# C0 and C1 controls, invisible and bidirectional formatting, tags, lone surrogates (no UTF-8 can carry
+# those). Zero-width joiners stay: emoji and Persian need them.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_MIME = re.compile(r"[a-z0-9][a-z0-9.+-]{0,62}/[a-z0-9][a-z0-9.+-]{0,62}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*")
+
+
+def _visible(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
+def clean(text: str) -> str:
+    r"""Return `text` with colours removed and controls written out; line ends become `\n`.
+
+    >>> clean("\x1b[31mred\x1b[0m \x1b[2J")
+    'red \\x1b[2J'
+    >>> clean("user\u202egnp.exe")
+    'user\\u202egnp.exe'
+    """
+    text = text.replace("\r\n", "\n")
+    return _HIDDEN.sub(_visible, _COLOUR.sub("", text))
+
+
+def cut(text: str, limit: int) -> str:
+    """Return the first `limit` characters of `text`, cleaned.
+
+    The cut comes first, so the length of `text` costs nothing.
+    """
+    return clean(text[:limit])[:limit]
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return `text` cleaned, with an ellipsis if it is longer than `limit`.
+
+    >>> shorten("abcdef", 4)
+    'abc…'
+    """
+    shown = cut(text, limit + 1)
+    return shown if len(shown) <= limit else shown[: max(limit - 1, 0)] + "…"
+
+
+def one_line(text: str, limit: int) -> str:
+    r"""Return `text` on one line, shortened.
+
+    >>> one_line("a\n  b\t c", 80)
+    'a b c'
+    """
+    return shorten(" ".join(text[: limit * 4 + 1].split()), limit)
+
+
+def mime(value: str | None) -> str:
+    """Return the type and subtype of a MIME type, or `application/octet-stream` if it is none.
+
+    >>> mime("Text/CSV; charset=utf-8")
+    'text/csv'
+    >>> mime('image/png" onerror="alert(1)')
+    'application/octet-stream'
+    """
+    kind = (value or "")[:200].partition(";")[0].strip().lower()
+    return kind if _MIME.fullmatch(kind) else BINARY
+
+
+def is_base64(data: str) -> bool:
+    """Return whether `data` holds nothing but base64, so that it can stand in an attribute.
+
+    >>> is_base64("aGk="), is_base64('aGk=" onload="x')
+    (True, False)
+    """
+    return _BASE64.fullmatch(data) is not None
+
+
+def data_url(mime_type: str, data: str) -> str:
+    """Return a `data:` URL (RFC 2397) for base64 data.
+
+    Raises:
+        InvalidResponseError: The data is not base64.
+    """
+    if not is_base64(data):
+        raise InvalidResponseError(f"the server sent {mime(mime_type)} that is not base64")
+    return f"data:{mime(mime_type)};base64,{''.join(data.split())}"
+
+
+def decode(data: str, what: str = "data") -> bytes:
+    """Return the bytes of base64 data.
+
+    Raises:
+        InvalidResponseError: The data is not base64.
+    """
+    try:
+        return base64.b64decode("".join(data.split()), validate=True)
+    except (binascii.Error, ValueError):
+        reason = f"the server sent {what} that is not base64"
+    raise InvalidResponseError(reason)

@@ -1,0 +1,208 @@
+"""What a tool answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ToolError
+from .answers import reason, repeats
+from .columns import is_wrapper
+from .content import part_of, to_media
+from .frames import found_texts, frame, no_table, rows_in_contents, rows_in_texts
+from .html import error_label, tag
+from .jsontree import NOT_JSON, loads
+from .limits import Budget
+from .parts import Part, Value, counted, fitting
+from .safe import one_line
+from .shown import data_part, verbatim_part
+from .tables import Rows, describe, find_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mcp_types import CallToolResult, ContentBlock, ResourceLink
+
+    from .media import Media
+    from .resource import ResourceResult
+
+__all__ = ["ToolResult"]
+
+
+class ToolResult(Value):
+    """A tool's answer as a value; everything is computed when it is asked for.
+
+    Attributes:
+        raw: The SDK's result, nothing left out.
+        server: The server's name.
+        tool: The tool's name.
+        seconds: How long the call took.
+        output_schema: The tool's output schema, or None.
+    """
+
+    __slots__ = ("output_schema", "raw", "seconds", "server", "tool")
+    _fields = ("raw", "server", "tool", "seconds", "output_schema")
+
+    def __init__(
+        self,
+        raw: CallToolResult,
+        *,
+        server: str = "",
+        tool: str = "",
+        seconds: float = 0.0,
+        output_schema: dict[str, Any] | None = None,
+    ) -> None:
+        self.raw = raw
+        self.server = server
+        self.tool = tool
+        self.seconds = seconds
+        self.output_schema = output_schema
+        self._cache = None
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of all text blocks."""
+        return [block.text for block in self.raw.content if block.type == "text"]
+
+    @property
+    def text(self) -> str | list[str]:
+        """The text blocks: a string, a list of strings if there are several, "" if there are none."""
+        texts = self.texts
+        return texts if len(texts) > 1 else "".join(texts)
+
+    @property
+    def artifacts(self) -> list[ContentBlock] | None:
+        """The blocks that are not text, or None."""
+        return [block for block in self.raw.content if block.type != "text"] or None
+
+    @property
+    def data(self) -> Any:
+        """The structured content, else the value of a single text block that is JSON, else None.
+
+        A box `{"result": ...}` is opened, unless the output schema declares more than the box.
+        """
+        return self._once("data", self._find_data)
+
+    def _find_data(self) -> Any:
+        structured = self.raw.structured_content
+        if structured is not None:
+            return structured["result"] if self._boxed else structured
+        texts = self.texts
+        value = loads(texts[0]) if len(texts) == 1 else NOT_JSON
+        return None if value is NOT_JSON else value
+
+    @property
+    def _boxed(self) -> bool:
+        structured = self.raw.structured_content
+        return isinstance(structured, dict) and list(structured) == ["result"] and is_wrapper(self.output_schema)
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """A DataFrame of the rows in the data, the text (JSON, CSV, TSV, Markdown) or an embedded resource.
+
+        Every access returns one of its own.
+
+        Raises:
+            NoTableError: There are no rows; the message says what there is.
+        """
+        made: pd.DataFrame = self._once("df", self._make_frame)
+        return made.copy()
+
+    def _make_frame(self) -> pd.DataFrame:
+        rows = self._rows()
+        if rows is None:
+            raise no_table("result", self._found())
+        return frame(rows, self.output_schema, boxed=self._boxed)
+
+    def _rows(self) -> Rows | None:
+        rows = find_rows(self.data) if self.data is not None else None
+        if rows is None and isinstance(self.data, str):
+            rows = rows_in_texts([self.data])
+        if rows is None and (self.data is None or self.raw.structured_content is not None):
+            rows = rows_in_texts(self.texts)
+        if rows is None:
+            embedded = (block.resource for block in self.raw.content if block.type == "resource")
+            rows = next((found for found in map(rows_in_contents, embedded) if found is not None), None)
+        return rows
+
+    def _found(self) -> list[str]:
+        structured = self.raw.structured_content
+        found = [describe(self.data)] if structured is not None else found_texts(self.texts)
+        kinds = [block.type.replace("_", " ") for block in self.artifacts or ()]
+        counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+        return found + [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items()]
+
+    @property
+    def images(self) -> list[Media]:
+        """The images, embedded ones too: `.bytes`, `.mime_type`, `.save(path)`; each displays itself."""
+        return self._media("image/")
+
+    @property
+    def audio(self) -> list[Media]:
+        """The sounds, embedded ones too."""
+        return self._media("audio/")
+
+    def _media(self, family: str) -> list[Media]:
+        found = (to_media(block) for block in self.raw.content)
+        return [media for media in found if media is not None and media.mime_type.startswith(family)]
+
+    @property
+    def links(self) -> list[ResourceLink]:
+        """The resource links, in order."""
+        return [block for block in self.raw.content if block.type == "resource_link"]
+
+    @property
+    def resources(self) -> list[ResourceResult]:
+        """The embedded resources, each as a value like the one that `%mcp read` returns."""
+        from mcp_types import ReadResourceResult
+
+        from .resource import ResourceResult
+
+        embedded = [block.resource for block in self.raw.content if block.type == "resource"]
+        return [ResourceResult(ReadResourceResult(contents=[c]), server=self.server, uri=str(c.uri)) for c in embedded]
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool reported an error."""
+        return self.raw.is_error
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The result's `_meta`."""
+        return dict(self.raw.meta or {})
+
+    def raise_for_error(self) -> ToolResult:
+        """Return the result itself, or raise what the tool reported.
+
+        Raises:
+            ToolError: The tool reported an error; its `.result` is this value.
+        """
+        if not self.is_error:
+            return self
+        raise ToolError(f"{self._name} failed{reason(self.texts, self.tool)}", self)
+
+    @property
+    def _name(self) -> str:
+        return one_line(":".join(part for part in (self.server, self.tool) if part), 100) or "the tool"
+
+    def __repr__(self) -> str:
+        state = "error: " if self.is_error else ""
+        shown = one_line(" ".join(self.texts[:3]), 60) if self.texts else ", ".join(self._found()) or "empty"
+        return f"<ToolResult {self._name}: {state}{shown}>"
+
+    def _parts(self) -> list[Part]:
+        budget = Budget.full()
+        parts: list[Part] = []
+        blocks: list[Any] = list(self.raw.content)
+        if self.is_error:
+            label = f"error from {self._name}"
+            parts.append(Part(label, tag("p", error_label(label))))
+        elif self.raw.structured_content is not None:
+            parts.append(counted(data_part(self.data, budget), budget))
+            # Shown instead of the texts that only repeat it.
+            blocks = (self.artifacts or []) if repeats(self.texts, self.raw.structured_content, self.data) else blocks
+        parts += fitting(blocks, self._block_part, budget, ".text, .artifacts")
+        return parts or [verbatim_part("(empty result)", budget)]
+
+    def _block_part(self, block: Any, budget: Budget) -> Part:
+        if self.is_error and block.type == "text":
+            return verbatim_part(block.text, budget)
+        return part_of(block, budget, self.server)

@@ -1,0 +1,106 @@
+"""Whether arguments fit a schema, said before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.schema.fields import root_field
+from mcp_magic.schema.formats import FORMATS, fits_format
+from mcp_magic.schema.messages import together
+from mcp_magic.schema.quick import quick_check
+from mcp_magic.schema.report import problems_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+__all__ = ["check_arguments"]
+
+MAX_COMPILED = 512
+"""Schemas whose compiled form is kept."""
+
+MAX_ERRORS = 200
+"""Errors taken from jsonschema; each row of a long table may have one."""
+
+
+@dataclass(slots=True)
+class _Compiled:
+    """A schema made ready. It holds the schema, so that the `id` it is kept under stays its own."""
+
+    schema: Mapping[str, Any]
+    fits: Callable[[Mapping[str, Any]], bool]
+    validator: Validator | None = None
+
+
+_compiled: dict[int, _Compiled] = {}
+
+
+def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Raise unless the arguments are valid, by the draft that the schema names (else 2020-12).
+
+    A name that the schema does not list is a mistake, too, unless the schema says that it takes more
+    (`additionalProperties`, `patternProperties`) or lists none. What cannot be decided here (a reference
+    to another document, an invalid schema) is left to the server: nothing is ever fetched.
+
+    Args:
+        arguments: JSON values; see `to_json_value`.
+        schema: The tool's input schema. Its compiled form is kept for the object, so pass the same one.
+
+    Raises:
+        ArgumentsError: At most three problems, each on a line that names the argument, what was expected
+            and what was got.
+
+    >>> check_arguments({"n": "x"}, {"properties": {"n": {"type": "integer"}}})
+    Traceback (most recent call last):
+    mcp_magic.errors.ArgumentsError: n: expected integer, got 'x'
+    """
+    compiled = _compiled.get(id(schema))
+    if compiled is None or compiled.schema is not schema:
+        compiled = _compile(schema)
+    if not compiled.fits(arguments):
+        _check(dict(arguments), compiled)
+
+
+def _compile(schema: Mapping[str, Any]) -> _Compiled:
+    while len(_compiled) >= MAX_COMPILED:
+        _compiled.pop(next(iter(_compiled)), None)
+    compiled = _compiled[id(schema)] = _Compiled(schema, quick_check(schema))
+    return compiled
+
+
+def _check(arguments: dict[str, Any], compiled: _Compiled) -> None:
+    if compiled.validator is None:
+        compiled.validator = _validator(compiled.schema)
+    errors = list(_errors(compiled.validator, arguments))
+    problems = problems_of(errors, arguments, root_field(compiled.schema))
+    if problems:
+        raise together(problems)
+
+
+def _validator(schema: Mapping[str, Any]) -> Validator:
+    from jsonschema import Draft202012Validator, FormatChecker
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    formats = FormatChecker(formats=())
+    for name in FORMATS:
+        formats.checks(name)(lambda text, name=name: fits_format(text, name))
+    # An empty registry of our own: without one, jsonschema would fetch remote references.
+    cls = validator_for(schema, default=Draft202012Validator)
+    return cls(schema, registry=Registry(), format_checker=formats)
+
+
+def _errors(validator: Validator, arguments: dict[str, Any]) -> Iterator[ValidationError]:
+    """Yield what jsonschema finds, up to where it cannot go on."""
+    try:
+        for count, error in enumerate(validator.iter_errors(arguments)):
+            if count >= MAX_ERRORS:
+                return
+            yield error
+    except Exception:
+        # An invalid schema raises whatever its keyword happens to (TypeError, re.error, UnknownType,
+        # Unresolvable, RecursionError). The server made the schema, so the server shall judge.
+        return

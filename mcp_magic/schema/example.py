@@ -1,0 +1,180 @@
+"""A plausible instance of a schema, to show how a tool is called."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.schema.fields import root_field
+from mcp_magic.schema.merge import is_number
+from mcp_magic.schema.sentinels import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp_magic.schema.fields import Field
+
+__all__ = ["example_arguments", "example_value"]
+
+MAX_DEPTH = 6
+"""Levels of objects in an example; a schema that requires itself has no instance at all."""
+
+_FORMATS = {
+    "date": "2026-01-31",
+    "date-time": "2026-01-31T12:00:00Z",
+    "time": "12:00:00",
+    "duration": "PT1H",
+    "email": "ann@example.com",
+    "idn-email": "ann@example.com",
+    "hostname": "example.com",
+    "uri": "https://example.com",
+    "url": "https://example.com",
+    "iri": "https://example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "uuid": "12345678-1234-4234-8234-123456789abc",
+    "regex": "a+",
+}
+
+_WORDS = (
+    "text",
+    "a",
+    "A",
+    "abc",
+    "ABC",
+    "x1",
+    "1",
+    "12",
+    "123",
+    "12345",
+    "2026-01-31",
+    "12:00",
+    "a-b",
+    "a_b",
+    "#ffffff",
+)
+"""What is tried against a pattern. A generator of matching texts would be a dependency for one line of help."""
+
+
+def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plausible arguments: the required ones only, from examples and defaults where there are some.
+
+    Valid but for patterns that no ordinary word matches, and for what `not`, `if` and their like ask for.
+
+    >>> example_arguments({"properties": {"n": {"type": "integer", "minimum": 5}, "s": {}}, "required": ["n"]})
+    {'n': 5}
+    """
+    root = root_field(schema)
+    stated = root.schema.get("examples")
+    for each in stated if isinstance(stated, list) else ():
+        if isinstance(each, dict) and all(child.name in each for child in root.children if child.required):
+            return each
+    objects = [variant for variant in root.variants if variant.kind == "object"]
+    return _object(objects[0] if objects else root, 0)
+
+
+def example_value(field: Field, depth: int = 0) -> Any:
+    """Return a plausible value of a field."""
+    stated = field.schema.get("examples")
+    if isinstance(stated, list) and stated:
+        return stated[0]
+    if "example" in field.schema:  # OpenAPI's spelling
+        return field.schema["example"]
+    if field.default is not MISSING and (field.default is not None or not field.required):
+        return field.default
+    return _made(field, depth)
+
+
+def _made(field: Field, depth: int) -> Any:
+    match field.kind:
+        case "enum" | "const":
+            return field.choices[0][0] if field.choices else None
+        case "integer" | "number":
+            return _number(field.schema, whole=field.kind == "integer")
+        case "boolean":
+            return True
+        case "null":
+            return None
+        case "array":
+            return _array(field, depth)
+        case "object":
+            return _object(field, depth)
+        case "union":
+            return example_value(field.variants[0], depth)
+    return _string(field)
+
+
+def _number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
+    """The number nearest to one that is in range."""
+    step = schema.get("multipleOf")
+    step = step if is_number(step) and step > 0 else 1 if whole else None
+    low, high = _bound(schema, "minimum", "exclusiveMinimum", max), _bound(schema, "maximum", "exclusiveMaximum", min)
+    value: float = step or 1
+    if low is not None and value <= low[0]:
+        value = _from_low(low, high, step)
+    if high is not None and value >= high[0]:
+        value = _from_high(low, high, step)
+    return int(value) if whole or float(value).is_integer() else value
+
+
+def _from_low(low: tuple[float, bool], high: tuple[float, bool] | None, step: float | None) -> float:
+    bound, open_ = low
+    if step is None:
+        middle = (bound + high[0]) / 2 if high else bound + 1
+        return middle if open_ else bound
+    value = math.ceil(bound / step) * step
+    return value + step if open_ and value <= bound else value
+
+
+def _from_high(low: tuple[float, bool] | None, high: tuple[float, bool], step: float | None) -> float:
+    bound, open_ = high
+    if step is None:
+        middle = (bound + low[0]) / 2 if low else bound - 1
+        return middle if open_ else bound
+    value = math.floor(bound / step) * step
+    return value - step if open_ and value >= bound else value
+
+
+def _bound(schema: Mapping[str, Any], closed: str, open_: str, tighter: Any) -> tuple[float, bool] | None:
+    """The tighter of the two spellings of a bound, and whether it is itself outside."""
+    bounds = [(schema[key], key == open_) for key in (closed, open_) if is_number(schema.get(key))]
+    if not bounds:
+        return None
+    value = tighter(bound for bound, _ in bounds)
+    return value, (value, True) in bounds
+
+
+def _string(field: Field) -> str:
+    if field.is_base64:
+        return "aGVsbG8="
+    text = _FORMATS.get(field.format) or _matching(field.schema.get("pattern"))
+    low, high = field.schema.get("minLength"), field.schema.get("maxLength")
+    if is_number(low) and len(text) < low <= 1_000:
+        text = (text * math.ceil(low / len(text)))[: int(low)]
+    return text[: int(high)] if is_number(high) else text
+
+
+def _matching(pattern: Any) -> str:
+    if isinstance(pattern, str):
+        try:
+            return next((word for word in _WORDS if re.search(pattern, word)), _WORDS[0])
+        except re.error:
+            pass
+    return _WORDS[0]
+
+
+def _array(field: Field, depth: int) -> list[Any]:
+    low, high = field.schema.get("minItems"), field.schema.get("maxItems")
+    count = int(low) if is_number(low) and low > 0 else max(1, len(field.prefix))
+    count = min(count, 20, int(high) if is_number(high) else count)
+    fields = [field.at(index) for index in range(count)]
+    if depth >= MAX_DEPTH and not low:
+        return []
+    return [example_value(each, depth + 1) for each in fields if each is not None]
+
+
+def _object(field: Field, depth: int) -> dict[str, Any]:
+    if depth > MAX_DEPTH:
+        return {}
+    return {child.name: example_value(child, depth + 1) for child in field.children if child.required}

@@ -1,0 +1,233 @@
+"""JSON Schema as a tree of fields, for forms, help, messages, signatures and completion.
+
+The tree is made as it is walked, so a recursive schema is an endless tree and costs nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_magic.schema import describe
+from mcp_magic.schema.kinds import TYPES, Kind, choices_of, inferred_kind, is_fixed, name_matches, says_base64, text_of
+from mcp_magic.schema.merge import json_equal
+from mcp_magic.schema.resolve import Plain, Resolver
+from mcp_magic.schema.sentinels import MISSING
+
+__all__ = ["Field", "Kind", "root_field"]
+
+_ELSEWHERE = frozenset(("$ref", "if", "then", "else", "dependentSchemas", "dependencies", "propertyNames"))
+"""Keywords that may name properties which `properties` does not list."""
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """One value that a schema describes.
+
+    Attributes:
+        name: The property's name; "" for the root.
+        raw: The schema as the server wrote it.
+        required: Whether the object that it belongs to must have it.
+    """
+
+    name: str
+    raw: Any = field(repr=False)
+    required: bool = False
+    resolver: Resolver = field(repr=False, kw_only=True)
+
+    @functools.cached_property
+    def _plain(self) -> Plain:
+        return self.resolver.plain(self.raw)
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The effective schema: references followed, `allOf` merged, null taken out (see `nullable`)."""
+        return self._plain.schema
+
+    @property
+    def nullable(self) -> bool:
+        """Whether null is allowed."""
+        return self._plain.nullable
+
+    @functools.cached_property
+    def kind(self) -> Kind:
+        """What to make of it; "any" also for a schema that cannot be understood."""
+        if self._plain.alternatives:
+            return "enum" if all(is_fixed(leaf) for leaf in self._plain.alternatives) else "union"
+        if "const" in self.schema:
+            return "const"
+        if isinstance(self.schema.get("enum"), list):
+            return "enum"
+        stated = self.schema.get("type")
+        return stated if stated in TYPES else inferred_kind(self.schema)
+
+    @property
+    def title(self) -> str:
+        """The title, or ""."""
+        return text_of(self.schema.get("title"))
+
+    @property
+    def description(self) -> str:
+        """The description, or ""."""
+        return text_of(self.schema.get("description"))
+
+    @property
+    def default(self) -> Any:
+        """The default, or MISSING."""
+        return self.schema.get("default", MISSING)
+
+    @property
+    def format(self) -> str:
+        """The format, or ""."""
+        return text_of(self.schema.get("format"))
+
+    @property
+    def is_base64(self) -> bool:
+        """Whether the text is the base64 of bytes."""
+        return any(variant.is_base64 for variant in self.variants) or (
+            self.kind in ("string", "any") and says_base64(self.schema)
+        )
+
+    @functools.cached_property
+    def choices(self) -> tuple[tuple[Any, str], ...]:
+        """The only values there are, each with a label; empty unless `kind` is "enum" or "const"."""
+        return (
+            tuple(choices_of(self._plain.alternatives or [dict(self.schema)])) if self.kind in ("enum", "const") else ()
+        )
+
+    @functools.cached_property
+    def variants(self) -> tuple[Field, ...]:
+        """The alternatives of a union (none is a union itself)."""
+        if self.kind != "union":
+            return ()
+        return tuple(Field(self.name, leaf, self.required, resolver=self.resolver) for leaf in self._plain.alternatives)
+
+    @functools.cached_property
+    def children(self) -> tuple[Field, ...]:
+        """The properties in order; of a union, those of all its objects, required if all of them require it."""
+        if self.kind == "union":
+            return _merged_children(self)
+        properties, required = self.schema.get("properties"), self.schema.get("required")
+        if self.kind != "object" or not isinstance(properties, Mapping):
+            return ()
+        needed = required if isinstance(required, list) else []
+        return tuple(Field(str(name), raw, name in needed, resolver=self.resolver) for name, raw in properties.items())
+
+    @functools.cached_property
+    def prefix(self) -> tuple[Field, ...]:
+        """The fields of the first items of an array that gives each its own (`prefixItems`; draft-07: `items`)."""
+        listed = self.schema.get("prefixItems", self.schema.get("items"))
+        if self.kind != "array" or not isinstance(listed, list):
+            return ()
+        return tuple(Field(f"{self.name}[{i}]", raw, True, resolver=self.resolver) for i, raw in enumerate(listed))
+
+    @functools.cached_property
+    def item(self) -> Field | None:
+        """The field of an array's items (after the prefix; else any of the prefix); None if this is no array."""
+        if self.kind != "array":
+            return None
+        rest = self.schema.get("items", True)
+        if isinstance(rest, list):
+            rest = self.schema.get("additionalItems", True)
+        if self.prefix and isinstance(rest, bool):
+            rest = {"anyOf": [each.raw for each in self.prefix]}
+        return Field(f"{self.name}[]", rest, False, resolver=self.resolver)
+
+    @functools.cached_property
+    def additional(self) -> Field | bool:
+        """What JSON Schema says of properties that are not listed: a field, True (anything) or False (none)."""
+        rest = self.schema.get("additionalProperties", True)
+        if isinstance(rest, Mapping) and rest:
+            return Field("", rest, False, resolver=self.resolver)
+        return rest is not False
+
+    @functools.cached_property
+    def is_open(self) -> bool:
+        """Whether it takes names that it does not list.
+
+        By JSON Schema every object does unless it says no; but one that lists properties and says
+        nothing is nearly always meant to be complete, and a misspelt name should be found.
+        """
+        if self.kind == "union":
+            return any(variant.is_open for variant in self.variants if variant.kind in ("object", "any"))
+        if self.kind != "object":
+            return self.kind == "any"
+        said = self.schema.get("additionalProperties")
+        if said is False or (said is None and self.schema.get("unevaluatedProperties") is False):
+            return bool(self.schema.get("patternProperties"))
+        return said is not None or not self.children or bool(_ELSEWHERE & self.schema.keys())
+
+    def at(self, key: str | int) -> Field | None:
+        """Return the field of a property or an item, or None where there can be none."""
+        if isinstance(key, int):
+            arrays = [each for each in (self, *self.variants) if each.kind == "array"]
+            if not arrays:
+                return self._anything("") if self.kind == "any" else None
+            return arrays[0].prefix[key] if key < len(arrays[0].prefix) else arrays[0].item
+        return self._properties.get(key) or self._unlisted(key)
+
+    @functools.cached_property
+    def _properties(self) -> dict[str, Field]:
+        return {child.name: child for child in self.children}
+
+    def listed(self, name: str) -> Field | None:
+        """Return the field of a property that the schema lists, or None."""
+        return self._properties.get(name)
+
+    def _unlisted(self, name: str) -> Field | None:
+        for each in self.variants:
+            if (found := each._unlisted(name)) is not None:
+                return found
+        patterns = self.schema.get("patternProperties")
+        for pattern, raw in patterns.items() if isinstance(patterns, Mapping) else ():
+            if name_matches(pattern, name):
+                return Field(name, raw, False, resolver=self.resolver)
+        if isinstance(self.additional, Field):
+            return Field(name, self.additional.raw, False, resolver=self.resolver)
+        return self._anything(name) if self.is_open and self.additional else None
+
+    def _anything(self, name: str) -> Field:
+        return Field(name, True, False, resolver=self.resolver)
+
+    @functools.cached_property
+    def type_text(self) -> str:
+        """What is expected, in a few words: "integer", "list of string or null", "one of 'a', 'b'"."""
+        return describe.type_text(self)
+
+    @property
+    def constraints_text(self) -> str:
+        """What else is expected: "1 to 10", "at least 3 characters", or ""."""
+        return describe.constraints_text(self.schema)
+
+    def describe(self) -> str:
+        """Return one line for help: type, limits, default and description."""
+        return describe.describe(self)
+
+
+def root_field(schema: Any) -> Field:
+    """Return the field of a whole schema, such as a tool's input schema.
+
+    >>> root = root_field({"type": "object", "properties": {"n": {"type": ["integer", "null"]}}})
+    >>> [(child.name, child.kind, child.nullable) for child in root.children]
+    [('n', 'integer', True)]
+    """
+    return Field("", schema, resolver=Resolver(schema))
+
+
+def _merged_children(union: Field) -> tuple[Field, ...]:
+    objects = [variant for variant in union.variants if variant.kind == "object"]
+    found: dict[str, list[Field]] = {}
+    for child in (child for each in objects for child in each.children):
+        found.setdefault(child.name, []).append(child)
+    merged = []
+    for name, fields in found.items():
+        distinct: list[Any] = []
+        for each in fields:
+            if not any(json_equal(each.raw, other) for other in distinct):
+                distinct.append(each.raw)
+        raw = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
+        required = len(fields) == len(objects) and all(each.required for each in fields)
+        merged.append(Field(name, raw, required, resolver=union.resolver))
+    return tuple(merged)

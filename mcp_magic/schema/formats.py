@@ -1,0 +1,100 @@
+"""The formats that are checked, by the standard library alone.
+
+jsonschema's own table depends on which helpers happen to be installed: an environment with JupyterLab
+refuses date-times without a time zone, one without it accepts any text. Servers (pydantic's, most of
+all) accept what ISO 8601 allows, so that is what is asked for here, everywhere alike.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import re
+import uuid
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["FORMATS", "fits_format"]
+
+_DURATION = re.compile(r"[+-]?P(?!$)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?")
+_LEAP_SECOND = re.compile(r":60(?=$|[.,Zz+-])")
+
+
+def _date_time(text: str) -> bool:
+    # RFC 3339 allows second 60, Python does not.
+    if len(text) < 12 or text[4] != "-":
+        return False
+    datetime.datetime.fromisoformat(_LEAP_SECOND.sub(":59", text.upper()))
+    return True
+
+
+def _date(text: str) -> bool:
+    datetime.date.fromisoformat(text)
+    return len(text) == 10
+
+
+def _time(text: str) -> bool:
+    datetime.time.fromisoformat(_LEAP_SECOND.sub(":59", text.upper()))
+    return ":" in text
+
+
+def _duration(text: str) -> bool:
+    return _DURATION.fullmatch(text) is not None
+
+
+def _email(text: str) -> bool:
+    user, at, domain = text.rpartition("@")
+    return bool(user and at and domain) and not re.search(r"\s", text)
+
+
+def _uri(text: str) -> bool:
+    parts = urlsplit(text)
+    return bool(parts.scheme and (parts.netloc or parts.path)) and not re.search(r"\s", text)
+
+
+def _uuid(text: str) -> bool:
+    uuid.UUID(text)
+    return len(text) == 36
+
+
+def _ipv4(text: str) -> bool:
+    ipaddress.IPv4Address(text)
+    return True
+
+
+def _ipv6(text: str) -> bool:
+    return not ipaddress.IPv6Address(text).scope_id
+
+
+FORMATS: dict[str, Callable[[str], bool]] = {
+    "date": _date,
+    "date-time": _date_time,
+    "duration": _duration,
+    "email": _email,
+    "idn-email": _email,
+    "ipv4": _ipv4,
+    "ipv6": _ipv6,
+    "iri": _uri,
+    "time": _time,
+    "uri": _uri,
+    "uuid": _uuid,
+}
+"""Name of a format -> whether a text has it; may raise ValueError for no. Others are not checked."""
+
+
+def fits_format(text: object, name: str) -> bool:
+    """Return whether `text` has a format; other formats and other values always do.
+
+    >>> fits_format("2026-02-30", "date"), fits_format("2026-02-28T10:00", "date-time"), fits_format("x", "colour")
+    (False, True, True)
+    """
+    check = FORMATS.get(name)
+    if check is None or not isinstance(text, str):
+        return True
+    try:
+        return check(text)
+    except ValueError:
+        return False

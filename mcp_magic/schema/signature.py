@@ -1,0 +1,139 @@
+"""A tool as a Python function: its signature, its documentation, and its arguments from a call."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.annotations import annotation_of
+from mcp_magic.schema.describe import describe
+from mcp_magic.schema.fields import Field, root_field
+from mcp_magic.schema.messages import unknown
+from mcp_magic.schema.sentinels import MISSING, UNSET
+from mcp_magic.schema.values import to_json_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["bind_arguments", "make_docstring", "make_signature"]
+
+
+def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
+    """Return the signature of a function that takes what the schema describes.
+
+    Required arguments come first and may be positional; the others are keyword-only, with the schema's
+    default, or `unset`, which means that nothing is sent. Names that Python cannot write go into `**arguments`.
+
+    >>> make_signature({"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}, "required": ["n"]})
+    <Signature (n: int, *, s: str = unset)>
+    """
+    root = root_field(schema)
+    named = [child for child in root.children if _is_parameter(child.name)]
+    parameters = [_parameter(child) for child in named if child.required]
+    parameters += [_parameter(child) for child in named if not child.required]
+    if root.is_open or len(named) < len(root.children):
+        name = "arguments"
+        while any(child.name == name for child in named):
+            name += "_"
+        parameters.append(inspect.Parameter(name, inspect.Parameter.VAR_KEYWORD, annotation=Any))
+    return inspect.Signature(parameters)
+
+
+def _is_parameter(name: str) -> bool:
+    # "self" would clash with the method that is called.
+    return name.isidentifier() and not keyword.iskeyword(name) and name != "self"
+
+
+def _parameter(field: Field) -> inspect.Parameter:
+    hint = annotation_of(field)
+    if field.required:
+        return inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=hint)
+    default = UNSET if field.default is MISSING else field.default
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def make_docstring(
+    name: str,
+    title: str | None,
+    description: str | None,
+    schema: Mapping[str, Any],
+    output_schema: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the documentation of a tool as a function, in Google style.
+
+    >>> schema = {"properties": {"n": {"type": "integer", "description": "How many"}}, "required": ["n"]}
+    >>> print(make_docstring("roll", "Roll dice", "Rolls them.", schema))
+    Roll dice
+    <BLANKLINE>
+    Rolls them.
+    <BLANKLINE>
+    Args:
+        n (integer): How many
+    """
+    text = inspect.cleandoc(description or "").strip()
+    heading = (title or "").strip()
+    parts = [heading] if heading and heading != text.partition("\n")[0] else []
+    parts += [text] if text else []
+    parts = parts or [name]
+    children = root_field(schema).children
+    if children:
+        parts.append("\n".join(["Args:", *(f"    {describe(child)}" for child in children)]))
+    returned = _returned(output_schema)
+    return "\n\n".join([*parts, returned] if returned else parts)
+
+
+def _returned(output_schema: Mapping[str, Any] | None) -> str:
+    if not output_schema:
+        return ""
+    root = root_field(output_schema)
+    lines = ["Returns:", f"    A ToolResult; its `.data` is {root.type_text}."]
+    # FastMCP boxes what is no object as {"result": ...}, and `.data` unboxes it.
+    if len(root.children) == 1 and root.children[0].name == "result":
+        return "\n".join([lines[0], f"    A ToolResult; its `.data` is {root.children[0].type_text}."])
+    lines += [f"        {describe(child)}" for child in root.children]
+    return "\n".join(lines)
+
+
+def bind_arguments(
+    signature: inspect.Signature,
+    schema: Mapping[str, Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the JSON arguments of a call, without what was left out or is `unset`.
+
+    Raises:
+        ArgumentsError: The call does not fit the signature, or a value has no JSON form.
+
+    >>> schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    >>> bind_arguments(make_signature(schema), schema, (3,), {})
+    {'n': 3}
+    """
+    root = root_field(schema)
+    given = {**_positional(signature, root, args, kwargs), **kwargs}
+    given = {name: value for name, value in given.items() if value is not UNSET}
+    unknowns = [name for name in given if root.at(name) is None]
+    if unknowns:
+        raise ArgumentsError(unknown(unknowns, root))
+    missing = [child for child in root.children if child.required and child.name not in given]
+    if missing:
+        raise ArgumentsError(f"missing: {', '.join(f'{child.name} ({child.type_text})' for child in missing)}")
+    return {name: to_json_value(value, root.at(name), name) for name, value in given.items()}
+
+
+def _positional(
+    signature: inspect.Signature, root: Field, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    kinds = signature.parameters.values()
+    names = [each.name for each in kinds if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    if len(args) > len(names):
+        takes = f"{len(names)} ({', '.join(names)})" if names else "none"
+        optional = [child.name for child in root.children if child.name not in names]
+        hint = f"; give the others by name, as {optional[0]}=..." if optional else ""
+        raise ArgumentsError(f"{len(args)} positional arguments given, and it takes {takes}{hint}")
+    twice = [name for name, _ in zip(names, args, strict=False) if name in kwargs]
+    if twice:
+        raise ArgumentsError(f"{twice[0]} is given twice, by position and by name")
+    return dict(zip(names, args, strict=False))

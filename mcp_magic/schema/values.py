@@ -1,0 +1,175 @@
+"""Python objects as JSON values.
+
+The schema decides where there is a choice: a `datetime` for a date, bytes where base64 is asked for, a
+DataFrame as records or, for an object, as columns. Nothing is guessed: what has no JSON form is an error.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import math
+import numbers
+import os
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
+from typing import Any
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.arrays import unpacked
+from mcp_magic.schema.binary import encoded, picture
+from mcp_magic.schema.fields import Field, root_field
+
+__all__ = ["to_json_value"]
+
+_ANYTHING = root_field(True)
+MAX_DIGITS = 4_300
+"""Digits Python's json writes for an integer (`sys.set_int_max_str_digits`)."""
+
+
+def to_json_value(value: Any, field: Field | None = None, path: str = "") -> Any:
+    """Return the JSON value that stands for a Python object: None, bool, int, float, str, list or dict.
+
+    Args:
+        value: Numbers, text, containers, dataclasses, enums, dates, UUIDs, paths, decimals, bytes, pydantic
+            models, numpy arrays, DataFrames, pictures.
+        field: What the schema expects there.
+        path: How messages name the value; the field's name if left out.
+
+    Raises:
+        ArgumentsError: The value, or something in it, has no JSON form; the message names it.
+
+    >>> to_json_value({"when": datetime.date(2026, 1, 2), "size": 2**80})
+    {'when': '2026-01-02', 'size': 1208925819614629174706176}
+    """
+    field = field or _ANYTHING
+    path = path or field.name or "value"
+    try:
+        return _convert(value, field, path)
+    except RecursionError:
+        raise ArgumentsError(f"{path}: contains itself, or is nested too deeply for JSON") from None
+
+
+def _convert(value: Any, field: Field, path: str) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, enum.Enum):
+        return _convert(value.value, field, path)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return _finite(float(value), field, path)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    known, plain = unpacked(value, field, path)
+    if known:
+        return _convert(plain, field, path)
+    for types, convert in _SCALARS:
+        if isinstance(value, types):
+            return convert(value, field, path)
+    return _container(value, field, path)
+
+
+def _container(value: Any, field: Field, path: str) -> Any:
+    kind = type(value)
+    if callable(getattr(kind, "model_dump", None)):
+        return _convert(value.model_dump(mode="json"), field, path)
+    if dataclasses.is_dataclass(kind):
+        return _object({each.name: getattr(value, each.name) for each in dataclasses.fields(value)}, field, path)
+    if isinstance(value, Mapping):
+        return _object(value, field, path)
+    if isinstance(value, tuple) and hasattr(value, "_asdict") and field.kind == "object":
+        return _object(value._asdict(), field, path)
+    if isinstance(value, Set):
+        return _array(_ordered(value), field, path)
+    if isinstance(value, Sequence | ValuesView | collections.deque):
+        return _array(value, field, path)
+    data = picture(value, field)
+    if data is None:
+        raise ArgumentsError(f"{path}: cannot send a {kind.__name__} object; expected {field.type_text}")
+    return encoded(data, field, path, kind.__name__)
+
+
+def _object(value: Mapping[Any, Any], field: Field, path: str) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, item in value.items():
+        name = _name(key, path)
+        made[name] = _convert(item, _inner(field, name), f"{path}.{name}")
+    return made
+
+
+def _name(key: Any, path: str) -> str:
+    if isinstance(key, enum.Enum):
+        key = key.value
+    if isinstance(key, str):
+        return str.__str__(key)
+    if not isinstance(key, bool) and isinstance(key, numbers.Integral | uuid.UUID | datetime.date):
+        return str(key)
+    raise ArgumentsError(f"{path}: the key {key!r} is no text, and JSON names are")
+
+
+def _array(value: Iterable[Any], field: Field, path: str) -> list[Any]:
+    return [_convert(item, _inner(field, index), f"{path}[{index}]") for index, item in enumerate(value)]
+
+
+def _inner(field: Field, key: str | int) -> Field:
+    return (None if field.kind == "any" else field.at(key)) or _ANYTHING
+
+
+def _ordered(value: Set[Any]) -> list[Any]:
+    """A set in an order that is the same the next time, if its members have one."""
+    try:
+        return sorted(value)
+    except TypeError:
+        return list(value)
+
+
+def _finite(value: float, field: Field, path: str) -> float:
+    if math.isfinite(value):
+        return value
+    raise ArgumentsError(f"{path}: expected {field.type_text}, got {value}, which JSON does not have")
+
+
+def _decimal(value: decimal.Decimal, field: Field, path: str) -> Any:
+    if field.kind == "string":
+        return str(value)
+    if value.is_finite() and value.adjusted() < MAX_DIGITS and value == value.to_integral_value():
+        return int(value)
+    return _finite(float(value), field, path)
+
+
+def _datetime(value: datetime.datetime, field: Field, path: str) -> str:
+    return value.date().isoformat() if field.format == "date" else value.isoformat()
+
+
+def _date(value: datetime.date, field: Field, path: str) -> str:
+    if field.format == "date-time":
+        return datetime.datetime.combine(value, datetime.time()).isoformat()
+    return value.isoformat()
+
+
+def _duration(value: datetime.timedelta, field: Field, path: str) -> Any:
+    seconds = value.total_seconds()
+    whole = int(seconds) if seconds.is_integer() else seconds
+    if field.kind in ("integer", "number"):
+        return whole
+    # ISO 8601 has no negative parts, but everyone reads a sign in front.
+    return f"{'-' if seconds < 0 else ''}PT{abs(whole)}S"
+
+
+_SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [
+    (datetime.datetime, _datetime),
+    (datetime.date, _date),
+    (datetime.time, lambda value, _field, _path: value.isoformat()),
+    (datetime.timedelta, _duration),
+    (decimal.Decimal, _decimal),
+    (fractions.Fraction, lambda value, field, path: _finite(float(value), field, path)),
+    (uuid.UUID, lambda value, _field, _path: str(value)),
+    (os.PathLike, lambda value, _field, _path: os.fsdecode(value)),
+    (bytes | bytearray | memoryview, lambda value, field, path: encoded(bytes(value), field, path, "bytes")),
+]
+"""What has one value, the more special type first."""

@@ -1,0 +1,89 @@
+"""The command line that the HTTP servers here share: `--transport`, `--host` and `--port`.
+
+`MCPServer.run("streamable-http", port=8000)` is all that a server needs. This adds what helps in a notebook
+and in tests: `--port 0` takes a free port, and one line on stderr says where the server listens.
+"""
+
+import argparse
+import contextlib
+import signal
+import socket
+import sys
+
+import anyio
+import uvicorn
+from mcp.server import Server
+from mcp.server.mcpserver import MCPServer
+from mcp.server.stdio import stdio_server
+from starlette.applications import Starlette
+
+PATHS = {"http": "/mcp", "sse": "/sse"}
+
+GRACE = 1
+"""Seconds that open event streams get at the end; they would otherwise keep the process alive."""
+
+
+def parser(description: str, transports: tuple[str, ...], default: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that `serve` needs."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--transport", choices=transports, default=default, help=f"default: {default}")
+    options.add_argument(
+        "--host", default="127.0.0.1", help="default: 127.0.0.1, so that only this machine can connect"
+    )
+    options.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes a free one")
+    return options
+
+
+def serve(server: MCPServer | Server, options: argparse.Namespace) -> None:
+    """Run `server` as the options say, until its input ends (stdio) or it is interrupted."""
+    if options.transport == "stdio":
+        serve_stdio(server)
+    else:
+        serve_http(server, options.transport, options.host, options.port)
+
+
+def serve_stdio(server: MCPServer | Server) -> None:
+    """Run `server` over standard input and output."""
+    # Python's own handler would wait for the thread that reads stdin, so Ctrl-C would seem to do nothing.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if isinstance(server, MCPServer):
+        server.run("stdio")
+    else:
+        anyio.run(_serve_lowlevel, server)
+
+
+async def _serve_lowlevel(server: Server) -> None:
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def serve_http(server: MCPServer | Server, transport: str, host: str, port: int) -> None:
+    """Run `server` over streamable HTTP or SSE, and say on stderr where it listens."""
+    config = uvicorn.Config(
+        _app(server, transport, host), host=host, port=port, log_level="warning", timeout_graceful_shutdown=GRACE
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        _Announced(config, server.name, PATHS[transport]).run()
+
+
+def _app(server: MCPServer | Server, transport: str, host: str) -> Starlette:
+    if transport == "http":
+        return server.streamable_http_app(host=host)
+    if isinstance(server, MCPServer):
+        return server.sse_app(host=host)
+    raise SystemExit("A low-level server has no SSE app: use --transport http.")
+
+
+class _Announced(uvicorn.Server):
+    """A uvicorn server that says where it listens, once it does."""
+
+    def __init__(self, config: uvicorn.Config, name: str, path: str) -> None:
+        super().__init__(config)
+        self._name, self._path = name, path
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            host = f"[{host}]" if ":" in host else host
+            print(f"{self._name}: http://{host}:{port}{self._path}", file=sys.stderr, flush=True)

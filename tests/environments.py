@@ -1,0 +1,162 @@
+"""Servers that others wrote, each in an environment that is made once and kept.
+
+`python -m tests.environments` makes them all; a test that asks for a command makes what it needs. They are
+kept in `.cache/` of the checkout, or in the folder that MCP_MAGIC_TEST_CACHE names. Nothing is installed
+into the environment that runs the tests.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+
+EVERYTHING = "@modelcontextprotocol/server-everything"
+NODE_PACKAGES = {EVERYTHING: "2026.8.31"}
+"""Runs on Node 18 and newer."""
+
+MCP1_PACKAGES = {"mcp": "1.30.0", "mcp-server-sqlite": "2025.4.25"}
+"""The last release of the first SDK generation, and a server that needs it."""
+
+SHARED_PACKAGES = ("mcp-server-time", "mcp-server-git")
+"""Servers of the second generation, which the extra `dev` installs beside mcp_magic."""
+
+BUILD_TIMEOUT = 600
+"""Seconds that one installation may take."""
+
+needs_node = pytest.mark.skipif(
+    not (shutil.which("node") and shutil.which("npm")), reason="node and npm are not installed"
+)
+
+
+class InstallationError(RuntimeError):
+    """An environment could not be made; the message holds the end of what the installer said."""
+
+
+def cache() -> Path:
+    """Return the folder that keeps the environments."""
+    return Path(os.environ.get("MCP_MAGIC_TEST_CACHE") or ROOT / ".cache").resolve()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock between processes, so that two test runs do not install into one folder."""
+    import fcntl  # not at the top: the module is for POSIX only
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def ensure(folder: Path, wanted: dict[str, Any], build: Callable[[Path], None]) -> bool:
+    """Make `folder` by `build`, unless its stamp says that it was made of what is `wanted`.
+
+    The stamp is written last: an installation that was broken off is made anew.
+
+    Returns:
+        Whether it was made now.
+    """
+    stamp = folder / "stamp.json"
+    with locked(folder.with_name(f"{folder.name}.lock")):
+        if stamp.is_file() and json.loads(stamp.read_text()) == wanted:
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        build(folder)
+        stamp.write_text(json.dumps(wanted, indent=2))
+        return True
+
+
+def run(command: list[str]) -> None:
+    """Run an installer to its end."""
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=BUILD_TIMEOUT, check=False
+    )
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()[-2000:]
+        raise InstallationError(f"{command[0]} ended with code {done.returncode}:\n{said}")
+
+
+def make_node() -> bool:
+    """Install the Node packages; return whether that was needed."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise InstallationError("npm is not installed; the tests with server-everything need Node 18 or newer.")
+    packages = [f"{name}@{version}" for name, version in NODE_PACKAGES.items()]
+
+    def build(folder: Path) -> None:
+        run([npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts", *packages])
+
+    return ensure(cache() / "node", NODE_PACKAGES, build)
+
+
+def make_mcp1() -> bool:
+    """Make the virtual environment of the first SDK generation; return whether that was needed."""
+    packages = [f"{name}=={version}" for name, version in MCP1_PACKAGES.items()]
+
+    def build(folder: Path) -> None:
+        run([sys.executable, "-m", "venv", str(folder)])
+        run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages])
+
+    # A virtual environment ends with the Python that it was made of.
+    wanted = {"packages": MCP1_PACKAGES, "python": sys.version, "base": sys.base_prefix}
+    return ensure(cache() / "mcp1", wanted, build)
+
+
+def check_shared() -> dict[str, str]:
+    """Return the versions of the servers that share this environment."""
+    try:
+        return {name: importlib.metadata.version(name) for name in SHARED_PACKAGES}
+    except importlib.metadata.PackageNotFoundError as error:
+        raise InstallationError(f"{error.name} is not installed: pip install -e '.[dev]'") from None
+
+
+def everything_command(transport: str = "stdio") -> list[str]:
+    """Return the command of server-everything: "stdio", "sse" or "streamableHttp" (the port is in PORT)."""
+    make_node()
+    script = cache() / "node" / "node_modules" / EVERYTHING / "dist" / "index.js"
+    return [shutil.which("node") or "node", str(script), transport]
+
+
+def sqlite_command(db: Path) -> list[str]:
+    """Return the command of mcp-server-sqlite, which runs on the first SDK generation."""
+    make_mcp1()
+    return [str(cache() / "mcp1" / "bin" / "mcp-server-sqlite"), "--db-path", str(db)]
+
+
+def time_command() -> list[str]:
+    """Return the command of mcp-server-time, with UTC for the local time zone."""
+    check_shared()
+    return [sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"]
+
+
+def git_command(repo: Path) -> list[str]:
+    """Return the command of mcp-server-git on a repository."""
+    check_shared()
+    return [sys.executable, "-m", "mcp_server_git", "--repository", str(repo)]
+
+
+def main() -> None:
+    """Make all environments, and say what was done."""
+    for name, make, packages in (("node", make_node, NODE_PACKAGES), ("mcp1", make_mcp1, MCP1_PACKAGES)):
+        done = "made" if make() else "there already"
+        print(f"{cache() / name}: {done} ({', '.join(f'{name} {version}' for name, version in packages.items())})")
+    print(f"this environment: {', '.join(f'{name} {version}' for name, version in check_shared().items())}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import Tool, ToolAnnotations
+
+from mcp_magic.results import Badge, Listing, ToolCard, annotation_badges, display
+from mcp_magic.results.plain import aligned, width
+
+from .conftest import bundle
+
+ROWS = [
+    {"name": "weather", "state": "open", "tools": 3, "trusted": True},
+    {"name": "math", "state": None, "tools": 12, "trusted": False},
+]
+
+
+@pytest.fixture
+def servers() -> Listing:
+    return Listing(ROWS, title="servers", kind="servers", note="%mcp connect TARGET opens one")
+
+
+def test_a_listing_is_a_table_in_a_terminal(servers: Listing) -> None:
+    assert bundle(servers)["text/plain"] == (
+        "servers\n"
+        "name     state  tools  trusted\n"
+        "weather  open       3  yes\n"
+        "math               12  no\n"
+        "%mcp connect TARGET opens one"
+    )
+
+
+def test_a_listing_is_a_table_in_a_page(servers: Listing) -> None:
+    assert (
+        '<tr><td>weather</td><td>open</td><td class="mcp-number">3</td><td>yes</td></tr>'
+        in bundle(servers)["text/html"]
+    )
+
+
+def test_a_listing_is_a_sequence(servers: Listing) -> None:
+    assert len(servers) == 2
+    assert [row["name"] for row in servers] == ["weather", "math"]
+    assert servers[0] == ROWS[0]
+    assert servers[-1]["tools"] == 12
+    assert isinstance(servers[1:], Listing)
+    assert servers[1:].rows == ROWS[1:]
+    assert servers[:] == servers
+    assert ROWS[0] in servers
+    assert "math" in servers
+    assert "open" not in servers
+    assert repr(servers) == "<Listing of 2 servers>"
+
+
+def test_a_listing_is_a_frame(servers: Listing) -> None:
+    assert servers.df["tools"].tolist() == [3, 12]
+    assert list(servers.df.columns) == ["name", "state", "tools", "trusted"]
+
+
+def test_an_empty_listing_says_what_to_do() -> None:
+    listing = Listing([], empty="no servers: %mcp connect TARGET", columns=["name"])
+    assert bundle(listing)["text/plain"] == "no servers: %mcp connect TARGET"
+    assert not listing
+    assert list(listing.df.columns) == ["name"]
+
+
+def test_the_columns_can_be_chosen() -> None:
+    assert bundle(Listing(ROWS, columns=["tools", "name"]))["text/plain"].splitlines()[1] == "    3  weather"
+
+
+def test_a_long_listing_says_how_many_more_there_are() -> None:
+    shown = bundle(Listing([{"n": i} for i in range(450)], kind="tools"))
+    assert shown["text/plain"].endswith("199\n… 250 more tools: .df has all 450")
+    assert shown["text/html"].count("<tr>") == 201
+
+
+def test_a_listing_of_long_texts_stays_small() -> None:
+    rows = [{"name": str(i), "description": "&" * 10_000} for i in range(5000)]
+    assert sum(len(part.encode()) for part in bundle(Listing(rows)).values()) < 200_000
+
+
+def test_rows_are_fitted_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = bundle(Listing([{"name": "a", "description": "long " * 50, "n": 1}]))["text/plain"]
+    assert max(map(len, shown.splitlines())) == 40
+    assert "…" in shown
+
+
+def test_cells_stay_on_one_line() -> None:
+    assert bundle(Listing([{"a": "one\n\ntwo"}]))["text/plain"] == "a\none two"
+
+
+def test_wide_characters_are_counted_as_two() -> None:
+    assert aligned(["a", "b"], [["日本", "x"], ["ab", "y"]], total=80) == "a     b\n日本  x\nab    y"
+
+
+@given(st.lists(st.tuples(st.text(), st.text(), st.integers()), max_size=5), st.integers(min_value=24, max_value=120))
+def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, str, int]], total: int) -> None:
+    text = aligned(["a", "b", "c"], rows, total=total)
+    assert all(width(line) <= total for line in text.split("\n"))
+
+
+def test_badges_in_a_row_become_text_and_markup() -> None:
+    listing = Listing(
+        [{"name": "rm", "hints": [Badge("! destructive", "danger", "it deletes"), Badge("x", "neutral", "")]}]
+    )
+    assert bundle(listing)["text/plain"].endswith("rm    [! destructive] [x]")
+    assert (
+        '<span class="mcp-badge mcp-badge-danger" title="it deletes">! destructive</span> <span'
+        in bundle(listing)["text/html"]
+    )
+    assert listing.df["hints"].tolist() == ["[! destructive] [x]"]
+
+
+HINTS = [
+    (None, ["! destructive", "~ open world"]),
+    ({}, ["! destructive", "~ open world"]),
+    ({"read_only_hint": True}, ["○ read-only", "~ open world"]),
+    ({"read_only_hint": True, "destructive_hint": True, "idempotent_hint": True}, ["○ read-only", "~ open world"]),
+    ({"destructive_hint": False, "open_world_hint": False}, ["+ only adds"]),
+    ({"idempotent_hint": True}, ["! destructive", "= idempotent", "~ open world"]),
+]
+
+
+@pytest.mark.parametrize(("hints", "expected"), HINTS)
+def test_hints_that_are_not_given_have_the_defaults_of_the_specification(
+    hints: dict[str, bool] | None, expected: list[str]
+) -> None:
+    annotations = None if hints is None else ToolAnnotations(**hints)
+    assert [badge.text for badge in annotation_badges(annotations)] == expected
+
+
+def test_a_badge_says_who_says_so() -> None:
+    annotations = ToolAnnotations(read_only_hint=True)
+    said, default = annotation_badges(annotations)
+    assert said.explanation == "the server says of itself that it changes nothing"
+    assert default.explanation.startswith("the server does not say")
+    assert annotation_badges(annotations, trusted=True)[0].explanation.startswith("the server, which you trust, says")
+
+
+def _card() -> ToolCard:
+    tool = Tool(
+        name="forecast",
+        title="Forecast",
+        description="Says the weather.\n\nFor some days.",
+        input_schema={"type": "object"},
+        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+    )
+    arguments = [
+        {"name": "city", "type": "string", "required": True, "default": None, "description": "where"},
+        {"name": "days", "type": "integer", "required": False, "default": 3, "description": ""},
+    ]
+    output = [{"name": "degrees", "type": "number", "description": "Celsius"}]
+    line = "%mcp call weather:forecast city=Paris"
+    return ToolCard(tool, server="weather", example=line, arguments=arguments, output=output)
+
+
+def test_a_card_in_a_terminal() -> None:
+    assert bundle(_card())["text/plain"] == (
+        "weather:forecast: Forecast\n"
+        "[○ read-only]\n\n"
+        "Says the weather.\n\nFor some days.\n\n"
+        "arguments\n"
+        "name  type     required  default  description\n"
+        "city  string   yes                where\n"
+        "days  integer  no        3\n\n"
+        "returns\n"
+        "name     type    description\n"
+        "degrees  number  Celsius\n\n"
+        "%mcp call weather:forecast city=Paris"
+    )
+
+
+def test_a_card_in_a_page() -> None:
+    page = bundle(_card())["text/html"]
+    assert "<b>weather:forecast</b> Forecast" in page
+    assert "<summary>returns</summary>" in page
+    assert "<code>%mcp call weather:forecast city=Paris</code>" in page
+
+
+def test_a_card_of_a_huge_tool_stays_small() -> None:
+    tool = Tool(name="x", description="&" * 1_000_000, input_schema={})
+    rows = [{"name": str(i), "description": "&" * 5000, "default": ["&" * 5000]} for i in range(5000)]
+    card = ToolCard(tool, server="s", example="x" * 100_000, arguments=rows, output=rows)
+    assert sum(len(part.encode()) for part in bundle(card).values()) < 200_000
+    assert card.description == tool.description
+
+
+def test_a_tool_without_arguments_says_so() -> None:
+    card = ToolCard(Tool(name="x", input_schema={}), server="s", example="%mcp call s:x", arguments=[])
+    assert "no arguments" in bundle(card)["text/plain"]
+    assert display.listing_rows == 200

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+from mcp_types import CallToolResult, EmbeddedResource, TextContent, TextResourceContents
+
+from mcp_magic.errors import NoTableError, ToolError
+from mcp_magic.results import ToolResult
+
+from .conftest import Call, bundle, png, text_result
+
+
+async def test_a_number_is_unboxed_from_the_structured_content(call: Call) -> None:
+    result = await call("add", a=2, b=3)
+    assert result.data == 5
+    assert result.text == "5"
+    assert result.raw.structured_content == {"result": 5}
+    assert bundle(result)["text/plain"] == "5"
+
+
+async def test_a_list_of_objects_becomes_a_frame_with_the_declared_rows(call: Call) -> None:
+    result = await call("cities")
+    assert result.df.to_dict("list")["city"] == ["Paris", "Oslo"]
+    assert result.df["degrees"].isna().tolist() == [False, True]
+    assert isinstance(result.text, list)
+
+
+async def test_structured_content_is_shown_once_although_the_texts_repeat_it(call: Call) -> None:
+    result = await call("cities")
+    expected = "city   degrees\nParis     21.5\nOslo\n2 rows x 2 columns"
+    assert bundle(result)["text/plain"] == expected
+    assert bundle(result)["text/html"].count("Paris") == 1
+
+
+async def test_text_that_says_more_than_the_structured_content_is_shown_too() -> None:
+    result = text_result("all well", structured_content={"state": {"code": 1}})
+    assert "all well" in bundle(result)["text/plain"]
+    assert "code" in bundle(result)["text/plain"]
+
+
+async def test_an_empty_list_is_an_empty_frame_and_shown_as_such(call: Call) -> None:
+    result = await call("no_cities")
+    assert result.df.empty
+    assert bundle(result)["text/plain"] == "[]"
+
+
+async def test_a_string_that_holds_csv_becomes_a_frame_and_a_table(call: Call) -> None:
+    result = await call("csv")
+    assert result.df["degrees"].tolist() == [21, 7]
+    assert bundle(result)["text/plain"] == "city   degrees\nParis  21\nOslo   7\n2 rows x 2 columns"
+
+
+async def test_a_lone_image_is_shown_natively(call: Call) -> None:
+    result = await call("pixel")
+    assert set(bundle(result)) == {"text/plain", "image/png"}
+    assert result.images[0].bytes == png()
+    assert result.images[0].mime_type == "image/png"
+    assert bundle(result.images[0])["image/png"] == bundle(result)["image/png"]
+
+
+async def test_content_is_split_into_text_and_artifacts(call: Call) -> None:
+    result = await call("mixed")
+    assert result.text == "a text"
+    assert result.artifacts is not None
+    assert [block.type for block in result.artifacts] == ["image", "audio", "resource_link", "resource", "resource"]
+    assert [len(result.images), len(result.audio), len(result.links), len(result.resources)] == [2, 1, 1, 2]
+    assert result.audio[0].bytes == b"RIFF"
+    assert result.resources[0].df.to_dict("list") == {"a": [1], "b": ["x"]}
+    assert text_result("only text").artifacts is None
+
+
+async def test_a_table_in_an_embedded_resource_is_found_when_the_text_has_none(call: Call) -> None:
+    assert (await call("mixed")).df.to_dict("list") == {"a": [1], "b": ["x"]}
+
+
+async def test_mixed_content_is_shown_block_by_block(call: Call) -> None:
+    shown = bundle(await call("mixed"))
+    assert shown["text/plain"] == (
+        "a text\n\n"
+        f"[image/png, {len(png())} bytes: .images]\n\n"
+        "[audio/wav, 4 bytes: .audio]\n\n"
+        "notes (text/plain, 1.2 kB)\n    %mcp read 'file:///a b.txt' --server showcase\n\n"
+        "demo://table.csv\na  b\n1  x\n1 row x 2 columns\n\n"
+        f"demo://blob\n[image/png, {len(png())} bytes: .resources]"
+    )
+    assert "<audio controls src=" in shown["text/html"]
+
+
+async def test_an_error_raises_with_the_names_and_the_text_and_carries_the_result(call: Call) -> None:
+    result = await call("fails")
+    with pytest.raises(ToolError) as caught:
+        result.raise_for_error()
+    assert str(caught.value) == "showcase:fails failed: no such city: <Atlantis>"
+    assert caught.value.result is result
+
+
+async def test_an_error_is_marked_by_a_word(call: Call) -> None:
+    shown = bundle(await call("fails"))
+    assert shown["text/plain"] == "error from showcase:fails\n\nno such city: <Atlantis>"
+    assert '<span class="mcp-error">error from showcase:fails</span>' in shown["text/html"]
+
+
+def test_a_long_error_is_cut_to_two_lines() -> None:
+    result = text_result("one\ntwo\nthree", is_error=True)
+    with pytest.raises(ToolError) as caught:
+        result.raise_for_error()
+    assert str(caught.value) == "the tool failed: one\ntwo … (.result.text has all of it)"
+
+
+def test_an_error_without_text_says_so() -> None:
+    with pytest.raises(ToolError, match=r"^the tool failed and did not say why$"):
+        text_result(is_error=True).raise_for_error()
+
+
+async def test_a_result_without_error_passes_through(call: Call) -> None:
+    result = await call("add", a=1, b=1)
+    assert result.raise_for_error() is result
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (None, 1),
+        ({"properties": {"result": {"type": "integer"}}}, 1),
+        ({"properties": {"result": {}, "page": {}}, "x-fastmcp-wrap-result": True}, 1),
+        ({"properties": {"result": {}, "page": {}}}, {"result": 1}),
+    ],
+    ids=["no schema", "only the box", "FastMCP says so", "more than the box"],
+)
+def test_the_box_is_opened_unless_the_schema_declares_more(schema: dict[str, object] | None, expected: object) -> None:
+    raw = CallToolResult(content=[], structured_content={"result": 1})
+    assert ToolResult(raw, output_schema=schema).data == expected
+
+
+def test_an_object_with_more_than_the_box_is_left_alone() -> None:
+    assert text_result(structured_content={"result": 1, "page": 2}).data == {"result": 1, "page": 2}
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (['{"a": 1}'], {"a": 1}),
+        (["hello"], None),
+        (["NaN"], None),
+        (["[" * 100_000], None),
+        (["1", "2"], None),
+        ([], None),
+    ],
+    ids=["JSON", "prose", "NaN", "a nesting bomb", "two texts", "nothing"],
+)
+def test_data_of_text(texts: list[str], expected: object) -> None:
+    assert text_result(*texts).data == expected
+
+
+def test_integers_are_exact_at_any_size() -> None:
+    assert text_result(str(2**200)).data == 2**200
+
+
+def test_one_json_object_a_block_makes_rows() -> None:
+    assert text_result('{"a": 1}', '{"a": 2}').df["a"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (text_result("hello"), "no table in this result: found text (5 characters)"),
+        (text_result("3"), "no table in this result: found a number"),
+        (text_result("a b", "c"), "no table in this result: found 2 texts (4 characters)"),
+        (text_result(), "no table in this result: found nothing"),
+        (
+            text_result(structured_content={"a": {"b": 1}, "c": [1, {}]}),
+            "no table in this result: found an object with a, c",
+        ),
+        (
+            text_result(structured_content=[1, {}]),
+            "no table in this result: found a list of 2 values of different kinds",
+        ),
+    ],
+    ids=["text", "number", "texts", "nothing", "object", "list"],
+)
+def test_no_table_says_what_was_found(result: ToolResult, message: str) -> None:
+    with pytest.raises(NoTableError) as caught:
+        result.df
+    assert str(caught.value) == message
+
+
+def test_changing_a_frame_does_not_change_the_result() -> None:
+    result = text_result('[{"a": 1}]')
+    frame = result.df
+    frame["a"] = 5
+    assert result.df["a"].tolist() == [1]
+
+
+async def test_results_are_equal_and_survive_pickle_and_deepcopy(call: Call) -> None:
+    result = await call("cities")
+    result.df  # fills the cache, which must not travel
+    for twin in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), copy.copy(result)):
+        assert twin == result
+        assert twin.df.equals(result.df)
+    assert result != await call("add", a=1, b=2)
+    assert result != "text"
+
+
+def test_repr_is_one_short_line() -> None:
+    result = ToolResult(CallToolResult(content=[TextContent(text="a\nb" * 100)]), server="s", tool="t")
+    assert repr(result).startswith("<ToolResult s:t: a ba ba b")
+    assert len(repr(result)) < 90
+    assert "\n" not in repr(result)
+
+
+def test_str_is_what_a_terminal_shows() -> None:
+    assert str(text_result("hello")) == "hello"
+
+
+def test_an_empty_result_says_so() -> None:
+    assert bundle(text_result())["text/plain"] == "(empty result)"
+
+
+def test_a_lone_embedded_markdown_is_rendered_as_markdown() -> None:
+    embedded = EmbeddedResource(resource=TextResourceContents(uri="x://a", mime_type="text/markdown", text="*hi*"))
+    assert bundle(ToolResult(CallToolResult(content=[embedded])))["text/markdown"] == "*hi*"
+
+
+def test_only_the_mime_types_asked_for_are_returned() -> None:
+    result = text_result("hello")
+    assert set(result._repr_mimebundle_(include={"text/plain"})) == {"text/plain"}
+    assert set(result._repr_mimebundle_(exclude={"text/plain"})) == {"text/html"}
+
+
+def test_meta_is_a_copy() -> None:
+    result = ToolResult(CallToolResult(content=[], meta={"a": 1}))
+    result.meta["a"] = 2
+    assert result.meta == {"a": 1}

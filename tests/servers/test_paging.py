@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import Client, MCPError
+
+from tests.processes import start_http, stdio_session
+from tests.servers import bundled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def server(**pages: Any) -> Any:
+    module = bundled.load("paging_server")
+    return module.make_server(module.Pages(**pages))
+
+
+async def cursors_and_names(client: Client, pages: int = 10) -> tuple[list[str | None], list[str]]:
+    """Follow the cursors of the tools for at most `pages` pages."""
+    cursors: list[str | None] = []
+    names: list[str] = []
+    cursor: str | None = None
+    for _ in range(pages):
+        listed = await client.list_tools(cursor=cursor)
+        names += [tool.name for tool in listed.tools]
+        cursor = listed.next_cursor
+        cursors.append(cursor)
+        if not cursor:
+            break
+    return cursors, names
+
+
+ALL = [f"tool_{number:03}" for number in range(25)]
+
+
+async def test_lists_come_in_pages_over_stdio(tmp_path: Path) -> None:
+    async with stdio_session(bundled.command("paging_server"), tmp_path / "stderr") as client:
+        assert await cursors_and_names(client) == (["10", "20", None], ALL)
+        assert (await client.call_tool("tool_017", {})).structured_content == {"number": 17}
+
+
+async def test_lists_come_in_pages_over_http_and_may_end_with_an_empty_cursor() -> None:
+    command = bundled.command("paging_server", "--transport", "http", "--port", "0", "--empty-cursor")
+    with start_http(command) as running:
+        async with Client(running.url) as client:
+            assert await cursors_and_names(client) == (["10", "20", ""], ALL)
+
+
+async def test_an_endless_list_always_has_one_more_page() -> None:
+    async with Client(server(endless=True)) as client:
+        cursors, names = await cursors_and_names(client, pages=50)
+    assert None not in cursors
+    assert len(set(names)) == 500
+
+
+async def test_resources_templates_and_prompts_are_paged_too() -> None:
+    async with Client(server(size=3, page=2)) as client:
+        first = await client.list_resources()
+        second = await client.list_resources(cursor=first.next_cursor)
+        assert [resource.name for resource in first.resources + second.resources] == [
+            "number 0",
+            "number 1",
+            "number 2",
+        ]
+        assert second.next_cursor is None
+        assert (await client.list_resource_templates(cursor="2")).resource_templates[0].name == "times 2"
+        assert (await client.list_prompts(cursor="2")).prompts[0].name == "prompt_002"
+        assert (await client.read_resource("paging://number/2")).contents[0].text == "2"
+        assert (await client.read_resource("paging://times/2/21")).contents[0].text == "42"
+        assert (await client.get_prompt("prompt_002")).messages[0].content.text == "Say 2."
+
+
+async def test_what_the_server_does_not_know_is_an_error() -> None:
+    async with Client(server()) as client:
+        with pytest.raises(MCPError, match="Unknown cursor 'x'"):
+            await client.list_tools(cursor="x")
+        with pytest.raises(MCPError, match="Unknown name 'tool_025'"):
+            await client.call_tool("tool_025", {})
+        with pytest.raises(MCPError, match="Unknown resource"):
+            await client.read_resource("paging://number/x")
+
+
+async def test_a_result_that_breaks_its_own_schema_is_noticed_by_the_client() -> None:
+    async with Client(server(wrong_output=True)) as client:
+        with pytest.raises(RuntimeError, match="Invalid structured content returned by tool tool_003"):
+            await client.call_tool("tool_003", {})

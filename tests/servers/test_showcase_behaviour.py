@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+from jsonschema import Draft202012Validator
+from mcp import Client, MCPError
+from mcp.client.sse import sse_client
+from mcp_types import LoggingLevel
+
+from tests.processes import kept_open, start_http, stdio_session
+from tests.servers import bundled
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from mcp_types import CallToolResult
+
+    Open = Callable[..., AbstractAsyncContextManager[Client]]
+
+WAIT = 10
+"""Seconds that something may take which happens at once."""
+
+
+@pytest.fixture(scope="module")
+def http_url() -> Iterator[str]:
+    with start_http(bundled.command("showcase_server", "--transport", "http", "--port", "0")) as running:
+        yield running.url
+
+
+@pytest.fixture(params=["stdio", "http"])
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Opens a session with the showcase's process; takes the options of `mcp.Client`."""
+
+    @asynccontextmanager
+    async def open_session(**options: Any) -> AsyncIterator[Client]:
+        if request.param == "stdio":
+            async with stdio_session(bundled.command("showcase_server"), tmp_path / "stderr", **options) as client:
+                yield client
+        else:
+            async with Client(request.getfixturevalue("http_url"), **options) as client:
+                yield client
+
+    return open_session
+
+
+@pytest.fixture
+async def showcase() -> AsyncIterator[Client]:
+    async with kept_open(Client(bundled.load("showcase_server").server)) as client:
+        yield client
+
+
+eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+async def value(client: Client, tool: str, **arguments: Any) -> Any:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def test_every_hint_comes_with_each_value_and_one_tool_has_none(showcase: Client) -> None:
+    tools = {tool.name: tool.annotations for tool in (await showcase.list_tools()).tools}
+    for hint in ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint"):
+        assert {getattr(hints, hint) for hints in tools.values() if hints} == {True, False, None}
+    assert tools["hint_none"] is None
+    assert tools["hint_title"].title == "A title among the hints"
+    said = (await showcase.call_tool("hint_destructive", {})).content[0].text
+    assert said == '{"readOnlyHint":false,"destructiveHint":true}'
+
+
+async def test_every_schema_is_valid_json_schema_and_together_they_use_every_keyword(showcase: Client) -> None:
+    found: set[str] = set()
+
+    def collect(schema: Any) -> None:
+        if isinstance(schema, dict):
+            found.update(schema)
+            for part in schema.values():
+                collect(part)
+        elif isinstance(schema, list):
+            for part in schema:
+                collect(part)
+
+    for tool in (await showcase.list_tools()).tools:
+        for schema in (tool.input_schema, tool.output_schema or {}):
+            Draft202012Validator.check_schema(schema)
+            collect(schema)
+    numbers = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+    texts = {"minLength", "maxLength", "pattern", "format", "contentEncoding"}
+    arrays = {"items", "minItems", "maxItems", "uniqueItems"}
+    several = {"anyOf", "oneOf", "allOf", "enum", "const", "$ref", "$defs", "additionalProperties", "default"}
+    assert numbers | texts | arrays | several <= found
+
+
+ADDRESS = {"street": "Hill 1", "postcode": "12345"}
+CUSTOMER = {"name": "Ada", "email": "ada@example.com", "address": ADDRESS}
+ORDER = {"customer": CUSTOMER, "lines": [{"sku": "AB-1234", "quantity": 2, "price": 1.5}], "priority": "high"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("enums", {"priority": "low", "size": "l", "level": 3}, {"priority": "low", "size": "l", "level": 3}),
+        ("nullable", {"text": None, "flag": True}, {"text": None, "number": None, "flag": True}),
+        ("union", {"value": 3}, {"type": "int", "value": 3}),
+        ("union", {"value": [1.5]}, {"type": "list", "value": [1.5]}),
+        ("union", {"value": {"kind": "circle", "radius": 2}}, {"type": "Circle"}),
+        ("tree", {"root": {"name": "a", "children": [{"name": "b"}, {"name": "c"}]}}, {"nodes": 3, "depth": 2}),
+        ("defaults", {}, {"text": "some text", "count": 3, "items": [1, 2], "nothing": None}),
+        ("formats", {"day": "2026-01-31", "moment": "2026-01-31T12:00:00Z"}, {"day": "date: 2026-01-31"}),
+        ("mapping", {"scores": {"a": 1, "b": 2.5}}, {"total": 3.5}),
+        ("nothing", {}, {"result": "nothing was asked"}),
+        ("anything", {"value": {"a": [None]}}, {"type": "dict", "value": {"a": [None]}}),
+        ("constrained", {"even": 4, "fraction": 0.5, "code": "ABC"}, {"even": 4, "pair": [1, 2]}),
+        ("combined", {"item": {"id": 1, "name": "x"}}, {"id": 1, "name": "x"}),
+        ("binary", {"data": "AAEC"}, {"bytes": 3}),
+        ("nested", {"order": ORDER}, {"total": 3.0}),
+    ],
+)
+async def test_arguments_of_every_shape_arrive(
+    showcase: Client, tool: str, arguments: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert expected.items() <= (await value(showcase, tool, **arguments)).items()
+
+
+async def test_arguments_that_do_not_fit_are_tool_errors(showcase: Client) -> None:
+    wrong = {"even": 3, "fraction": 1, "code": "abc", "text": "x", "pair": [1]}
+    result = await showcase.call_tool("constrained", wrong)
+    assert result.is_error
+    for said in ("multiple of 2", "less than 1", "match pattern", "at least 2 characters", "at least 2 items"):
+        assert said in result.content[0].text
+
+
+async def test_a_tool_fails_in_every_way(showcase: Client, caplog: pytest.LogCaptureFixture) -> None:
+    async def failed(tool: str, **arguments: Any) -> CallToolResult:
+        result = await showcase.call_tool(tool, arguments)
+        assert result.is_error
+        return result
+
+    assert (await failed("fail_exception")).content[0].text == "Error executing tool fail_exception"
+    assert "a secret" in caplog.text
+    assert (await failed("fail_error", message="Nope.")).content[0].text.endswith("Nope.")
+    structured = await failed("fail_structured")
+    assert structured.structured_content["code"] == "quota"
+    assert len((await failed("fail_several_texts")).content) == 2
+    assert (await failed("fail_silently")).content == []
+    with pytest.raises(MCPError, match="always refuses") as refused:
+        await showcase.call_tool("fail_protocol", {})
+    assert refused.value.data == {"reason": "showcase"}
+    assert await value(showcase, "fail_sometimes", fail=False) == {"failed": False}
+    await failed("fail_sometimes", fail=True)
+
+
+@eras
+async def test_a_cancelled_call_is_stopped_in_the_server_and_counted(session: Open, mode: str) -> None:
+    async with session(mode=mode) as client:
+        before = (await value(client, "cancellations"))["result"]
+        started = asyncio.Event()
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            started.set()
+
+        call = asyncio.create_task(client.call_tool("slow", {"seconds": 3000}, progress_callback=tell))
+        async with asyncio.timeout(WAIT):
+            await started.wait()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            while (await value(client, "cancellations"))["result"] == before:
+                pass  # each turn asks the server again
+        counted = (await client.read_resource("showcase://cancellations")).contents[0].text
+        assert counted == f'{{"cancelled": {before + 1}}}'
+        assert await value(client, "slow", seconds=0) == {"result": "waited 0 s"}
+
+
+@eras
+async def test_progress_is_reported_step_by_step_with_and_without_a_total(session: Open, mode: str) -> None:
+    async def steps(client: Client, **arguments: Any) -> list[tuple[float, float | None, str | None]]:
+        told: list[tuple[float, float | None, str | None]] = []
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            told.append((progress, total, message))
+
+        await client.call_tool("progress", {"delay": 0, **arguments}, progress_callback=tell)
+        return told
+
+    async with session(mode=mode) as client:
+        assert await steps(client, steps=2) == [(1, 2, "step 1"), (2, 2, "step 2")]
+        assert await steps(client, steps=1, total=False, messages=False) == [(1, None, None)]
+
+
+@eras
+async def test_log_messages_come_at_every_level(session: Open, mode: str) -> None:
+    logged: list[tuple[str, Any]] = []
+
+    async def take(message: Any) -> None:
+        logged.append((message.level, message.data))
+
+    async with session(mode=mode, logging_callback=take, log_level="debug") as client:
+        await client.call_tool("log_all", {})
+        await client.call_tool("log", {"level": "alert", "message": "one"})
+    levels = [(level, f"this is {level}") for level in get_args(LoggingLevel)]
+    assert logged == [*levels, ("info", {"event": "done", "levels": 8}), ("alert", "one")]
+
+
+async def test_changed_lists_are_told_to_clients_of_the_handshake_era(session: Open) -> None:
+    told: asyncio.Queue[str] = asyncio.Queue()
+
+    async def take(message: Any) -> None:
+        told.put_nowait(getattr(message, "method", ""))
+
+    async def change(tool: str, **arguments: Any) -> str:
+        await value(client, tool, **arguments)
+        return await asyncio.wait_for(told.get(), WAIT)
+
+    async with session(mode="legacy", message_handler=take) as client:
+        assert await change("add_tool", name="legacy") == "notifications/tools/list_changed"
+        assert "extra_legacy" in {tool.name for tool in (await client.list_tools()).tools}
+        assert await value(client, "extra_legacy") == {"result": "I am legacy"}
+        assert await change("remove_tool", name="legacy") == "notifications/tools/list_changed"
+        assert "extra_legacy" not in {tool.name for tool in (await client.list_tools()).tools}
+        assert await change("add_resource", name="legacy") == "notifications/resources/list_changed"
+        assert await change("add_prompt", name="legacy") == "notifications/prompts/list_changed"
+        assert await change("count") == "notifications/resources/updated"
+        assert (await client.call_tool("add_prompt", {"name": "legacy"})).is_error
+
+
+async def test_changed_lists_are_told_to_clients_that_listen(session: Open) -> None:
+    async with session() as client, asyncio.timeout(WAIT):
+        wanted = {"tools_list_changed": True, "prompts_list_changed": True, "resources_list_changed": True}
+        async with client.listen(**wanted, resource_subscriptions=["showcase://counter"]) as events:
+            told = aiter(events)
+            for tool, arguments, event in (
+                ("add_tool", {"name": "modern"}, "ToolsListChanged"),
+                ("remove_tool", {"name": "modern"}, "ToolsListChanged"),
+                ("add_resource", {"name": "modern"}, "ResourcesListChanged"),
+                ("add_prompt", {"name": "modern"}, "PromptsListChanged"),
+                ("count", {}, "ResourceUpdated"),
+            ):
+                await value(client, tool, **arguments)
+                assert type(await anext(told)).__name__ == event
+        assert (await client.read_resource("showcase://extra/modern")).contents[0].text == "I am modern"
+
+
+async def test_the_process_tools_show_environment_folder_and_stderr(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    command, errlog = bundled.command("showcase_server"), tmp_path / "stderr"
+    async with stdio_session(command, errlog, env={"SHOWCASE_COLOUR": "blue"}, cwd=folder) as client:
+        seen = await value(client, "process")
+        await value(client, "write_stderr", text="hello there")
+        assert await value(client, "headers") == {}
+    assert seen["cwd"] == str(folder.resolve())
+    assert seen["environment"] == {"SHOWCASE_COLOUR": "blue"}
+    assert errlog.read_text() == "hello there\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(seen["pid"], 0)
+
+
+async def test_headers_of_a_request_are_shown(http_url: str) -> None:
+    async with Client(http_url) as client:
+        assert (await value(client, "headers"))["content-type"] == "application/json"
+
+
+async def test_a_server_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
+    async with stdio_session(bundled.command("showcase_server"), tmp_path / "stderr") as client:
+        with pytest.raises(MCPError, match="Connection closed"):
+            await client.call_tool("die", {"code": 4, "message": "my last words"})
+    assert (tmp_path / "stderr").read_text() == "my last words\n"
+
+
+async def test_the_tools_of_the_process_are_not_there_when_it_is_the_kernel(showcase: Client) -> None:
+    assert {"die", "process", "headers"}.isdisjoint(tool.name for tool in (await showcase.list_tools()).tools)
+
+
+async def test_the_showcase_speaks_sse_too() -> None:
+    with start_http(bundled.command("showcase_server", "--transport", "sse", "--port", "0")) as running:
+        async with Client(sse_client(running.url)) as client:
+            assert await value(client, "nothing") == {"result": "nothing was asked"}
