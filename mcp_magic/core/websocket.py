@@ -60,41 +60,46 @@ def tls_context(spec: Any) -> ssl.SSLContext:
 async def websocket_client(spec: WebSocketSpec) -> AsyncIterator[Any]:
     """Open a WebSocket and yield the pair of streams that the SDK's client reads and writes."""
     import anyio
-    from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
     from websockets.exceptions import ConnectionClosed
 
-    received, to_client = anyio.create_memory_object_stream[Any](0)
-    outgoing, from_client = anyio.create_memory_object_stream[Any](0)
+    async with _connect(spec) as socket:
+        received, to_client = anyio.create_memory_object_stream[Any](0)
+        outgoing, from_client = anyio.create_memory_object_stream[Any](0)
 
-    async def reader() -> None:
-        async with received:
-            try:
-                async for frame in socket:
-                    try:
-                        message = jsonrpc_message_adapter.validate_json(frame, by_name=False)
-                    except ValueError as error:
-                        await received.send(error)
-                    else:
-                        await received.send(SessionMessage(message))
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionClosed):
-                return  # the session sees the end of its stream
-
-    async def writer() -> None:
-        async with from_client:
-            async for item in from_client:
+        async def reader() -> None:
+            async with received:
                 try:
-                    await socket.send(item.message.model_dump_json(by_alias=True, exclude_unset=True))
-                except ConnectionClosed:
-                    await received.aclose()
-                    return
+                    async for frame in socket:
+                        await received.send(_message(frame))
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionClosed):
+                    return  # the session sees the end of its stream
 
-    async with _connect(spec) as socket, anyio.create_task_group() as tasks:
-        tasks.start_soon(reader)
-        tasks.start_soon(writer)
-        try:
-            yield to_client, outgoing
-        finally:
-            for stream in (received, to_client, outgoing, from_client):
-                await stream.aclose()
-            tasks.cancel_scope.cancel()
+        async def writer() -> None:
+            async with from_client:
+                async for item in from_client:
+                    try:
+                        await socket.send(item.message.model_dump_json(by_alias=True, exclude_unset=True))
+                    except ConnectionClosed:
+                        await received.aclose()
+                        return
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reader)
+            tasks.start_soon(writer)
+            try:
+                yield to_client, outgoing
+            finally:
+                for stream in (received, to_client, outgoing, from_client):
+                    await stream.aclose()
+                tasks.cancel_scope.cancel()
+
+
+def _message(frame: str | bytes) -> Any:
+    """Return the message of a frame, or the error that says why it is none: the session surfaces it."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(frame, by_name=False))
+    except ValueError as error:
+        return error

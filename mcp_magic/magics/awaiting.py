@@ -87,7 +87,7 @@ class AwaitMagics:
     def __call__(self, lines: list[str]) -> list[str]:
         """Return a cell's lines, its top-level magics awaited."""
         source = "".join(lines)
-        if "_magic('mcp" not in source or not self._shell.autoawait or _inside_a_magic():
+        if "_magic(" not in source or "mcp" not in source or not self._shell.autoawait or _inside_a_magic():
             return lines
         try:
             tree = ast.parse(source)

@@ -85,7 +85,7 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
             interrupted = _interrupts.took(task)
             if not interrupted:
                 raise
-    raise KeyboardInterrupt
+    raise KeyboardInterrupt from None  # a nested loop's tasks step in an except block, so there is a context
 
 
 def run_nested(work: Coroutine[Any, Any, T]) -> T:
@@ -108,7 +108,7 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
             interrupted = _interrupts.took(task)
             if not interrupted:
                 raise
-    raise KeyboardInterrupt
+    raise KeyboardInterrupt from None  # a nested loop's tasks step in an except block, so there is a context
 
 
 def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:

@@ -100,9 +100,12 @@ class Resolver:
         """Yield the alternatives of an expanded schema, none of which has alternatives itself."""
         for key in ("anyOf", "oneOf"):
             options = schema.get(key)
-            if not isinstance(options, list) or not options or walk.steps < 0:
+            if key not in schema:
                 continue
             base = {name: value for name, value in schema.items() if name != key}
+            if not isinstance(options, list) or not options or walk.steps < 0:
+                schema = base
+                continue
             parts = [self._expand(option, trail, walk) for option in options if not _seen(option, trail)]
             if _only_constrain(base, [part for part, _ in parts]):
                 schema = base

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from dataclasses import dataclass, field
 from queue import Empty
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from jupyter_client import KernelManager
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["Cell", "Kernel"]
+__all__ = ["Cell", "Kernel", "environment", "until"]
 
 START_SECONDS = 60.0
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """Return variables for a kernel that sees nothing of the person who runs the tests."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_", "IPYTHON", "JUPYTER"))}
+    return {**kept, "HOME": str(home), "IPYTHONDIR": str(home / ".ipython"), "COLUMNS": "200", **more}
+
+
+def until(condition: Callable[[], bool], timeout: float = 10.0, what: str = "") -> float:
+    """Wait until a condition holds; return how long that took."""
+    started = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started < timeout, f"not within {timeout:g} s: {what or condition}"
+        time.sleep(0.01)
+    return time.monotonic() - started
 
 
 @dataclass
@@ -46,6 +67,11 @@ class Cell:
         """What the cell printed."""
         return self.streams.get("stdout", "")
 
+    @property
+    def shown_error(self) -> str:
+        """The error as a frontend shows it, without the colours."""
+        return _COLOURS.sub("", "\n".join(self.traceback))
+
 
 class Kernel:
     """A kernel process and a client to it."""
@@ -56,6 +82,11 @@ class Kernel:
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=START_SECONDS)
+
+    @property
+    def process(self) -> psutil.Process:
+        """The kernel's process."""
+        return psutil.Process(self.manager.provisioner.pid)
 
     def start(self, code: str) -> str:
         """Send a cell and return its message id at once."""
@@ -102,6 +133,10 @@ class Kernel:
             if message["parent_header"].get("msg_id") == message_id and message["msg_type"] == "stream":
                 seen += message["content"]["text"]
 
+    def send(self, kind: str, content: dict[str, Any]) -> None:
+        """Send a message on the shell channel, as a widget's view does."""
+        self.client.shell_channel.send(self.client.session.msg(kind, content))
+
     def complete(self, code: str) -> list[str]:
         """Return what Tab offers at the end of `code`."""
         reply = self.client.complete(code, reply=True, timeout=30)
@@ -118,8 +153,10 @@ class Kernel:
 
     def shutdown(self) -> None:
         """End the kernel in the orderly way."""
-        self.client.stop_channels()
-        self.manager.shutdown_kernel()
+        if self.manager.has_kernel:
+            self.client.stop_channels()
+            self.manager.shutdown_kernel()
+        self.manager.cleanup_resources()
 
     def _next(self, started: float, timeout: float) -> dict[str, Any]:
         left = timeout - (time.monotonic() - started)

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.processes import kept_open, start_http, stdio_session
 from tests.servers import bundled
@@ -148,6 +149,15 @@ async def test_a_large_result_has_the_size_asked_for_over_stdio(tmp_path: Path) 
     assert len(text) == 3_000_000
     assert text.splitlines()[-1].startswith("00029999 x")
     assert too_much.is_error
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_large_result_has_the_size_asked_for_over_http(mode: str) -> None:
+    with start_http(bundled.command("showcase_server", "--transport", "http", "--port", "0")) as running:
+        # By default the SDK refuses an event of more than a mebibyte.
+        transport = streamable_http_client(running.url, max_sse_event_size=None)
+        async with Client(transport, mode=mode) as client:
+            assert len((await call(client, "large", kilobytes=3000)).content[0].text) == 3_000_000
 
 
 async def test_hostile_text_holds_markup_escapes_and_bidirectional_controls(showcase: Client) -> None:

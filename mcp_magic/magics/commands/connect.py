@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.config import find_server, load_config
+from mcp_magic.core.names import slug
 from mcp_magic.core.targets import parse_env, parse_header
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, did_you_mean, listed
 from mcp_magic.magics.commands.servers import server_listing, server_row
@@ -95,9 +96,9 @@ async def _from_file(invocation: Invocation, arguments: argparse.Namespace) -> L
 async def open_entries(invocation: Invocation, entries: Iterable[ServerEntry]) -> list[dict[str, Any]]:
     """Open configured servers in parallel and return a row for each, with what went wrong."""
     entries = list(entries)
-    ready = {entry.name: entry.spec for entry in entries if entry.spec and not entry.disabled and not entry.problem}
+    ready = {slug(e.name): e.spec for e in entries if e.spec and not e.disabled and not e.problem}
     opened = await invocation.host.connect_many(ready)
-    return [_row(entry, opened.get(entry.name)) for entry in entries]
+    return [_row(entry, opened.get(slug(entry.name))) for entry in entries]
 
 
 def _row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.declaration import find_declaration, load_declaration, parse_declaration
+from mcp_magic.core.names import slug
 from mcp_magic.core.plan import plan
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.commands.servers import server_row
@@ -34,14 +35,15 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Connect what is missing, leave what is right, reconnect what changed."""
     declaration = _declaration(invocation, arguments.file)
     host = invocation.host
-    declared = {name: entry.spec for name, entry in declaration.servers.items() if entry.spec and not entry.disabled}
+    ready = [entry for entry in declaration.servers.values() if entry.spec and not entry.disabled]
+    declared = {slug(entry.name): entry.spec for entry in ready if entry.spec}
     open_ = {name: connection.spec for name, connection in host.connections.items() if connection.state == "open"}
     steps = plan(declared, open_, prune=arguments.prune)
     if not arguments.dry_run:
         invocation.settings.apply(declaration.settings)
     outcomes = {} if arguments.dry_run else await _carry_out(invocation, steps, declared)
     rows = [_row(invocation, step, outcomes, dry=arguments.dry_run) for step in steps]
-    rows += [_left_out(entry) for name, entry in declaration.servers.items() if name not in declared]
+    rows += [_left_out(entry) for entry in declaration.servers.values() if entry not in ready]
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
     return Listing(rows, title=title, empty=f"{declaration.source} declares no servers", kind="up")
 

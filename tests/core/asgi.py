@@ -1,0 +1,112 @@
+"""Streamable HTTP servers inside of the test's own loop, so that a test can reach into them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(app: App, **options: Any) -> AsyncIterator[str]:
+    """Serve an ASGI app on a free port of 127.0.0.1 and yield its base URL."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, **options)
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    scheme = "https" if config.is_ssl else "http"
+    try:
+        yield f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+        listener.close()
+
+
+class Forgetful:
+    """A handshake-era streamable-HTTP server whose sessions can be forgotten.
+
+    Args:
+        app: The app of a real server.
+
+    Attributes:
+        requests: The JSON-RPC methods that arrived, and the session ids they came with.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._forgotten: set[str] = set()
+        self.requests: list[tuple[str, str]] = []
+
+    def forget(self) -> None:
+        """From now on answer 404 to every session that is known now."""
+        self._forgotten = {session for _, session in self.requests if session}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body = b""
+        more = True
+        while more:
+            event = await receive()
+            body += event.get("body", b"")
+            more = event.get("more_body", False)
+        message = json.loads(body)
+        session = dict(scope["headers"]).get(b"mcp-session-id", b"").decode()
+        self.requests.append((message.get("method", "response"), session))
+        if message.get("method") == "server/discover" or session in self._forgotten:
+            await answer(send, 404, b'{"error": "not found"}')
+            return
+        sent = False
+
+        async def again() -> Any:
+            nonlocal sent
+            if sent:
+                return await receive()
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, again, send)
+
+
+async def answer(send: Any, status: int, body: bytes, content_type: str = "application/json") -> None:
+    """Answer a request."""
+    headers = [(b"content-type", content_type.encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def answering(status: int, body: bytes = b"", content_type: str = "text/plain") -> App:
+    """Return an app that answers everything alike."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await answer(send, status, body, content_type)
+        elif scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+
+    return app
+
+
+async def never(scope: Any, receive: Any, send: Any) -> None:
+    """An app that takes requests and answers none."""
+    if scope["type"] == "http":
+        while (await receive())["type"] != "http.disconnect":
+            pass

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic.core.specs import HttpSpec, StdioSpec
+from mcp_magic.errors import HTTPStatusError, MissingDependencyError, UnreachableError
+from tests.core.asgi import answering, serving
+from tests.core.websockets_server import serve_websocket
+from tests.environments import everything_command
+from tests.processes import start_http
+from tests.servers.bundled import command, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp_magic.core.host import Host
+
+
+async def test_a_python_server_over_stdio_is_listed_and_called(host: Host) -> None:
+    connection = await host.connect(command("math_server"))
+    assert connection.spec.transport == "stdio"
+    assert connection.state == "open"
+    assert "add" in connection.tools
+    assert (await connection.call("add", a=2**70, b=1)).data == 2**70 + 1
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+async def test_a_node_server_over_stdio_is_listed_and_called(host: Host) -> None:
+    connection = await host.connect([*everything_command(), "stdio"])
+    assert (await connection.call("echo", message="hi")).text == "Echo: hi"
+    assert (await connection.call_tool("get-sum", {"a": 1, "b": 2})).text == "The sum of 1 and 2 is 3."
+
+
+async def test_a_server_over_streamable_http_is_listed_and_called(host: Host) -> None:
+    with start_http(command("weather_server", "--transport", "http", "--port", "0")) as server:
+        connection = await host.connect(server.url, name="weather")
+        assert connection.spec.transport == "http"
+        assert len((await connection.call("forecast", location="London", days=3)).df) == 3
+
+
+async def test_a_url_falls_back_to_sse_when_the_server_knows_nothing_newer(host: Host) -> None:
+    with start_http(command("weather_server", "--transport", "sse", "--port", "0")) as server:
+        connection = await host.connect(server.url, name="weather")
+        assert connection.spec.transport == "sse"
+        assert not (await connection.call("get_weather", location="London")).is_error
+
+
+async def test_sse_is_used_at_once_when_it_is_asked_for(host: Host) -> None:
+    with start_http(command("weather_server", "--transport", "sse", "--port", "0")) as server:
+        connection = await host.connect(server.url, name="weather", transport="sse")
+        assert connection.spec.transport == "sse"
+
+
+async def test_streamable_http_without_fallback_says_what_the_server_answered(host: Host) -> None:
+    with (
+        start_http(command("weather_server", "--transport", "sse", "--port", "0")) as server,
+        pytest.raises(HTTPStatusError, match="answered HTTP 405"),
+    ):
+        await host.connect_spec(HttpSpec(url=server.url), "weather")
+
+
+async def test_a_url_that_is_neither_reports_the_first_answer(host: Host) -> None:
+    async with serving(answering(404)) as url:
+        with pytest.raises(HTTPStatusError) as caught:
+            await host.connect(f"{url}/mcp", name="web")
+    assert str(caught.value) == (
+        f"web: {url}/mcp answered HTTP 404: nothing is served under this path; it often ends in /mcp or /sse."
+    )
+
+
+async def test_a_websocket_server_is_listed_and_called(host: Host) -> None:
+    async with serve_websocket(load("math_server").server) as url:
+        connection = await host.connect(url, name="ws")
+        assert connection.spec.transport == "ws"
+        assert (await connection.call("add", a=1, b=2)).data == 3
+
+
+async def test_without_the_websockets_package_the_error_says_what_to_install(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
+    with pytest.raises(MissingDependencyError) as caught:
+        await host.connect("ws://127.0.0.1:1/", name="ws")
+    assert str(caught.value) == "WebSocket servers need the package websockets: pip install 'mcp_magic[ws]'"
+
+
+async def test_a_server_object_in_this_process_shares_its_state_with_the_notebook(host: Host) -> None:
+    seen: list[str] = []
+    server = MCPServer("notes")
+
+    @server.tool()
+    def note(text: str) -> int:
+        """Keep a note."""
+        seen.append(text)
+        return len(seen)
+
+    connection = await host.connect(server)
+    assert connection.name == "notes"
+    assert (await connection.call("note", text="hi")).data == 1
+    assert seen == ["hi"]
+
+
+async def test_headers_reach_the_server_and_no_output(host: Host) -> None:
+    with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
+        connection = await host.connect(server.url, name="show", headers={"Authorization": "Bearer sesame-123"})
+        assert (await connection.call("headers")).data["authorization"] == "Bearer sesame-123"
+    assert "sesame" not in repr(connection) + repr(connection.spec) + str(connection._repr_mimebundle_())
+
+
+async def test_environment_and_working_directory_reach_a_stdio_server(host: Host, tmp_path: Path) -> None:
+    spec = StdioSpec(
+        command=sys.executable,
+        args=tuple(command("showcase_server")[1:]),
+        env={"SHOWCASE_TOKEN": "sesame-123"},
+        cwd=tmp_path,
+    )
+    connection = await host.connect_spec(spec, "show")
+    found = (await connection.call("process")).data
+    assert found["cwd"] == str(tmp_path)
+    assert "sesame" not in repr(connection)
+
+
+async def test_a_client_factory_makes_the_http_client(host: Host) -> None:
+    import httpx2
+
+    made: list[httpx2.AsyncClient] = []
+
+    def factory(**options: object) -> httpx2.AsyncClient:
+        client = httpx2.AsyncClient(**options)  # type: ignore[arg-type]
+        made.append(client)
+        return client
+
+    with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
+        connection = await host.connect(server.url, headers={"X-Team": "blue"}, client_factory=factory)
+        assert (await connection.call("headers")).data["x-team"] == "blue"
+        await host.disconnect(connection.name)
+    assert len(made) == 1
+    assert made[0].is_closed
+
+
+async def test_tls_is_verified_against_the_authority_that_is_named(host: Host, tmp_path: Path) -> None:
+    import ssl
+
+    from tests.core.certificates import self_signed
+
+    certificate, key = self_signed(tmp_path)
+    server = MCPServer("secure")
+    app = server.streamable_http_app()
+    async with serving(app, ssl_certfile=str(certificate), ssl_keyfile=str(key)) as url:
+        with pytest.raises(UnreachableError, match="TLS to https://127.0.0.1:.* failed: self-signed certificate"):
+            await host.connect(f"{url}/mcp", name="secure")
+        trusted = await host.connect(f"{url}/mcp", name="secure", verify=str(certificate))
+        assert trusted.state == "open"
+        anything = await host.connect(f"{url}/mcp", name="any", verify=False)
+        assert anything.state == "open"
+        await host.disconnect("secure", "any")
+    assert ssl.OPENSSL_VERSION

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema import parse_arguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "whole": {"type": "integer"},
+        "real": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "maybe": {"type": ["integer", "null"]},
+        "color": {"oneOf": [{"const": "#f00", "title": "Red"}, {"const": 2, "title": "Green"}, {"const": "7"}]},
+        "day": {"type": "string", "format": "date"},
+        "when": {"type": "string", "format": "date-time"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "ids": {"type": "array", "items": {"type": "integer"}},
+        "grid": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+        "any": {},
+        "either": {"type": ["integer", "string"]},
+        "scalar": {"type": ["integer", "boolean"]},
+        "one_or_many": {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]},
+        "code_or_n": {"anyOf": [{"type": "string", "pattern": "^[A-Z]+$"}, {"type": "integer"}]},
+        "blob": {"type": "string", "contentEncoding": "base64"},
+        "place": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "geo": {"$ref": "#/$defs/Geo"}},
+            "required": ["city"],
+        },
+        "a.b": {"type": "integer"},
+        "a": {"type": "object", "properties": {"b": {"type": "string"}, "c": {"type": "integer"}}},
+        "bag": {"type": "object", "additionalProperties": {"type": "integer"}},
+    },
+    "$defs": {"Geo": {"type": "object", "properties": {"lat": {"type": "number"}, "lon": {"type": "number"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("items", "arguments"),
+    [
+        ([], {}),
+        (["text=12"], {"text": "12"}),
+        (["text="], {"text": ""}),
+        (["text=a=b"], {"text": "a=b"}),
+        (["text=null"], {"text": "null"}),
+        (["text=größe ☃"], {"text": "größe ☃"}),
+        (["whole=12"], {"whole": 12}),
+        (["whole=-0012"], {"whole": -12}),
+        (["whole=3.0"], {"whole": 3}),
+        ([f"whole={2**80}"], {"whole": 2**80}),
+        ([f"whole:={2**80}"], {"whole": 2**80}),
+        (["real=2.5"], {"real": 2.5}),
+        (["real=1e3"], {"real": 1000.0}),
+        ([f"real={10**30}"], {"real": 10**30}),
+        (["flag=yes"], {"flag": True}),
+        (["flag=Off"], {"flag": False}),
+        (["flag=0"], {"flag": False}),
+        (["maybe=null"], {"maybe": None}),
+        (["maybe=5"], {"maybe": 5}),
+        (["color=#f00"], {"color": "#f00"}),
+        (["color=Red"], {"color": "#f00"}),
+        (["color=Green"], {"color": 2}),
+        (["color=2"], {"color": 2}),
+        (["color=7"], {"color": "7"}),
+        (["day=2026-02-28"], {"day": "2026-02-28"}),
+        (["when=2026-02-28T10:00:00Z"], {"when": "2026-02-28T10:00:00Z"}),
+        (["tags=a"], {"tags": ["a"]}),
+        (["tags=a", "tags=b", "whole=1"], {"tags": ["a", "b"], "whole": 1}),
+        (['tags=["a", "b"]'], {"tags": ["a", "b"]}),
+        (["tags=[draft"], {"tags": ["[draft"]}),
+        (["tags:=[]"], {"tags": []}),
+        (["ids=1", "ids=2"], {"ids": [1, 2]}),
+        (["grid=[1,2]", "grid=[3]"], {"grid": [[1, 2], [3]]}),
+        (["any=5"], {"any": "5"}),
+        (["any:=5.0"], {"any": 5.0}),
+        (["any:=null"], {"any": None}),
+        (["either=5"], {"either": "5"}),
+        (["scalar=5"], {"scalar": 5}),
+        (["scalar=true"], {"scalar": True}),
+        (["one_or_many=5"], {"one_or_many": 5}),
+        (["one_or_many=[5]"], {"one_or_many": [5]}),
+        (["one_or_many=5", "one_or_many=6"], {"one_or_many": [5, 6]}),
+        (["code_or_n=ABC"], {"code_or_n": "ABC"}),
+        (["code_or_n=12"], {"code_or_n": 12}),
+        (["place.city=Oslo", "place.geo.lat=59.9"], {"place": {"city": "Oslo", "geo": {"lat": 59.9}}}),
+        (['place={"city": "Oslo"}'], {"place": {"city": "Oslo"}}),
+        (["a.b=1"], {"a.b": 1}),
+        (["a.c=1"], {"a": {"c": 1}}),
+        ([r"a\.b=1"], {"a.b": 1}),
+        (["bag.x=1", "bag.y=2"], {"bag": {"x": 1, "y": 2}}),
+        (["any.x.y=1"], {"any": {"x": {"y": "1"}}}),
+        ([r"text=\$5"], {"text": "$5"}),
+        ([r"text=\{x}"], {"text": "{x}"}),
+        ([r"text=\@me"], {"text": "@me"}),
+        ([r"text=\\$5"], {"text": r"\$5"}),
+        ([r"text=\server\share"], {"text": r"\server\share"}),
+        (["text=$5"], {"text": "$5"}),
+        (["text=@"], {"text": "@"}),
+        (["text={"], {"text": "{"}),
+    ],
+)
+def test_an_argument_becomes_what_the_schema_asks_for(items: list[str], arguments: dict[str, Any]) -> None:
+    # repr tells 1 from 1.0 and True.
+    assert repr(parse_arguments(items, SCHEMA, evaluate=pytest.fail)) == repr(arguments)
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        (["whole=abc"], "whole: expected integer, got 'abc'"),
+        (["whole=1.5"], "whole: expected integer, got '1.5'"),
+        (["whole="], "whole: expected integer, got ''"),
+        (["real=nan"], "real: expected number, got 'nan'"),
+        (["real=1e999"], "real: expected number, got '1e999'"),
+        (["flag=maybe"], "flag: expected boolean, got 'maybe'"),
+        (["maybe=none"], "maybe: expected integer or null, got 'none'"),
+        (["color=Blue"], "color: expected one of '#f00', 2, '7', got 'Blue'"),
+        (["day=2026-02-30"], "day: expected string (date), got '2026-02-30'"),
+        (["when=tomorrow"], "when: expected string (date-time), got 'tomorrow'"),
+        (["ids=1", "ids=x"], "ids[1]: expected integer, got 'x'"),
+        (["place.geo.lat=north"], "place.geo.lat: expected number, got 'north'"),
+        (["whole=1", "whole=2"], "whole is given 2 times; it takes one value (integer)"),
+        (["place:={}", "place.city=x"], "place is given whole and in parts (place.city); give one of them"),
+        (["whole.x=1"], "whole.x: whole is integer and has no names inside; give it whole, as whole:=JSON"),
+        (["place.cty=x"], "unknown argument 'place.cty'. Did you mean 'city'? It takes city, geo"),
+        (["Oslo"], "cannot read 'Oslo' as an argument: write name=value or name:=json"),
+        (["ids:=[1"], "ids: what follows := is not JSON: Expecting ',' delimiter at column 3; for text write ids=text"),
+        (["real:=NaN"], "real: what follows := is not JSON: NaN is not JSON; for text write real=text"),
+        (["whole=" + "9" * 5000], "whole: expected integer, got '" + "9" * 32 + "..." + "9" * 23 + "…"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_one_line(items: list[str], message: str) -> None:
+    with pytest.raises(ArgumentsError) as raised:
+        parse_arguments(items, SCHEMA)
+    assert str(raised.value) == message
+
+
+def test_an_unknown_name_says_what_was_meant_and_what_there_is() -> None:
+    schema = {"type": "object", "properties": {"location": {"type": "string"}, "units": {"type": "string"}}}
+    with pytest.raises(ArgumentsError) as raised:
+        parse_arguments(["locaton=Oslo"], schema)
+    assert str(raised.value) == "unknown argument 'locaton'. Did you mean 'location'? It takes location, units"
+
+
+def test_an_unknown_name_is_taken_where_the_schema_is_open() -> None:
+    schema = {"properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "integer"}}
+    assert parse_arguments(["a=1", "b=2"], schema) == {"a": "1", "b": 2}
+    assert parse_arguments(["x=2"], {"type": "object"}) == {"x": "2"}
+
+
+def test_a_secrets_value_is_not_repeated() -> None:
+    with pytest.raises(ArgumentsError) as raised:
+        parse_arguments(["api_key=hunter2"], {"properties": {"api_key": {"type": "integer"}}})
+    assert str(raised.value) == "api_key: expected integer, got ***"
+
+
+def test_objects_come_from_the_callers_scope() -> None:
+    scope = {"n": 2**70, "rows": [{"a": 1}, {"a": None}]}
+
+    def evaluate(source: str) -> Any:
+        return eval(source, {}, scope)
+
+    items = ["whole=$n", "any=$rows", "real={n / 2}", "ids={[n, n + 1]}", "text={'{' + str(n)}", 'place={"city": "x"}']
+    assert parse_arguments(items, SCHEMA, evaluate=evaluate) == {
+        "whole": 2**70,
+        "any": [{"a": 1}, {"a": None}],
+        "real": 2.0**69,
+        "ids": [2**70, 2**70 + 1],
+        "text": "{" + str(2**70),
+        "place": {"city": "x"},
+    }
+
+
+def test_each_of_repeated_objects_is_an_item() -> None:
+    assert parse_arguments(["ids=$a", "ids=2"], SCHEMA, evaluate={"a": 1}.__getitem__) == {"ids": [1, 2]}
+
+
+def test_an_expression_that_fails_names_the_argument_and_the_error() -> None:
+    def evaluate(source: str) -> Any:
+        return eval(source, {})
+
+    with pytest.raises(ArgumentsError) as raised:
+        parse_arguments(["whole=$missing"], SCHEMA, evaluate=evaluate)
+    assert str(raised.value) == "whole: cannot evaluate 'missing': NameError: name 'missing' is not defined"
+
+
+def test_an_exception_group_leaves_no_trace_in_the_error() -> None:
+    def evaluate(source: str) -> Any:
+        raise ExceptionGroup("many", [ValueError("one")])
+
+    with pytest.raises(ArgumentsError) as raised:
+        parse_arguments(["whole=$x"], SCHEMA, evaluate=evaluate)
+    assert raised.value.__context__ is None
+
+
+def test_without_a_scope_a_dollar_and_a_brace_are_text() -> None:
+    assert parse_arguments(["text=$x", "any={x}"], SCHEMA) == {"text": "$x", "any": "{x}"}
+
+
+def test_files_are_text_json_or_base64_as_the_schema_asks(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("null\n", encoding="utf-8")
+    (tmp_path / "n.txt").write_text("42\n", encoding="utf-8")
+    (tmp_path / "rows.json").write_text("[[1, 2], [3]]\n", encoding="utf-8-sig")
+    (tmp_path / "data.bin").write_bytes(b"\xff\x00")
+    items = ["text=@note.txt", "whole=@n.txt", "grid:=@rows.json", "blob=@note.txt", "any=@data.bin"]
+    assert parse_arguments(items, SCHEMA, directory=tmp_path) == {
+        "text": "null\n",
+        "whole": 42,
+        "grid": [[1, 2], [3]],
+        "blob": base64.b64encode(b"null\n").decode(),
+        "any": base64.b64encode(b"\xff\x00").decode(),
+    }
+
+
+def test_a_file_that_is_not_there_says_how_to_write_the_text(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentsError) as raised:
+        parse_arguments(["text=@ann"], SCHEMA, directory=tmp_path)
+    where = str(tmp_path / "ann")
+    assert str(raised.value) == f"text: cannot read {where!r}: no such file or directory; for the text write '\\@ann'"
+
+
+def test_a_file_that_is_no_text_does_not_fit_a_number(tmp_path: Path) -> None:
+    (tmp_path / "data.bin").write_bytes(b"\xff\x00")
+    with pytest.raises(ArgumentsError) as raised:
+        parse_arguments(["whole=@data.bin"], SCHEMA, directory=tmp_path)
+    assert str(raised.value) == "whole: expected integer, got a file that is not UTF-8 text"
+
+
+def test_the_names_of_a_union_of_objects_can_be_given() -> None:
+    schema = {
+        "oneOf": [
+            {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}},
+            {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "integer"}}},
+        ]
+    }
+    assert parse_arguments(["kind=square", "side=3"], schema) == {"kind": "square", "side": 3}
