@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.specs import Spec
     from mcp_magic.core.transports import Line
 
-__all__ = ["CODES", "Place", "closed_error", "connect_error", "request_error"]
+__all__ = ["CODES", "Place", "closed_error", "connect_error", "is_closed", "request_error"]
 
 CODES = {
     -32700: "parse error",
@@ -106,7 +106,7 @@ def request_error(error: BaseException, place: Place, what: str, seconds: float 
     if code == _TIMED_OUT or _waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
         return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told that nobody waits.")
-    if code == _CLOSED or _is_transport_error(found):
+    if is_closed(found):
         return closed_error(place, found)
     if _is_mcp_error(found):
         return _protocol_error(found, place, what)
@@ -114,6 +114,11 @@ def request_error(error: BaseException, place: Place, what: str, seconds: float 
         reason = _text(found, place)
         return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
     return errors.SessionError(f"{what}: {type(found).__name__}: {_text(found, place)}")
+
+
+def is_closed(error: BaseException) -> bool:
+    """Whether a request failed because there is no connection any more."""
+    return getattr(error, "code", None) == _CLOSED or _is_transport_error(error)
 
 
 def closed_error(place: Place, reason: BaseException | None = None) -> errors.SessionClosedError:

@@ -84,7 +84,7 @@ class Catalog:
         """Return one listing, from the cache if the server has not said that it changed."""
         if refresh:
             self._stale.add(kind)
-        while kind in self._stale:
+        while kind in self._stale or kind in self._running:
             await self._join(kind)
         return self._items[kind]
 

@@ -11,7 +11,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.border import Place, closed_error, connect_error
+from mcp_magic.core.border import Place, closed_error, connect_error, is_closed
 from mcp_magic.core.callables import ToolNamespace
 from mcp_magic.core.card import connection_part
 from mcp_magic.core.catalog import Catalog
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from mcp_magic.core.transports import Line
 
 __all__ = ["Connection"]
+
+DRAIN_SECONDS = 5.0
+"""Seconds that requests under way on a forgotten session have to be answered, before it is left: each of
+them learns by its own 404 that it never reached a tool, and may be repeated then."""
+
+DEATH_SECONDS = 0.5
+"""Seconds between a failed request and the end of its server's process, which has the last words."""
 
 CLOSE_SECONDS = 10.0
 """Seconds an orderly close may take; the SDK's own steps (end of input, SIGTERM, SIGKILL) need about six."""
@@ -192,18 +199,27 @@ class Connection(Requests):
             self._ready.exception()  # seen, should nobody wait for it any more
 
     async def _sessions(self, line: Line) -> None:
+        """Hold a session open until it is to be left; then, if the server has forgotten it, the next."""
         self._renewing = True
         while self._renewing and not self._closing:
             self._renewing = False
             self._leave.clear()
-            async with self.notices.session(line.make(), self.spec.timeout) as client:
-                await warm_up()
-                self._client = client
-                self.opened_at = time.time()
-                if self._ready is not None and not self._ready.done():
-                    self._ready.set_result(None)
-                await self._leave.wait()
-                self._client = None
+            leaving = False
+            try:
+                async with self.notices.session(line.make(), self.spec.timeout) as client:
+                    await warm_up()
+                    self._client = client
+                    self.opened_at = time.time()
+                    if self._ready is not None and not self._ready.done():
+                        self._ready.set_result(None)
+                    await self._leave.wait()
+                    leaving = self._closing or self._renewing
+                    self._client = None
+                    if self._renewing:
+                        await self._idle(DRAIN_SECONDS)
+            except Exception:
+                if not leaving:  # what goes wrong while a session is left on purpose concerns nobody
+                    raise
 
     # What requests stand on
 
@@ -217,7 +233,9 @@ class Connection(Requests):
             return type(self._lost)(*self._lost.args)
         return closed_error(self._place)
 
-    async def _after_failure(self) -> None:
-        """Give the owner a moment to notice that the server died, so that its last words are there."""
-        if self._owner is not None and not self._owner.done() and self._leave.is_set():
-            await asyncio.wait({self._owner}, timeout=1.0)
+    async def _after_failure(self, failure: Exception) -> None:
+        """Give the owner a moment to notice that the server is gone, so that state and last words are there."""
+        owner = self._owner
+        if owner is None or owner.done() or not (self._leave.is_set() or is_closed(failure)):
+            return
+        await asyncio.wait({owner}, timeout=DEATH_SECONDS)

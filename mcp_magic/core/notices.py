@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -70,19 +70,17 @@ class Notices:
             logging_callback=self._on_log,
             log_level="info",  # since 2026-07-28 log messages come only to whoever asks for them
         )
+        stack = AsyncExitStack()
         async with asyncio.timeout(timeout):
-            await client.__aenter__()
-        listening = asyncio.create_task(self._listen(client), name="mcp_magic listen")
-        failure: BaseException | None = None
-        try:
-            yield client
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
-            await client.__aexit__(type(failure) if failure else None, failure, None)
+            await stack.enter_async_context(client)
+        async with stack:
+            # Only cancelled here, not awaited: where the transport failed this task's own scope is
+            # cancelled, and an await would keep the client from being left.
+            listening = asyncio.create_task(self._listen(client), name="mcp_magic listen")
+            try:
+                yield client
+            finally:
+                listening.cancel()
 
     async def _on_log(self, params: Any) -> None:
         self.messages.append(LogMessage(time.time(), params.level, params.logger or "", params.data))

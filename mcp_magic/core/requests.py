@@ -6,7 +6,9 @@ streamable-HTTP server has forgotten the session, and turns failures into errors
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic import schema
@@ -51,6 +53,7 @@ class Requests:
         self.failures = 0
         self.latency: float | None = None
         self.last_seen: float | None = None
+        self._under_way = 0
         self._tool_index: tuple[Any, dict[str, Tool]] = ((), {})
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
@@ -214,7 +217,7 @@ class Requests:
         if failure is None:
             return answer  # type: ignore[return-value]
         self.failures += 1
-        await self._after_failure()
+        await self._after_failure(failure)
         raise request_error(failure, self._place, what, timeout)
 
     async def _attempt(
@@ -222,18 +225,32 @@ class Requests:
     ) -> tuple[T | None, Exception | None]:
         """Send once. Failures are returned, so that what is raised later has no foreign error in its context."""
         started = time.perf_counter()
+        self._under_way += 1
         try:
             answer = await send(client)
         except Exception as error:
             return None, error
+        finally:
+            self._under_way -= 1
         self.latency = time.perf_counter() - started
         self.last_seen = time.time()
         return answer, None
 
     def _forgotten(self, failure: Exception) -> bool:
+        """Whether HTTP 404 answered a request that named a session: then it never reached a tool."""
         line = self._place.line
         code = getattr(failure, "code", None)
-        return line is not None and line.status == 404 and code is not None and code != _METHOD_NOT_FOUND
+        if line is None or line.status != 404 or code is None:
+            return False
+        # "Method not found" is a 404 too since 2026-07-28; "Connection closed" may have run.
+        return code != _METHOD_NOT_FOUND and str(failure) != "Connection closed"
+
+    async def _idle(self, timeout: float) -> None:
+        """Wait until no request is under way, `timeout` seconds at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self._under_way:
+                    await asyncio.sleep(0.01)
 
     # What the connection adds
 
@@ -244,5 +261,5 @@ class Requests:
         """Replace a session that the server has forgotten."""
         raise NotImplementedError
 
-    async def _after_failure(self) -> None:
+    async def _after_failure(self, failure: Exception) -> None:
         raise NotImplementedError

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -27,9 +28,34 @@ _home: asyncio.AbstractEventLoop | None = None
 def home_loop(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.AbstractEventLoop | None:
     """Return the loop on which the cells run, as far as known; with an argument, remember it."""
     global _home
-    if loop is not None:
+    if loop is not None and loop is not _home:
         _home = loop
+        _wake_on_signals(loop)
     return _home
+
+
+_wakeups: list[socket.socket] = []
+
+
+def _wake_on_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """Let a signal wake a sleeping loop, so that Interrupt also ends `await connection.call(...)` at once.
+
+    ipykernel's own handler schedules the cancellation by `IOLoop.add_callback`, which wakes nobody when
+    it is called from a signal handler: the cell ends when the loop next has something to do.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    taken = signal.set_wakeup_fd(-1)
+    if taken != -1 and taken not in [wakeup.fileno() for wakeup in _wakeups]:
+        signal.set_wakeup_fd(taken)  # somebody else's, asyncio's own for example
+        return
+    woken, wakeup = socket.socketpair()
+    _wakeups[:] = [woken, wakeup]
+    for end in _wakeups:
+        end.setblocking(False)
+    with suppress(NotImplementedError):  # a loop without readers (Windows' proactor) wakes by itself
+        loop.add_reader(woken, woken.recv, 4096)
+        signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
 
 
 class _Interrupts:
@@ -52,15 +78,13 @@ class _Interrupts:
             yield
         finally:
             self._tasks.remove(task)
+            self._interrupted.discard(task)
             if not self._tasks and signal.getsignal(signal.SIGINT) == self._handle:
                 signal.signal(signal.SIGINT, self._previous)
 
     def took(self, task: asyncio.Task[Any]) -> bool:
         """Whether the task was interrupted by the person (and not cancelled by code)."""
-        if task not in self._interrupted:
-            return False
-        self._interrupted.discard(task)
-        return True
+        return task in self._interrupted
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         task = self._tasks[-1]
@@ -80,11 +104,13 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
     home_loop(task.get_loop())
     with _interrupts.cancelling(task):
         try:
-            return await task
+            result = await task
         except asyncio.CancelledError:
-            interrupted = _interrupts.took(task)
-            if not interrupted:
+            if not _interrupts.took(task):
                 raise
+        else:  # the signal may have come in its last step, too late to cancel it: a loop must end all the same
+            if not _interrupts.took(task):
+                return result
     raise KeyboardInterrupt from None  # a nested loop's tasks step in an except block, so there is a context
 
 
@@ -103,11 +129,13 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
     task = loop.create_task(work)
     with _interrupts.cancelling(task):
         try:
-            return loop.run_until_complete(task)
+            result = loop.run_until_complete(task)
         except asyncio.CancelledError:
-            interrupted = _interrupts.took(task)
-            if not interrupted:
+            if not _interrupts.took(task):
                 raise
+        else:
+            if not _interrupts.took(task):
+                return result
     raise KeyboardInterrupt from None  # a nested loop's tasks step in an except block, so there is a context
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from mcp_magic.schema.quick import quick_check
 from mcp_magic.schema.report import problems_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
@@ -72,10 +73,7 @@ def _compile(schema: Mapping[str, Any]) -> _Compiled:
 
 
 def _check(arguments: dict[str, Any], compiled: _Compiled) -> None:
-    if compiled.validator is None:
-        compiled.validator = _validator(compiled.schema)
-    errors = list(_errors(compiled.validator, arguments))
-    problems = problems_of(errors, arguments, root_field(compiled.schema))
+    problems = problems_of(_errors(compiled, arguments), arguments, root_field(compiled.schema))
     if problems:
         raise together(problems)
 
@@ -93,14 +91,15 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
     return cls(schema, registry=Registry(), format_checker=formats)
 
 
-def _errors(validator: Validator, arguments: dict[str, Any]) -> Iterator[ValidationError]:
-    """Yield what jsonschema finds, up to where it cannot go on."""
+def _errors(compiled: _Compiled, arguments: dict[str, Any]) -> list[ValidationError]:
+    """Return what jsonschema finds, up to where it cannot go on."""
+    found: list[ValidationError] = []
     try:
-        for count, error in enumerate(validator.iter_errors(arguments)):
-            if count >= MAX_ERRORS:
-                return
-            yield error
+        if compiled.validator is None:
+            compiled.validator = _validator(compiled.schema)
+        found.extend(itertools.islice(compiled.validator.iter_errors(arguments), MAX_ERRORS))
     except Exception:
         # An invalid schema raises whatever its keyword happens to (TypeError, re.error, UnknownType,
         # Unresolvable, RecursionError). The server made the schema, so the server shall judge.
-        return
+        pass
+    return found

@@ -158,8 +158,8 @@ def _union(text: str, field: Field) -> Any:
     raise UnfitText
 
 
-_RANK = {("[", "array"): -1, ("{", "object"): -1, ("", "array"): 2, ("", "object"): 1}
-"""Which variant is tried first: what the text looks like, then scalars, and a list of one at last."""
+_RANK = {("[", "array"): -1, ("{", "object"): -1, ("", "object"): 1, ("", "array"): 2, ("", "string"): 3}
+"""Which variant is tried first: what the text looks like, then scalars, a list of one, and a string it does not fit."""
 
 
 def _takes(field: Field, text: str) -> bool:

@@ -94,11 +94,17 @@ def _container(value: Any, field: Field, path: str) -> Any:
     return encoded(data, field, path, kind.__name__)
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether a value is JSON as it is; most cells of a long table are, and need no path and no field."""
+    kind = type(value)
+    return kind is str or kind is int or value is None or kind is bool or (kind is float and math.isfinite(value))
+
+
 def _object(value: Mapping[Any, Any], field: Field, path: str) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, item in value.items():
-        name = _name(key, path)
-        made[name] = _convert(item, _inner(field, name), f"{path}.{name}")
+        name = key if type(key) is str else _name(key, path)
+        made[name] = item if _is_plain(item) else _convert(item, _inner(field, name), f"{path}.{name}")
     return made
 
 
@@ -113,7 +119,10 @@ def _name(key: Any, path: str) -> str:
 
 
 def _array(value: Iterable[Any], field: Field, path: str) -> list[Any]:
-    return [_convert(item, _inner(field, index), f"{path}[{index}]") for index, item in enumerate(value)]
+    return [
+        item if _is_plain(item) else _convert(item, _inner(field, index), f"{path}[{index}]")
+        for index, item in enumerate(value)
+    ]
 
 
 def _inner(field: Field, key: str | int) -> Field:

@@ -196,7 +196,11 @@ async def test_an_in_process_server_whose_start_fails(host: Host) -> None:
 
 @pytest.mark.parametrize(
     ("table", "says"),
-    [({}, "command"), ({"command": "x", "url": "http://h"}, "both"), ({"url": "http://h", "type": "carrier"}, "carrier")],
+    [
+        ({}, "command"),
+        ({"command": "x", "url": "http://h"}, "both"),
+        ({"url": "http://h", "type": "carrier"}, "carrier"),
+    ],
 )
 async def test_a_description_that_is_incomplete_or_contradicts_itself(host: Host, table: object, says: str) -> None:
     error = await failure(host, table)

@@ -152,7 +152,7 @@ async def test_tls_is_verified_against_the_authority_that_is_named(host: Host, t
     server = MCPServer("secure")
     app = server.streamable_http_app()
     async with serving(app, ssl_certfile=str(certificate), ssl_keyfile=str(key)) as url:
-        with pytest.raises(UnreachableError, match="TLS to https://127.0.0.1:.* failed: self-signed certificate"):
+        with pytest.raises(UnreachableError, match=r"TLS to https://127.0.0.1:.* failed: self-signed certificate"):
             await host.connect(f"{url}/mcp", name="secure")
         trusted = await host.connect(f"{url}/mcp", name="secure", verify=str(certificate))
         assert trusted.state == "open"

@@ -63,7 +63,7 @@ NESTED = {
     "%time of a magic": "%time %mcp call how x=1",
     "%%time": "%%time\nr = %mcp call how x=1\nr",
     "%%capture": "%%capture said\nr = %mcp call how x=1",
-    "%timeit": "%timeit -n1 -r1 globals().update(r=get_ipython().run_line_magic('mcp', 'call how x=1'))",
+    "%timeit": "%timeit -n1 -r1 seen.append(get_ipython().run_line_magic('mcp', 'call how x=1'))\nr = seen[-1]",
     "function": "def f():\n    r = %mcp call how x=1\n    return r\nf()",
     "function with its own variable": "def f(x):\n    r = %mcp call how x=$x\n    return r\nf(1)",
     "function with an expression": "def f(x):\n    r = %mcp call how x={x*2}\n    return r\nf(0.5 and 1/2)",
@@ -99,7 +99,6 @@ def test_a_cell_shows_an_awaited_value_once_and_prints_nothing(kernel: Kernel) -
 
 def test_an_assigned_value_is_not_shown(kernel: Kernel) -> None:
     assert kernel.ok("r = %mcp call how x=1").outputs == []
-    assert kernel.ok("%mcp call how x=1;").outputs == []
 
 
 def test_a_button_that_is_clicked_while_a_magic_waits_is_answered_at_once(kernel: Kernel) -> None:
@@ -128,7 +127,7 @@ def test_a_task_of_another_cell_goes_on_while_a_magic_waits(kernel: Kernel) -> N
 
 @pytest.mark.parametrize("code", NESTED.values(), ids=NESTED)
 def test_where_no_await_may_stand_the_loop_is_nested(kernel: Kernel, code: str) -> None:
-    kernel.ok("r = None")
+    kernel.ok("r, seen = None, []")
     shown = kernel.ok(code).outputs
 
     value = "_" if shown else "r"
@@ -164,20 +163,22 @@ def test_a_task_goes_on_while_a_nested_magic_waits(kernel: Kernel) -> None:
     assert kernel.ok("f()", timeout=10).text == "later is set"
 
 
-def test_a_tool_may_call_another_tool_through_a_nested_magic(kernel: Kernel) -> None:
+@pytest.mark.parametrize(("kind", "how"), [("def", "awaited"), ("async def", "nested")])
+def test_a_tool_in_the_notebook_may_use_the_magic_itself(kernel: Kernel, kind: str, how: str) -> None:
+    # the SDK runs a plain function in a thread, from which the coroutine goes to the kernel's loop
     kernel.ok(
-        "@probe.tool()\ndef indirect() -> str:\n"
+        f"@probe.tool()\n{kind} {how}_one() -> str:\n"
         "    return get_ipython().run_line_magic('mcp', 'call how x=7').data['how']\n"
     )
     kernel.ok("%mcp tools probe --refresh")
 
-    assert kernel.ok("%mcp call indirect", timeout=10).text == "nested"
+    assert kernel.ok(f"%mcp call {how}_one", timeout=10).text == how
 
 
 def test_a_value_of_one_cell_is_there_in_the_next(kernel: Kernel) -> None:
     kernel.ok("first = %mcp call how x=3")
 
-    assert kernel.ok("%mcp call how x={first.data['x'] + 1}").data["text/plain"].count("4")
+    assert kernel.ok("r = %mcp call how x={first.data['x'] + 1}\nr.data['x']").text == "4"
 
 
 def test_connect_returns_the_connection(kernel: Kernel) -> None:

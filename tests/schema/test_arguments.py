@@ -243,3 +243,38 @@ def test_the_names_of_a_union_of_objects_can_be_given() -> None:
         ]
     }
     assert parse_arguments(["kind=square", "side=3"], schema) == {"kind": "square", "side": 3}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"enum": [1, True, "1"]}, "1", "1"),
+        ({"enum": [1, True]}, "1", 1),
+        ({"enum": [1, True]}, "yes", True),
+        ({"enum": [1.0]}, "1.00", 1.0),
+        ({"enum": [[1, 2]]}, "[1,2]", [1, 2]),
+        ({"enum": ["a"], "enumNames": ["Ann"]}, "Ann", "a"),
+        ({"const": None}, "null", None),
+        ({"anyOf": [{"type": "string", "maxLength": 2}, {"type": "integer"}]}, "1234", 1234),
+        ({"anyOf": [{"type": "string", "format": "date"}, {"type": "integer"}]}, "2026-01-02", "2026-01-02"),
+        ({"anyOf": [{"type": "object"}, {"type": "integer"}]}, '{"a": 1}', {"a": 1}),
+        ({"anyOf": [{"enum": ["auto"]}, {"type": "integer"}]}, "auto", "auto"),
+        ({"properties": {"a": {}}}, "text", "text"),
+        ({"type": "array"}, "a", ["a"]),
+        ({"type": "array", "items": False}, "a", ["a"]),
+    ],
+)
+def test_a_text_is_the_value_that_fits_best(schema: dict[str, Any], text: str, value: Any) -> None:
+    assert repr(parse_arguments([f"x={text}"], {"properties": {"x": schema}})) == repr({"x": value})
+
+
+def test_json_from_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data.bin").write_bytes(b"\xff\x00")
+    with pytest.raises(ArgumentsError, match=r"^any: the file is not UTF-8 text, so it is not JSON$"):
+        parse_arguments(["any:=@data.bin"], SCHEMA, directory=tmp_path)
+
+
+def test_a_union_nothing_fits_says_what_would() -> None:
+    schema = {"properties": {"x": {"anyOf": [{"type": "integer"}, {"type": "boolean"}]}}}
+    with pytest.raises(ArgumentsError, match=r"^x: expected integer or boolean, got 'soon'$"):
+        parse_arguments(["x=soon"], schema)

@@ -26,7 +26,6 @@ INITIALIZE = {
 
 SERVERS = [
     ["math_server"],
-    ["weather_server", "--transport", "stdio"],
     ["showcase_server"],
     ["paging_server"],
 ]
@@ -61,7 +60,7 @@ def test_an_interrupt_ends_a_stdio_server_at_once_and_without_a_traceback(proces
     assert process.stderr.read() == ""
 
 
-@pytest.mark.parametrize("name", ["weather_server", "showcase_server", "paging_server"])
+@pytest.mark.parametrize("name", ["weather_server", "paging_server"])
 async def test_an_interrupt_ends_an_http_server_with_an_open_session_and_without_a_traceback(name: str) -> None:
     with start_http(bundled.command(name, "--transport", "http", "--port", "0")) as running:
         assert running.url.startswith("http://127.0.0.1:")

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     Open = Callable[[], AbstractAsyncContextManager[Client]]
 
 
-@pytest.fixture(params=["in-process", "stdio"])
+everywhere = pytest.mark.parametrize("session", ["in-process", "stdio"], indirect=True)
+
+
+@pytest.fixture
 def session(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens a session with the math server; the same answers are expected over each transport."""
+    transport = getattr(request, "param", "in-process")
 
     @asynccontextmanager
     async def open_session() -> AsyncIterator[Client]:
-        if request.param == "stdio":
+        if transport == "stdio":
             async with stdio_session(bundled.command("math_server"), tmp_path / "stderr") as client:
                 yield client
         else:
@@ -45,6 +49,7 @@ async def value(client: Client, tool: str, **arguments: Any) -> Any:
     return result.structured_content
 
 
+@everywhere
 async def test_answers_are_exact(session: Open) -> None:
     async with session() as client:
         assert await value(client, "add", a=1, b=2) == {"result": 3}
@@ -114,6 +119,7 @@ async def test_every_tool_is_described_and_says_that_it_changes_nothing(session:
         assert all(argument["description"] for argument in tool.input_schema["properties"].values())
 
 
+@everywhere
 async def test_resources_are_json_and_csv(session: Open) -> None:
     async with session() as client:
         constants = (await client.read_resource("math://constants")).contents[0]

@@ -52,7 +52,7 @@ def sse_url() -> Iterator[str]:
         yield running.url
 
 
-@pytest.fixture(params=["in-process", "stdio", "http", "sse"])
+@pytest.fixture(params=["http", "sse"])
 def session(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens a session with the weather server over each transport."""
 
@@ -63,11 +63,8 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
             async with stdio_session(command, tmp_path / "stderr") as client:
                 yield client
         else:
-            target = {
-                "in-process": lambda: bundled.load("weather_server").server,
-                "http": lambda: request.getfixturevalue("http_url"),
-                "sse": lambda: sse_client(request.getfixturevalue("sse_url")),
-            }[request.param]()
+            url = request.getfixturevalue(f"{request.param}_url")
+            target = sse_client(url) if request.param == "sse" else url
             async with Client(target) as client:
                 yield client
 
@@ -88,6 +85,7 @@ async def rows(client: Client, tool: str, **arguments: Any) -> list[dict[str, An
     return found
 
 
+@pytest.mark.parametrize("session", ["stdio", "http", "sse"], indirect=True)
 async def test_the_weather_of_a_day_is_the_same_over_every_transport_and_in_every_process(session: Open) -> None:
     async with session() as client:
         found = await rows(client, "history", **JANUARY)

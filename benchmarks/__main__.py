@@ -1,0 +1,100 @@
+"""`python -m benchmarks [SUBJECT ...]`: measure, print one table, say which goals are met."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.timing import Result
+
+__all__ = ["SUBJECTS", "main", "table"]
+
+SUBJECTS = {
+    "calls": "a call against the bare SDK's, per transport",
+    "cells": "a %mcp call cell against an await in a cell",
+    "connects": "eight connects in parallel against the slowest",
+    "first_call": "the first call after connect against the tenth",
+    "load_ext": "what %load_ext adds to the start of IPython",
+    "frames": "100,000 rows to a DataFrame against pandas alone",
+    "display": "what of 50 MB reaches the page",
+}
+"""Subject -> what it measures. Each is a module here with `run(quick=...)`; a new one is a module and a row."""
+
+HEADER = ("subject", "ours", "bare SDK", "ratio", "goal", "", "")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what the command line names; return the exit code."""
+    options = _parser().parse_args(argv)
+    results: list[Result] = []
+    started = time.perf_counter()
+    for subject in options.subjects or SUBJECTS:
+        print(f"{subject}: {SUBJECTS[subject]} ...", file=sys.stderr, flush=True)
+        results += importlib.import_module(f"benchmarks.{subject}").run(quick=options.quick)
+    print(table(results))
+    failed = [result.name for result in results if result.met is False]
+    judged = sum(result.met is not None for result in results)
+    print(f"\n{judged - len(failed)} of {judged} goals met, {time.perf_counter() - started:.0f} s; {_machine()}")
+    if options.json:
+        document = {"machine": _machine(), "quick": options.quick, "results": [each.as_dict() for each in results]}
+        options.json.write_text(json.dumps(document, indent=2) + "\n")
+    return 1 if failed and options.strict else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the performance goals.")
+    parser.add_argument("subjects", nargs="*", choices=[*SUBJECTS, []], metavar="SUBJECT", help=", ".join(SUBJECTS))
+    parser.add_argument("--quick", action="store_true", help="a few small samples, to see that everything runs")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is not met")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, too")
+    return parser
+
+
+def table(results: Sequence[Result]) -> str:
+    """Return the results as aligned lines.
+
+    >>> from benchmarks.timing import Result
+    >>> print(table([Result("a call", 1.1, 1.0, 1.1, "at most 1.10", "ms", True)]))
+    subject  ours     bare SDK  ratio  goal
+    a call   1.10 ms  1.00 ms   1.100  at most 1.10  met
+    """
+    rows = [HEADER, *(_row(result) for result in results)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _row(result: Result) -> tuple[str, ...]:
+    ratio = "" if result.ratio is None else f"{result.ratio:.3f}"
+    met = {True: "met", False: "NOT MET", None: ""}[result.met]
+    theirs = "" if result.theirs is None else _figure(result.theirs, result.unit)
+    return result.name, _figure(result.ours, result.unit), theirs, ratio, result.goal, met, result.note
+
+
+def _figure(value: float, unit: str) -> str:
+    """Return a figure with its unit, three digits of it at least.
+
+    >>> _figure(0.00123, "s"), _figure(1.234, "ms"), _figure(0, "modules"), _figure(123.4, "kB")
+    ('0.001 s', '1.23 ms', '0 modules', '123 kB')
+    """
+    digits = 0 if isinstance(value, int) or value >= 100 else 2 if value >= 1 else 3
+    return f"{value:.{digits}f} {unit}"
+
+
+def _machine() -> str:
+    return f"Python {platform.python_version()}, {os.cpu_count()} processors, {platform.system()}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

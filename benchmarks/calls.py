@@ -1,0 +1,48 @@
+"""`Connection.call` against the bare SDK's `Client.call_tool`, on the same open session."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from benchmarks import servers
+from benchmarks.timing import Result, async_pairs, compared
+from mcp_magic.core.host import Host
+
+if TYPE_CHECKING:
+    from mcp_magic.core.specs import Spec
+
+__all__ = ["run"]
+
+GOAL = 1.10
+
+PAIRS = {"in-process": 1000, "stdio": 400, "http": 300}
+"""An in-process call takes a millisecond and differs by some hundredths of one: the shorter, the more of them."""
+
+
+def run(*, quick: bool = False) -> list[Result]:
+    """Measure the three transports."""
+    results = [measured(servers.in_process(), quick), measured(servers.stdio(), quick)]
+    with servers.http() as spec:
+        results.append(measured(spec, quick))
+    return results
+
+
+def measured(spec: Spec, quick: bool) -> Result:
+    """Measure one transport."""
+    return asyncio.run(_measured(spec, 3 if quick else PAIRS[spec.transport]))
+
+
+async def _measured(spec: Spec, count: int) -> Result:
+    host = Host()
+    connection = await host.connect_spec(spec, "math")
+    client = connection.client
+    try:
+        taken = await async_pairs(
+            lambda: connection.call(servers.TOOL, servers.ADD),
+            lambda: client.call_tool(servers.TOOL, servers.ADD),
+            count,
+        )
+    finally:
+        await host.close()
+    return compared(f"call, {spec.transport}", taken, goal=GOAL)

@@ -1,0 +1,274 @@
+"""Sessions: how they last, how they end, what is said about it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic import errors
+from mcp_magic.core.specs import HttpSpec
+from mcp_magic.core.targets import resolve_target
+from tests.core.asgi import Forgetful, serving
+from tests.processes import start_http
+from tests.servers.bundled import command, load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.core.host import Host
+
+
+async def until(true: Callable[[], bool], timeout: float = 10.0) -> None:
+    """Wait for a condition that something else brings about."""
+    async with asyncio.timeout(timeout):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+def children() -> list[psutil.Process]:
+    return list(psutil.Process().children(recursive=True))
+
+
+async def test_a_session_is_used_by_tasks_that_did_not_open_it(host: Host) -> None:
+    await asyncio.create_task(host.connect(command("math_server"), name="math"))
+    results = await asyncio.gather(*(asyncio.create_task(host.call("math:add", a=n, b=1)) for n in range(20)))
+    assert [result.data for result in results] == list(range(1, 21))
+    await asyncio.create_task(host.disconnect("math"))
+    assert "math" not in host
+
+
+async def test_connecting_the_same_server_again_gives_the_open_session(host: Host) -> None:
+    first = await host.connect(command("math_server"))
+    assert await host.connect(command("math_server")) is first
+    assert len(children()) == 1
+
+
+async def test_another_server_of_the_same_default_name_gets_a_number(host: Host) -> None:
+    await host.connect(command("math_server"))
+    other = await host.connect([*command("math_server"), "--transport", "stdio"])
+    assert other.name == "math_2"
+
+
+async def test_a_name_that_is_given_is_taken_over_by_another_server(host: Host) -> None:
+    old = await host.connect(command("math_server"), name="s")
+    new = await host.connect(load("math_server").server, name="s")
+    assert host["s"] is new
+    assert old.state == "closed"
+
+
+async def test_a_server_object_that_is_defined_anew_takes_its_name_over(host: Host) -> None:
+    old = await host.connect(MCPServer("notes"))
+    new = await host.connect(MCPServer("notes"))
+    assert (old.state, new.state, list(host)) == ("closed", "open", ["notes"])
+
+
+async def test_a_server_that_dies_in_a_call_is_reported_with_its_last_words(host: Host) -> None:
+    connection = await host.connect(command("showcase_server"), name="show")
+    with pytest.raises(errors.SessionClosedError) as caught:
+        await connection.call("die", message="out of ink")
+    assert str(caught.value) == (
+        "show: the session has ended; `%mcp reconnect show` opens it again.\n  stderr: out of ink"
+    )
+    assert connection.state == "lost"
+
+
+async def test_a_server_that_dies_while_nothing_is_asked_is_noticed(host: Host) -> None:
+    connection = await host.connect(command("showcase_server"), name="show")
+    children()[0].kill()
+    await until(lambda: connection.state == "lost")
+    with pytest.raises(errors.SessionClosedError, match="`%mcp reconnect show` opens it again"):
+        await connection.call("process")
+
+
+async def test_other_sessions_are_undisturbed_by_one_that_dies(host: Host) -> None:
+    show = await host.connect(command("showcase_server"), name="show")
+    math = await host.connect(command("math_server"), name="math")
+    slow = await host.connect(load("showcase_server").server, name="slow")
+    waiting = asyncio.create_task(slow.call("slow", seconds=0.3))
+    with pytest.raises(errors.SessionClosedError):
+        await show.call("die")
+    assert (await math.call("add", a=1, b=1)).data == 2
+    assert (await waiting).text == "waited 0.3 s"
+
+
+async def test_reconnect_opens_a_lost_session_again(host: Host) -> None:
+    connection = await host.connect(command("showcase_server"), name="show")
+    with pytest.raises(errors.SessionClosedError):
+        await connection.call("die")
+    again = await host.reconnect("show")
+    assert host["show"] is again
+    assert not (await again.call("process")).is_error
+
+
+async def test_an_http_server_that_goes_away_is_reported(host: Host) -> None:
+    with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
+        connection = await host.connect(server.url, name="show")
+    with pytest.raises(errors.SessionClosedError, match=r"`%mcp reconnect show` opens it again\."):
+        await connection.call("process")
+    assert connection.state == "lost"
+
+
+async def test_a_closed_session_says_so(host: Host) -> None:
+    connection = await host.connect(load("math_server").server)
+    await connection.close()
+    await connection.close()
+    assert connection.state == "closed"
+    with pytest.raises(errors.SessionClosedError, match="`%mcp reconnect"):
+        await connection.call("add", a=1, b=1)
+
+
+# A streamable-HTTP server that forgets a session
+
+
+def counting() -> tuple[MCPServer, list[int]]:
+    server = MCPServer("counting")
+    runs: list[int] = []
+
+    @server.tool()
+    async def count(seconds: float = 0.0) -> int:
+        """Count."""
+        runs.append(1)
+        await asyncio.sleep(seconds)
+        return len(runs)
+
+    return server, runs
+
+
+async def test_a_session_that_the_server_forgot_is_renewed_and_the_call_runs_once(host: Host) -> None:
+    import httpx2
+
+    made: list[httpx2.AsyncClient] = []
+
+    def factory(**options: Any) -> httpx2.AsyncClient:
+        made.append(httpx2.AsyncClient(**options))
+        return made[-1]
+
+    server, runs = counting()
+    app = Forgetful(server.streamable_http_app())
+    async with serving(app) as url:
+        connection = await host.connect_spec(HttpSpec(url=f"{url}/mcp", client_factory=factory), "counting")
+        assert (await connection.call("count")).data == 1
+        app.forget()
+        assert (await connection.call("count")).data == 2
+        assert len(runs) == 2
+        assert [method for method, _ in app.requests].count("initialize") == 2
+        assert len(made) == 1, "the new session uses the same HTTP client"
+        await host.disconnect("counting")
+
+
+async def test_calls_that_find_the_session_forgotten_together_renew_it_once(host: Host) -> None:
+    server, runs = counting()
+    app = Forgetful(server.streamable_http_app())
+    async with serving(app) as url:
+        connection = await host.connect(f"{url}/mcp", name="counting")
+        app.forget()
+        results = await asyncio.gather(*(connection.call("count") for _ in range(5)))
+        assert sorted(result.data for result in results) == [1, 2, 3, 4, 5]
+        assert len(runs) == 5
+        assert [method for method, _ in app.requests].count("initialize") == 2
+        await host.disconnect("counting")
+
+
+# Interrupting and time-outs
+
+
+async def cancel_a_slow_call(connection: Connection) -> None:
+    started = asyncio.Event()
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        started.set()
+
+    call = asyncio.create_task(connection.call_tool("slow", {"seconds": 30}, on_progress=progressed))
+    async with asyncio.timeout(10):
+        await started.wait()
+    begun = time.monotonic()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert time.monotonic() - begun < 0.5
+
+
+async def assert_told_and_usable(connection: Connection) -> None:
+    async with asyncio.timeout(10):
+        while (await connection.call("cancellations")).data == 0:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_cancelled_call_is_cancelled_on_a_stdio_server(host: Host) -> None:
+    connection = await host.connect(command("showcase_server"), name="show")
+    await cancel_a_slow_call(connection)
+    await assert_told_and_usable(connection)
+
+
+async def test_a_cancelled_call_is_cancelled_on_an_http_server(host: Host) -> None:
+    with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
+        connection = await host.connect(server.url, name="show")
+        await cancel_a_slow_call(connection)
+        await assert_told_and_usable(connection)
+        await host.disconnect("show")
+
+
+async def test_a_cancelled_call_is_cancelled_on_an_in_process_server(host: Host) -> None:
+    connection = await host.connect(load("showcase_server").server, name="show")
+    await cancel_a_slow_call(connection)
+    await assert_told_and_usable(connection)
+
+
+async def test_a_call_that_takes_too_long_times_out_and_the_server_is_told(host: Host) -> None:
+    connection = await host.connect(command("showcase_server"), name="show")
+    with pytest.raises(errors.RequestTimeoutError) as caught:
+        await connection.call_tool("slow", {"seconds": 30}, timeout=0.2)
+    assert str(caught.value) == "show:slow: no answer within 0.2 s; the server has been told that nobody waits."
+    await assert_told_and_usable(connection)
+
+
+# Answers that break the protocol
+
+
+async def test_a_result_that_breaks_its_output_schema_is_refused(host: Host) -> None:
+    connection = await host.connect(command("paging_server", "--wrong-output"), name="paging")
+    tool = next(iter(connection.tools))
+    with pytest.raises(errors.InvalidResponseError, match=rf"paging:{tool}: the server's answer breaks the protocol"):
+        await connection.call_tool(tool, {}, validate=False)
+
+
+async def test_a_protocol_error_has_its_code_and_what_it_means(host: Host) -> None:
+    connection = await host.connect(load("showcase_server").server, name="show")
+    with pytest.raises(errors.ProtocolError) as caught:
+        await connection.call("fail_protocol")
+    assert caught.value.code == -32602 or caught.value.code < 0
+    assert f"({caught.value.code}, " in str(caught.value)
+
+
+async def test_garbage_on_stdout_in_a_session_disturbs_nothing(host: Host, tmp_path: Any) -> None:
+    path = tmp_path / "noisy.py"
+    path.write_text(
+        "import sys\nfrom mcp.server.mcpserver import MCPServer\nserver = MCPServer('noisy')\n"
+        "@server.tool()\ndef hi() -> str:\n"
+        "    import os\n    os.write(1, b'plain text \\xff\\xfe\\n')\n    return 'hi'\n"
+        "server.run()\n"
+    )
+    connection = await host.connect([sys.executable, str(path)], name="noisy")
+    assert (await connection.call("hi")).text == "hi"
+    assert (await connection.call("hi")).text == "hi"
+
+
+# Parallel
+
+
+async def test_many_servers_connect_in_parallel(host: Host, tmp_path: Any) -> None:
+    path = tmp_path / "late.py"
+    path.write_text("import time\ntime.sleep(2)\nfrom mcp.server.mcpserver import MCPServer\nMCPServer('late').run()\n")
+    spec, _ = resolve_target(None, command=[sys.executable, str(path)])
+    started = time.monotonic()
+    opened = await host.connect_many({f"late{n}": spec for n in range(4)})
+    took = time.monotonic() - started
+    assert all(connection.state == "open" for connection in opened.values())  # type: ignore[union-attr]
+    assert took < 2 * 4, "one after the other would take longer"

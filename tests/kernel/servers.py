@@ -1,0 +1,28 @@
+"""What tests in a kernel connect to: lines for `%mcp connect`, one a transport."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.servers.bundled import FOLDER
+
+if TYPE_CHECKING:
+    from tests.kernel.driving import Kernel
+
+__all__ = ["HERE", "MATH", "SHOWCASE", "WEATHER", "connect_in_process", "command"]
+
+HERE = Path(__file__).parent
+MATH, SHOWCASE, WEATHER = (FOLDER / f"{name}_server.py" for name in ("math", "showcase", "weather"))
+
+
+def command(name: str, *options: str) -> list[str]:
+    """Return the command that starts a server of this folder."""
+    return [sys.executable, str(HERE / f"{name}.py"), *options]
+
+
+def connect_in_process(kernel: Kernel, script: Path, name: str) -> None:
+    """Import a server file into the kernel and connect its `server` as `name`."""
+    kernel.ok(f"import sys\nsys.path.insert(0, {str(script.parent)!r})\nfrom {script.stem} import server as {name}")
+    kernel.ok(f"%mcp connect {name}")

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kernel.driving import until
+from tests.kernel.servers import HERE, command, connect_in_process
+from tests.processes import start_http
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.kernel.driving import Cell, Kernel
+
+LIMIT = 0.5
+"""Seconds from the stop button until the cell has ended (issue 2)."""
+
+FORMS = {
+    "awaited": "%mcp call {server}:hold folder={folder}",
+    "assigned": "r = %mcp call {server}:hold folder={folder}",
+    "nested": "def f():\n    r = %mcp call {server}:hold folder={folder}\n    return r\nf()",
+    "timed": "%time %mcp call {server}:hold folder={folder}",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers(kernel: Kernel) -> Iterator[None]:
+    """The same server over three transports."""
+    kernel.ok(f"%mcp connect {HERE / 'holding_server.py'} --name stdio")
+    connect_in_process(kernel, HERE / "holding_server.py", "inprocess")
+    with start_http(command("holding_server", "--transport", "http", "--port", "0")) as running:
+        kernel.ok(f"%mcp connect {running.url} --name http")
+        yield
+        kernel.ok("%mcp disconnect http")
+
+
+def interrupt(kernel: Kernel, cell: str) -> Cell:
+    """Press stop, and return the cell; its `seconds` count from there."""
+    started = time.monotonic()
+    kernel.interrupt()
+    done = kernel.finish(cell, timeout=20)
+    done.seconds = time.monotonic() - started
+    return done
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("server", ["stdio", "http", "inprocess"])
+def test_interrupt_ends_a_call_tells_the_server_and_leaves_the_session(
+    kernel: Kernel, tmp_path: Path, server: str, form: str
+) -> None:
+    calling = kernel.start(FORMS[form].format(server=server, folder=tmp_path))
+    until((tmp_path / "started").exists, what="the tool has started")
+
+    cell = interrupt(kernel, calling)
+
+    assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
+    assert cell.seconds < LIMIT
+    until((tmp_path / "cancelled").exists, what="the server knows")
+    assert kernel.ok(f"%mcp call {server}:ping", timeout=5).text == "pong"
+    assert kernel.ok("r = %mcp\n[row['state'] for row in r.rows]").text == "['open', 'open', 'open']"
+
+
+@pytest.mark.parametrize("form", ["awaited", "nested"])
+def test_the_error_of_an_interrupt_is_short(kernel: Kernel, tmp_path: Path, form: str) -> None:
+    calling = kernel.start(FORMS[form].format(server="inprocess", folder=tmp_path))
+    until((tmp_path / "started").exists, what="the tool has started")
+
+    cell = interrupt(kernel, calling)
+
+    assert "During handling" not in cell.shown_error
+    assert "site-packages" not in cell.shown_error.replace("nest_asyncio2", "")
+    assert len(cell.shown_error.splitlines()) < 40
+
+
+def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.ok("from mcp_magic import host")
+    calling = kernel.start(f"await host.call('stdio:hold', folder={str(tmp_path)!r})")
+    until((tmp_path / "started").exists, what="the tool has started")
+
+    kernel.interrupt()
+    until((tmp_path / "cancelled").exists, timeout=LIMIT, what="the server knows")
+    cell = kernel.finish(calling, timeout=5)  # it takes IPython half a second to render the long traceback
+
+    assert (cell.status, cell.ename) == ("error", "CancelledError")  # ipykernel's own way to say it
+    assert kernel.ok("%mcp call stdio:ping", timeout=5).text == "pong"
+
+
+def test_interrupt_stops_a_loop_of_calls(kernel: Kernel, tmp_path: Path) -> None:
+    calling = kernel.start(
+        f"import pathlib\nn = 0\nwhile n < 10_000:\n    r = %mcp call stdio:ping\n    n += 1\n"
+        f"    pathlib.Path({str(tmp_path / 'looping')!r}).touch()"
+    )
+    until((tmp_path / "looping").exists, what="the loop runs")
+
+    cell = interrupt(kernel, calling)
+
+    # between two magics it is ipykernel that ends the cell, by cancelling it
+    assert cell.ename in ("KeyboardInterrupt", "CancelledError")
+    assert cell.seconds < LIMIT
+    assert int(kernel.ok("n").text) < 10_000
+    assert kernel.ok("%mcp call stdio:ping", timeout=5).text == "pong"
+
+
+def test_an_interrupt_between_cells_harms_nothing(kernel: Kernel) -> None:
+    kernel.interrupt()
+
+    until(lambda: kernel.run("%mcp call stdio:ping", timeout=5).status == "ok", what="a cell that ends well")
+
+
+def test_afterwards_the_signal_handler_is_the_kernels_again(kernel: Kernel, tmp_path: Path) -> None:
+    before = kernel.ok("import signal\nsignal.getsignal(signal.SIGINT)").text.partition(" at 0x")[0]
+    calling = kernel.start(FORMS["awaited"].format(server="inprocess", folder=tmp_path))
+    until((tmp_path / "started").exists, what="the tool has started")
+    interrupt(kernel, calling)
+
+    assert kernel.ok("signal.getsignal(signal.SIGINT)").text.partition(" at 0x")[0] == before
+    sleeping = kernel.start("print('asleep', flush=True)\nimport time\ntime.sleep(60)")
+    kernel.until_stream(sleeping, "asleep")
+    assert interrupt(kernel, sleeping).ename == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize("form", ["%mcp {}", "def f():\n    %mcp {}\nf()"], ids=["awaited", "nested"])
+def test_interrupt_ends_a_connect_and_the_process_that_it_started(kernel: Kernel, form: str) -> None:
+    before = set(kernel.process.children(recursive=True))
+    silent = "import sys; sys.stdin.read()"
+    connecting = kernel.start(form.format(f"connect --name silent -- {sys.executable} -c '{silent}'"))
+    until(lambda: len(set(kernel.process.children(recursive=True)) - before) == 1, what="the process runs")
+
+    cell = interrupt(kernel, connecting)
+
+    assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
+    assert cell.seconds < LIMIT
+    assert kernel.ok("%mcp call stdio:ping", timeout=5).text == "pong"
+    assert kernel.ok("r = %mcp\n'silent' in [row['server'] for row in r.rows]").text == "False"
+    until(lambda: set(kernel.process.children(recursive=True)) <= before, what="the process has ended")
+
+
+def test_interrupt_ends_a_connect_to_a_port_that_never_answers(kernel: Kernel) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
+        connecting = kernel.start(f"%mcp connect http://127.0.0.1:{listener.getsockname()[1]}/mcp")
+        with listener.accept()[0]:
+            cell = interrupt(kernel, connecting)
+
+    assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
+    assert cell.seconds < LIMIT
+    assert kernel.ok("%mcp call stdio:ping", timeout=5).text == "pong"
+
+
+def test_run_all_stops_at_an_interrupt(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.ok("went_on = False")
+    calling = kernel.start(FORMS["awaited"].format(server="stdio", folder=tmp_path))
+    following = kernel.start("went_on = True")
+    until((tmp_path / "started").exists, what="the tool has started")
+
+    kernel.interrupt()
+
+    assert kernel.finish(calling, timeout=10).status == "error"
+    assert kernel.finish(following, timeout=10).status == "aborted"
+    assert kernel.ok("went_on").text == "False"

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+
+from tests.kernel.driving import Kernel, until
+from tests.kernel.servers import HERE, MATH, SHOWCASE, WEATHER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Start = Callable[..., Kernel]
+
+PROMPT_SECONDS = 3.0
+"""Seconds after the kernel's end until servers that end at the end of their input are gone."""
+
+
+def children(kernel: Kernel, count: int) -> list[psutil.Process]:
+    """Return the kernel's server processes, which must be `count`."""
+    found = kernel.process.children(recursive=True)
+    assert len(found) == count, [process.cmdline() for process in found]
+    return found
+
+
+def gone(processes: list[psutil.Process], timeout: float) -> None:
+    _, alive = psutil.wait_procs(processes, timeout=timeout)
+    try:
+        assert not alive, [process.cmdline() for process in alive]
+    finally:
+        for process in alive:
+            process.kill()
+
+
+def connected(kernel: Kernel, *scripts: Path) -> list[psutil.Process]:
+    kernel.ok("%load_ext mcp_magic")
+    for script in scripts:
+        kernel.ok(f"%mcp connect -- {sys.executable} {script}{' --transport stdio' if script == WEATHER else ''}")
+    return children(kernel, len(scripts))
+
+
+def test_a_shutdown_ends_all_servers(start: Start) -> None:
+    kernel = start()
+    servers = connected(kernel, MATH, SHOWCASE, WEATHER)
+
+    kernel.shutdown()
+
+    gone(servers, PROMPT_SECONDS)
+
+
+def test_a_restart_ends_the_servers_and_the_new_kernel_works(start: Start) -> None:
+    kernel = start()
+    servers = connected(kernel, MATH, SHOWCASE)
+
+    kernel.restart()
+
+    gone(servers, PROMPT_SECONDS)
+    connected(kernel, MATH)
+    assert kernel.ok("r = %mcp call add a=1 b=2\nr.data").text == "3"
+
+
+def test_a_shutdown_while_a_call_is_pending_ends_the_server(start: Start, tmp_path: Path) -> None:
+    kernel = start()
+    servers = connected(kernel, HERE / "holding_server.py")
+    kernel.start(f"%mcp call hold folder={tmp_path}")
+    until((tmp_path / "started").exists, what="the tool has started")
+
+    kernel.shutdown()
+
+    gone(servers, PROMPT_SECONDS)
+
+
+def test_sys_exit_ends_the_servers(start: Start) -> None:
+    kernel = start()
+    servers = connected(kernel, MATH)
+
+    kernel.client.execute("exit()")
+
+    gone(servers, PROMPT_SECONDS + 2)
+
+
+def test_a_kernel_that_is_killed_leaves_no_well_behaved_server(start: Start) -> None:
+    kernel = start()
+    servers = connected(kernel, MATH, SHOWCASE)
+
+    kernel.process.kill()
+
+    gone(servers, PROMPT_SECONDS)
+
+
+def test_a_server_that_ignores_its_end_does_not_outlive_the_kernel(start: Start) -> None:
+    kernel = start()
+    servers = connected(kernel, MATH, HERE / "stubborn_server.py")
+
+    kernel.shutdown()
+
+    gone(servers, 10)
+
+
+def test_a_server_that_ignores_its_end_is_gone_after_disconnect(start: Start) -> None:
+    kernel = start()
+    servers = connected(kernel, HERE / "stubborn_server.py")
+
+    kernel.ok("%mcp disconnect stubborn")
+
+    gone(servers, 1)
+
+
+def test_a_server_whose_connect_was_interrupted_does_not_outlive_the_kernel(start: Start) -> None:
+    kernel = start()
+    kernel.ok("%load_ext mcp_magic")
+    connecting = kernel.start(f"%mcp connect -- {sys.executable} -c 'import sys; sys.stdin.read()'")
+    until(lambda: len(kernel.process.children()) == 1, what="the process runs")
+    servers = children(kernel, 1)
+
+    kernel.interrupt()
+    kernel.finish(connecting)
+    kernel.shutdown()
+
+    gone(servers, PROMPT_SECONDS)

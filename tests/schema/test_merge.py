@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_magic.schema.jsontext import read_json
+from mcp_magic.schema.merge import json_equal, merge
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "both"),
+    [
+        ({"type": "integer"}, {"type": "number"}, {"type": "integer"}),
+        ({"type": "number"}, {"type": ["integer", "null"]}, {"type": "integer"}),
+        ({"type": ["string", "null"]}, {"type": ["null", "string", "array"]}, {"type": ["string", "null"]}),
+        ({"type": "string"}, {"type": "integer"}, {"type": "string"}),
+        ({"enum": [1, 2, 3]}, {"enum": [2, True, 3.0]}, {"enum": [2, 3]}),
+        ({"enum": [1]}, {"enum": [2]}, {"enum": [1]}),
+        ({"minimum": 1, "maximum": 9}, {"minimum": 5, "maximum": 20}, {"minimum": 5, "maximum": 9}),
+        ({"minimum": "low"}, {"minimum": 5}, {"minimum": "low"}),
+        ({"required": ["a"]}, {"required": ["b", "a"]}, {"required": ["a", "b"]}),
+        ({"items": True}, {"items": {"type": "string"}}, {"items": {"type": "string"}}),
+        ({"items": {"minimum": 1}}, {"items": {"maximum": 3}}, {"items": {"allOf": [{"minimum": 1}, {"maximum": 3}]}}),
+        ({"additionalProperties": {}}, {"additionalProperties": False}, {"additionalProperties": False}),
+        ({"additionalProperties": {"type": "string"}}, {"additionalProperties": True}, {"additionalProperties": {"type": "string"}}),
+        ({"properties": {"a": {}}}, {"properties": {"b": {}}}, {"properties": {"a": {}, "b": {}}}),
+        ({"properties": 3}, {"properties": {"b": {}}}, {"properties": {"b": {}}}),
+        ({"anyOf": [{"a": 1}]}, {"anyOf": [{"b": 1}, {"c": 1}]},
+         {"anyOf": [{"allOf": [{"a": 1}, {"b": 1}]}, {"allOf": [{"a": 1}, {"c": 1}]}]}),
+        ({"title": "near"}, {"title": "far", "description": "far"}, {"title": "near", "description": "far"}),
+    ],
+)  # fmt: skip
+def test_two_schemas_become_one_that_asks_for_both(
+    near: dict[str, Any], far: dict[str, Any], both: dict[str, Any]
+) -> None:
+    assert merge(near, far) == both
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        ([1, {"a": 0}], [1, {"a": 0}], True),
+        ([1, {"a": 0}], [1, {"a": False}], False),
+        ({"a": 1}, {"b": 1}, False),
+        ([1], [1, 2], False),
+    ],
+)
+def test_json_values_are_equal_as_json_has_it(left: Any, right: Any, equal: bool) -> None:
+    assert json_equal(left, right) is equal
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[1,", "Expecting value at column 4"),
+        ("[1,\n2,", "Expecting value at line 2, column 3"),
+        ("1e999", "1e999 is too large for a float"),
+        ("-Infinity", "-Infinity is not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_json_says_why(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=".") as raised:
+        read_json(text)
+    assert str(raised.value) == why

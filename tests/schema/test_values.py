@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import base64
+import collections
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import fractions
+import math
+import pathlib
+import socket
+import uuid
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pydantic
+import pytest
+from hypothesis import given
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema import root_field, to_json_value
+from tests.schema.strategies import QUICK, json_values
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Name(enum.Enum):
+    ANN = "ann"
+
+
+@dataclasses.dataclass
+class Place:
+    city: str
+    when: dt.date
+
+
+class Model(pydantic.BaseModel):
+    when: dt.datetime
+    size: int
+
+
+class Picture:
+    def _repr_png_(self) -> bytes:
+        return PNG
+
+
+class Plot:
+    def savefig(self, file: Any, format: str) -> None:
+        assert format == "png"
+        file.write(PNG)
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@QUICK
+@given(json_values)
+def test_json_stays_what_it_is(value: Any) -> None:
+    assert repr(to_json_value(value)) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2**200, 2**200),
+        ((1, "a"), [1, "a"]),
+        ({3, 1, 2}, [1, 2, 3]),
+        (range(3), [0, 1, 2]),
+        ({"a": 1}.values(), [1]),
+        (collections.deque([1]), [1]),
+        ({1: "a", Name.ANN: "b"}, {"1": "a", "ann": "b"}),
+        (Level.HIGH, 3),
+        (Name.ANN, "ann"),
+        (Place("Oslo", dt.date(2026, 1, 2)), {"city": "Oslo", "when": "2026-01-02"}),
+        (Model(when=dt.datetime(2026, 1, 2, 3), size=2**70), {"when": "2026-01-02T03:00:00", "size": 2**70}),
+        (Point(1, 2), [1, 2]),
+        (dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), "2026-01-02T03:00:00+00:00"),
+        (dt.time(1, 2), "01:02:00"),
+        (dt.timedelta(days=1, seconds=5), "PT86405S"),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (pathlib.PurePosixPath("/a/b"), "/a/b"),
+        (decimal.Decimal("1.5"), 1.5),
+        (decimal.Decimal(2**80), 2**80),
+        (fractions.Fraction(1, 4), 0.25),
+        (np.int64(2**62), 2**62),
+        (np.float32(0.5), 0.5),
+        (np.bool_(True), True),
+        (np.str_("a"), "a"),
+        (np.datetime64("2026-01-02T03:00:00", "ns"), "2026-01-02T03:00:00"),
+        (np.arange(4).reshape(2, 2), [[0, 1], [2, 3]]),
+        (np.array(["2026-01-02", "NaT"], dtype="datetime64[ns]"), ["2026-01-02T00:00:00", None]),
+        (np.array([(1, "a")], dtype=[("n", "i4"), ("s", "U1")]), [{"n": 1, "s": "a"}]),
+        (pd.Series([1.5, math.nan]), [1.5, None]),
+        (pd.Index(["a", "b"]), ["a", "b"]),
+        (pd.NaT, None),
+        (pd.NA, None),
+        (pd.Timestamp("2026-01-02"), "2026-01-02T00:00:00"),
+        (pd.array([1, None], dtype="Int64"), [1, None]),
+    ],
+)
+def test_an_object_has_a_json_value(value: Any, expected: Any) -> None:
+    made = to_json_value(value)
+    assert repr(made) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "expected"),
+    [
+        (dt.datetime(2026, 1, 2, 3), {"type": "string", "format": "date"}, "2026-01-02"),
+        (pd.Timestamp("2026-01-02 03:00"), {"type": "string", "format": "date"}, "2026-01-02"),
+        (dt.date(2026, 1, 2), {"type": "string", "format": "date-time"}, "2026-01-02T00:00:00"),
+        (dt.timedelta(seconds=1.5), {"type": "number"}, 1.5),
+        (decimal.Decimal("1.10"), {"type": "string"}, "1.10"),
+        (Point(1, 2), {"type": "object"}, {"x": 1, "y": 2}),
+        (b"\xff", {"type": "string", "contentEncoding": "base64"}, "/w=="),
+        (bytearray(b"\xff"), {"type": "string", "contentEncoding": "base64url"}, "_w=="),
+        (memoryview(b"\xff"), {"anyOf": [{"type": "string", "format": "binary"}, {"type": "null"}]}, "/w=="),
+        ([b"\xff"], {"type": "array", "items": {"type": "string", "format": "byte"}}, ["/w=="]),
+        ({"a": b"\xff"}, {"properties": {"a": {"type": "string", "format": "byte"}}}, {"a": "/w=="}),
+        (Picture(), {"type": "string", "contentMediaType": "image/png"}, base64.b64encode(PNG).decode()),
+        (Plot(), {"type": "string", "description": "base64 image"}, base64.b64encode(PNG).decode()),
+    ],
+)
+def test_the_schema_decides_where_there_is_a_choice(value: Any, schema: dict[str, Any], expected: Any) -> None:
+    assert to_json_value(value, root_field(schema)) == expected
+
+
+FRAME = pd.DataFrame(
+    {"n": [1, 2], "x": [0.5, math.nan], "s": ["a", None], "t": pd.to_datetime(["2026-01-02", None])}, index=[7, 8]
+)
+
+
+def test_a_data_frame_is_records_with_null_for_what_is_missing() -> None:
+    assert to_json_value(FRAME) == [
+        {"n": 1, "x": 0.5, "s": "a", "t": "2026-01-02T00:00:00"},
+        {"n": 2, "x": None, "s": None, "t": None},
+    ]
+    assert to_json_value(FRAME[:0]) == []
+
+
+def test_a_data_frame_is_columns_where_an_object_is_asked_for() -> None:
+    assert to_json_value(FRAME[["n", "x"]], root_field({"type": "object"})) == {"n": [1, 2], "x": [0.5, None]}
+
+
+def fails(value: Any, schema: Any = True, path: str = "x") -> str:
+    with pytest.raises(ArgumentsError) as raised:
+        to_json_value(value, root_field(schema), path)
+    return str(raised.value)
+
+
+def test_nan_has_no_json_value() -> None:
+    assert fails(math.nan, {"type": "number"}) == "x: expected number, got nan, which JSON does not have"
+    assert fails([1, {"a": math.inf}]) == "x[1].a: expected any, got inf, which JSON does not have"
+    assert fails(np.array([math.nan])) == "x[0]: expected any, got nan, which JSON does not have"
+
+
+def test_bytes_need_a_schema_that_asks_for_base64() -> None:
+    assert fails(b"a", {"type": "string"}) == (
+        "x: expected string, got bytes, and the schema does not ask for base64; decode it first, "
+        "or give base64.b64encode(data).decode() if the tool means that"
+    )
+
+
+def test_an_object_without_a_json_value_is_named_with_its_type() -> None:
+    with socket.socket() as unsendable:
+        assert fails({"a": [unsendable]}, {}) == "x.a[0]: cannot send a socket object; expected any"
+    assert fails(1j, {"type": "number"}) == "x: cannot send a complex object; expected number"
+
+
+def test_what_contains_itself_is_refused() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    assert fails(loop) == "x: contains itself, or is nested too deeply for JSON"
+
+
+def test_a_key_that_is_no_text_is_refused() -> None:
+    assert fails({(1, 2): 3}) == "x: the key (1, 2) is no text, and JSON names are"
+
+
+def test_two_columns_of_the_same_name_are_refused() -> None:
+    frame = pd.DataFrame([[1, 2]], columns=["a", "a"])
+    assert fails(frame) == "x: the DataFrame has two columns 'a'; rename one of them"
