@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["NotebookHost", "host"]
 
 EXIT_SECONDS = 8.0
-"""Seconds an ending kernel gives its servers; Jupyter kills a kernel that takes longer than about ten."""
+"""Seconds an ending kernel gives its servers at most."""
+
+EXIT_STEPS = (1.0, 0.8)
+"""Seconds a stdio server then has to end after the end of its input, and after SIGTERM, before SIGKILL. Together
+less than 2.5: that is when Jupyter sends SIGTERM to a kernel that is still there, and a server that ignores
+its end would outlive it (`KernelManager.shutdown_wait_time`)."""
 
 
 class NotebookHost(Host):
@@ -44,7 +50,14 @@ class NotebookHost(Host):
         loop = self.loop
         if loop is None or loop.is_closed() or loop.is_running() or not (len(self) or self._closing):
             return
+        _hurry()
         loop.run_until_complete(_bounded(self.close()))
+
+
+def _hurry() -> None:
+    stdio: Any = sys.modules.get("mcp.client.stdio")
+    if stdio is not None:
+        stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = EXIT_STEPS
 
 
 async def _bounded(work: Any) -> None:

@@ -1,19 +1,27 @@
 """The border where foreign errors become ours.
 
 Errors of the SDK, of httpx2, of sockets and of processes arrive wrapped in nested ExceptionGroups
-(`groups.leaf` finds the one that says what happened). Two tables say what it means, one while a session is
+(`foreign.leaf` finds the one that says what happened). Two tables say what it means, one while a session is
 opened and one while it is used. Nothing else in the package looks at foreign error types.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import errors
-from mcp_magic.core.groups import leaf
+from mcp_magic.core.foreign import (
+    CLOSED,
+    chain_text,
+    is_closed,
+    is_mcp_error,
+    is_transport_error,
+    leaf,
+    named,
+    waited_in_vain,
+)
 from mcp_magic.core.specs import InProcessSpec, StdioSpec
 
 if TYPE_CHECKING:
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.specs import Spec
     from mcp_magic.core.transports import Line
 
-__all__ = ["CODES", "Place", "closed_error", "connect_error", "is_closed", "request_error"]
+__all__ = ["CODES", "Place", "closed_error", "connect_error", "request_error"]
 
 CODES = {
     -32700: "parse error",
@@ -38,7 +46,8 @@ CODES = {
 }
 """JSON-RPC and MCP error codes in words (specification, "Error Handling"; SDK `mcp_types.jsonrpc`)."""
 
-_CLOSED, _TIMED_OUT = -32000, -32001  # the SDK's own codes for what never left or never came back
+_TIMED_OUT = -32001
+"""The SDK's code for a request that was not answered in time."""
 
 _STATUS_HELP = {
     400: "the server did not understand the request; is this its MCP endpoint?",
@@ -82,7 +91,7 @@ def connect_error(error: BaseException, place: Place) -> Exception:
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
         return found
-    if _waited_in_vain(found):
+    if waited_in_vain(found):
         return _handshake_timeout(place)
     for matches, explain in _CONNECT:
         if matches(found, place):
@@ -103,12 +112,12 @@ def request_error(error: BaseException, place: Place, what: str, seconds: float 
     if isinstance(found, errors.MCPMagicError):
         return found
     code = getattr(found, "code", None)
-    if code == _TIMED_OUT or _waited_in_vain(found):
+    if code == _TIMED_OUT or waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
         return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told that nobody waits.")
     if is_closed(found):
         return closed_error(place, found)
-    if _is_mcp_error(found):
+    if is_mcp_error(found):
         return _protocol_error(found, place, what)
     if isinstance(found, ValueError | RuntimeError):  # pydantic's ValidationError, a result that breaks its schema
         reason = _text(found, place)
@@ -116,17 +125,12 @@ def request_error(error: BaseException, place: Place, what: str, seconds: float 
     return errors.SessionError(f"{what}: {type(found).__name__}: {_text(found, place)}")
 
 
-def is_closed(error: BaseException) -> bool:
-    """Whether a request failed because there is no connection any more."""
-    return getattr(error, "code", None) == _CLOSED or _is_transport_error(error)
-
-
 def closed_error(place: Place, reason: BaseException | None = None) -> errors.SessionClosedError:
     """Say that a session is gone, why if that is known, and how to open it again."""
     because = ""
     if place.line and place.line.status:
         because = f" after HTTP {place.line.status}"
-    elif reason is not None and _is_transport_error(reason):
+    elif reason is not None and is_transport_error(reason):
         because = f" ({_text(reason, place)})"
     return errors.SessionClosedError(
         f"{place.name}: the session has ended{because}; `%mcp reconnect {place.name}` opens it again.{place.said()}"
@@ -176,7 +180,7 @@ def _exited(found: BaseException, place: Place) -> Exception:
 
 
 def _unreachable(found: BaseException, place: Place) -> Exception:
-    where, text = place.spec.where, _chain_text(found)
+    where, text = place.spec.where, chain_text(found)
     if "CERTIFICATE_VERIFY_FAILED" in text or "SSL" in text:
         reason = text.partition("failed: ")[2].split(" (_ssl")[0] or text
         return errors.UnreachableError(
@@ -210,40 +214,16 @@ def _in_process(found: BaseException, place: Place) -> Exception:
     return errors.ConnectError(f"{place.name}: {place.spec.where} failed to start: {_text(found, place)}")
 
 
-def _named(error: BaseException, package: str, *names: str) -> bool:
-    """Whether an error is of a foreign type, by name: naming a type must not import its package."""
-    mro = type(error).__mro__
-    return any(c.__module__.split(".")[0] == package and c.__name__ in names for c in mro)
-
-
-def _waited_in_vain(error: BaseException) -> bool:
-    """Whether it is asyncio's time-out; a socket's is a TimeoutError too, but has an errno."""
-    return isinstance(error, TimeoutError) and error.errno is None
-
-
-def _is_mcp_error(error: BaseException) -> bool:
-    return _named(error, "mcp", "MCPError")
-
-
-def _is_transport_error(error: BaseException) -> bool:
-    return (
-        isinstance(error, OSError | EOFError)
-        or _named(error, "httpx2", "TransportError")
-        or _named(error, "anyio", "ClosedResourceError", "BrokenResourceError", "EndOfStream")
-        or _named(error, "websockets", "ConnectionClosed")
-    )
-
-
 def _refused(error: BaseException, place: Place) -> bool:
-    if _named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout"):
+    if named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout"):
         return True
     return isinstance(error, OSError) and not isinstance(place.spec, StdioSpec)
 
 
 def _answered_status(error: BaseException, place: Place) -> bool:
-    if _named(error, "httpx2", "HTTPStatusError"):
+    if named(error, "httpx2", "HTTPStatusError"):
         return True
-    return place.line is not None and place.line.status is not None and _is_mcp_error(error)
+    return place.line is not None and place.line.status is not None and is_mcp_error(error)
 
 
 _CONNECT: list[tuple[Callable[[BaseException, Place], bool], Callable[[BaseException, Place], Exception]]] = [
@@ -251,31 +231,20 @@ _CONNECT: list[tuple[Callable[[BaseException, Place], bool], Callable[[BaseExcep
     (lambda e, p: isinstance(p.spec, InProcessSpec), _in_process),
     (_answered_status, _http_status),
     (_refused, _unreachable),
-    (lambda e, p: getattr(e, "code", None) == _CLOSED, _exited),
-    (lambda e, p: _named(e, "httpx2", "UnsupportedProtocol", "InvalidURL"), _bad_url),
-    (lambda e, p: _named(e, "websockets", "InvalidURI"), _bad_url),
-    (lambda e, p: _named(e, "websockets", "InvalidStatus"), _http_status),
-    (lambda e, p: _named(e, "websockets", "WebSocketException"), _no_mcp),
-    (lambda e, p: _is_transport_error(e), _exited),
-    (lambda e, p: _is_mcp_error(e) or isinstance(e, RuntimeError | ValueError), _no_mcp),
+    (lambda e, p: getattr(e, "code", None) == CLOSED, _exited),
+    (lambda e, p: named(e, "httpx2", "UnsupportedProtocol", "InvalidURL"), _bad_url),
+    (lambda e, p: named(e, "websockets", "InvalidURI"), _bad_url),
+    (lambda e, p: named(e, "websockets", "InvalidStatus"), _http_status),
+    (lambda e, p: named(e, "websockets", "WebSocketException"), _no_mcp),
+    (lambda e, p: is_transport_error(e), _exited),
+    (lambda e, p: is_mcp_error(e) or isinstance(e, RuntimeError | ValueError), _no_mcp),
 ]
 """What an error means while a session is opened; the first row that matches explains it."""
 
 
 def _text(error: BaseException, place: Place) -> str:
     text = str(error).strip() or type(error).__name__
-    if _named(error, "pydantic_core", "ValidationError"):
+    if named(error, "pydantic_core", "ValidationError"):
         first = error.errors()[0]  # type: ignore[attr-defined]
         text = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     return place.spec.masked(text.splitlines()[0])[:300]
-
-
-def _chain_text(error: BaseException) -> str:
-    texts: list[str] = []
-    seen: BaseException | None = error
-    while seen is not None and len(texts) < 8:
-        texts.append(f"{type(seen).__name__}: {seen}")
-        seen = seen.__cause__ or seen.__context__
-    if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
-        texts.append("refused")
-    return "; ".join(texts)

@@ -11,10 +11,11 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.border import Place, closed_error, connect_error, is_closed
+from mcp_magic.core.border import Place, closed_error, connect_error
 from mcp_magic.core.callables import ToolNamespace
 from mcp_magic.core.card import connection_part
 from mcp_magic.core.catalog import Catalog
+from mcp_magic.core.foreign import is_closed
 from mcp_magic.core.notices import Notices
 from mcp_magic.core.requests import Requests
 from mcp_magic.core.transports import open_line

@@ -5,6 +5,7 @@ None of them is imported: an object of theirs can only be here if its library is
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import ArgumentsError
@@ -25,12 +26,18 @@ def unpacked(value: Any, field: Field, path: str) -> tuple[bool, Any]:
     Raises:
         ArgumentsError: A table has two columns of the same name.
     """
-    for each in type(value).__mro__:
+    convert = _converter(type(value))
+    return (False, None) if convert is None else (True, convert(value, field, path))
+
+
+@functools.lru_cache(maxsize=256)
+def _converter(kind: Any) -> Callable[[Any, Field, str], Any] | None:
+    for each in kind.__mro__:
         library = each.__module__.partition(".")[0]
         convert = _LIBRARIES.get((library, each.__name__)) or _LIBRARIES.get((library, ""))
-        if convert is not None and each is not object:
-            return True, convert(value, field, path)
-    return False, None
+        if convert is not None:
+            return convert
+    return None
 
 
 def _numpy(value: Any, field: Field, path: str) -> Any:

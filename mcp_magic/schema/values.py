@@ -55,8 +55,16 @@ def to_json_value(value: Any, field: Field | None = None, path: str = "") -> Any
 
 
 def _convert(value: Any, field: Field, path: str) -> Any:
-    if value is None or isinstance(value, bool):
+    if _is_plain(value):
         return value
+    if type(value) is dict:
+        return _object(value, field, path)
+    if type(value) is list:
+        return _array(value, field, path)
+    return _scalar(value, field, path)
+
+
+def _scalar(value: Any, field: Field, path: str) -> Any:
     if isinstance(value, enum.Enum):
         return _convert(value.value, field, path)
     if isinstance(value, str):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from mcp_magic.schema.merge import json_equal, merge
         ({"items": True}, {"items": {"type": "string"}}, {"items": {"type": "string"}}),
         ({"items": {"minimum": 1}}, {"items": {"maximum": 3}}, {"items": {"allOf": [{"minimum": 1}, {"maximum": 3}]}}),
         ({"additionalProperties": {}}, {"additionalProperties": False}, {"additionalProperties": False}),
-        ({"additionalProperties": {"type": "string"}}, {"additionalProperties": True}, {"additionalProperties": {"type": "string"}}),
+        ({"additionalProperties": {"a": 1}}, {"additionalProperties": True}, {"additionalProperties": {"a": 1}}),
         ({"properties": {"a": {}}}, {"properties": {"b": {}}}, {"properties": {"a": {}, "b": {}}}),
         ({"properties": 3}, {"properties": {"b": {}}}, {"properties": {"b": {}}}),
         ({"anyOf": [{"a": 1}]}, {"anyOf": [{"b": 1}, {"c": 1}]},
@@ -63,6 +64,5 @@ def test_json_values_are_equal_as_json_has_it(left: Any, right: Any, equal: bool
     ],
 )
 def test_what_is_no_json_says_why(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=".") as raised:
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
         read_json(text)
-    assert str(raised.value) == why

@@ -1,0 +1,73 @@
+"""Recognises errors that others raise: of the SDK, of httpx2, of anyio, of sockets, in groups.
+
+Foreign types are told by name, because naming a type must not import its package.
+
+A group must not even stay in the `__context__` of what is raised instead: ipykernel then shows the
+error as a stream, and nbclient waits for its time-out. So errors are noted in the `except` block
+and raised after it.
+"""
+
+from __future__ import annotations
+
+import errno
+
+__all__ = ["chain_text", "is_closed", "is_mcp_error", "is_transport_error", "leaf", "named", "waited_in_vain"]
+
+CLOSED = -32000
+"""The SDK's code for a request whose connection ended."""
+
+
+def leaf(error: BaseException) -> BaseException:
+    """Return the error inside nested groups that says most about what happened.
+
+    >>> leaf(ExceptionGroup("outer", [ExceptionGroup("inner", [ValueError("x")])]))
+    ValueError('x')
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [leaf(inner) for inner in error.exceptions]
+    # "Connection closed" is what the other side of the pipe says about somebody else's failure.
+    return next((e for e in leaves if getattr(e, "code", None) != CLOSED and isinstance(e, Exception)), leaves[0])
+
+
+def named(error: BaseException, package: str, *names: str) -> bool:
+    """Whether an error is of one of a package's types, or of a subclass."""
+    mro = type(error).__mro__
+    return any(c.__module__.split(".")[0] == package and c.__name__ in names for c in mro)
+
+
+def waited_in_vain(error: BaseException) -> bool:
+    """Whether it is asyncio's time-out; a socket's is a TimeoutError too, but has an errno."""
+    return isinstance(error, TimeoutError) and error.errno is None
+
+
+def is_mcp_error(error: BaseException) -> bool:
+    """Whether it is a JSON-RPC error, the server's or one that the SDK made up."""
+    return named(error, "mcp", "MCPError")
+
+
+def is_transport_error(error: BaseException) -> bool:
+    """Whether it comes from the way to the server and not from the server."""
+    return (
+        isinstance(error, OSError | EOFError)
+        or named(error, "httpx2", "TransportError")
+        or named(error, "anyio", "ClosedResourceError", "BrokenResourceError", "EndOfStream")
+        or named(error, "websockets", "ConnectionClosed")
+    )
+
+
+def is_closed(error: BaseException) -> bool:
+    """Whether a request failed because there is no connection any more."""
+    return getattr(error, "code", None) == CLOSED or is_transport_error(error)
+
+
+def chain_text(error: BaseException) -> str:
+    """Return the texts of an error and of what caused it; libraries wrap the telling one."""
+    texts: list[str] = []
+    seen: BaseException | None = error
+    while seen is not None and len(texts) < 8:
+        texts.append(f"{type(seen).__name__}: {seen}")
+        seen = seen.__cause__ or seen.__context__
+    if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
+        texts.append("refused")
+    return "; ".join(texts)

@@ -1,0 +1,117 @@
+"""The layers hold: a module imports from its own folder and from those before it, and no import runs in a circle."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import mcp_magic
+
+PACKAGE = Path(mcp_magic.__file__).parent
+LAYERS = ("errors", "schema", "results", "core", "langchain", "notebook", "magics", "__init__")
+HEAVY = ("mcp", "mcp_types", "pandas", "IPython", "ipywidgets", "jsonschema", "langchain_core", "langgraph", "httpx2")
+
+
+def modules() -> dict[str, Path]:
+    names = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
+
+
+def imported(name: str, path: Path, *, everywhere: bool) -> set[str]:
+    """Return what a module imports, absolute; with `everywhere` also inside of functions and for type checking."""
+    found: set[str] = set()
+    tree = ast.parse(path.read_text())
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(tree) if everywhere else _at_import(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def _at_import(tree: ast.Module) -> list[ast.stmt]:
+    """Return the statements that run when the module is imported."""
+    found: list[ast.stmt] = []
+    for node in tree.body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        found += [node, *(inner for inner in getattr(node, "body", ()) if isinstance(node, ast.If | ast.Try))]
+    return found
+
+
+def layer(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def ours(name: str, path: Path, *, everywhere: bool) -> set[str]:
+    known = modules()
+    return {found for found in imported(name, path, everywhere=everywhere) if found in known} - {name}
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_a_module_imports_only_from_its_own_layer_and_those_before_it(name: str) -> None:
+    assert layer(name) in LAYERS, f"{name} is in no layer; a new layer gets its place in LAYERS"
+    rank = LAYERS.index(layer(name))
+    for found in ours(name, modules()[name], everywhere=True) - {"mcp_magic"}:
+        assert LAYERS.index(layer(found)) <= rank, f"{name} imports {found}"
+
+
+def test_no_import_runs_in_a_circle() -> None:
+    known = modules()
+    graph = {name: ours(name, path, everywhere=False) - {"mcp_magic"} for name, path in known.items()}
+    packages = {name for name, path in known.items() if path.name == "__init__.py"}
+    # `from package import module` names the package as well; what counts is the module
+    graph = {name: {f for f in found if f not in packages or f == name} for name, found in graph.items()}
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(f"import cycle: {error.args[1]}")
+
+
+@pytest.mark.parametrize("name", sorted(n for n in modules() if layer(n) not in ("magics", "__init__")))
+def test_only_the_magics_touch_the_shell(name: str) -> None:
+    found = imported(name, modules()[name], everywhere=True)
+    assert not [f for f in found if f.split(".")[0] == "IPython"]
+    assert "print(" not in "".join(
+        line for line in modules()[name].read_text().splitlines() if not line.lstrip().startswith((">>>", "..."))
+    ), "nothing below the magics prints"
+
+
+def test_importing_the_package_and_its_public_names_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, mcp_magic, mcp_magic.notebook, mcp_magic.results, mcp_magic.schema, mcp_magic.core.host\n"
+        "for name in mcp_magic.__all__: getattr(mcp_magic, name)\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_loading_the_extension_imports_nothing_heavy() -> None:
+    heavy = [name for name in HEAVY if name not in ("IPython", "jsonschema")]
+    code = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "import sys\n"
+        "before = set(sys.modules)\n"
+        "InteractiveShell.instance().run_line_magic('load_ext', 'mcp_magic')\n"
+        f"print([name for name in {heavy!r} if name in set(sys.modules) - before])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_modules_stay_small(name: str) -> None:
+    assert len(modules()[name].read_text().splitlines()) <= 270, f"{name} is more than one room"
