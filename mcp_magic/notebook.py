@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.host import Host
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from langchain_core.tools import StructuredTool
 
 __all__ = ["NotebookHost", "host"]
@@ -21,10 +23,10 @@ __all__ = ["NotebookHost", "host"]
 EXIT_SECONDS = 8.0
 """Seconds an ending kernel gives its servers at most."""
 
-EXIT_STEPS = (1.0, 0.8)
-"""Seconds a stdio server then has to end after the end of its input, and after SIGTERM, before SIGKILL. Together
-less than 2.5: that is when Jupyter sends SIGTERM to a kernel that is still there, and a server that ignores
-its end would outlive it (`KernelManager.shutdown_wait_time`)."""
+EXIT_STEPS = (0.7, 0.5)
+"""Seconds a stdio server then has to end after the end of its input, and after SIGTERM, before SIGKILL. In all well
+below 2.5: that is when Jupyter ends a kernel that is still there (half of `KernelManager.shutdown_wait_time`),
+and a server that ignores its end would outlive it."""
 
 
 class NotebookHost(Host):
@@ -51,7 +53,12 @@ class NotebookHost(Host):
         if loop is None or loop.is_closed() or loop.is_running() or not (len(self) or self._closing):
             return
         _hurry()
-        loop.run_until_complete(_bounded(self.close()))
+        closing = loop.create_task(_bounded(self.close()))
+        # ipykernel's shutdown has scheduled one more `loop.stop()`, which would break off the first run.
+        for _ in range(3):
+            with suppress(RuntimeError):
+                loop.run_until_complete(closing)
+                break
 
 
 def _hurry() -> None:
@@ -60,7 +67,7 @@ def _hurry() -> None:
         stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = EXIT_STEPS
 
 
-async def _bounded(work: Any) -> None:
+async def _bounded(work: Coroutine[Any, Any, None]) -> None:
     with suppress(Exception):  # the interpreter ends; nobody can read a message any more
         await asyncio.wait_for(work, EXIT_SECONDS)
 

@@ -6,7 +6,9 @@ A spec says everything that is needed to open a session and nothing about the se
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,6 +42,14 @@ __all__ = [
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds a server has to answer the handshake. `npx` and `uvx` may have to install first; a person waits no longer."""
+
+
+def _short(word: str) -> str:
+    """Write this Python and files below the current folder as a person would: notebooks are shared."""
+    if word == sys.executable:
+        return "python"
+    here = f"{os.getcwd()}{os.sep}"  # noqa: PTH109
+    return word.removeprefix(here) if len(here) > 1 else word
 
 
 MAX_WHERE = 160
@@ -115,7 +125,8 @@ class StdioSpec(Spec):
     @property
     def where(self) -> str:
         """The command line, on one line."""
-        line = " ".join(shlex.join((self.command, *mask_arguments(self.args))).split())
+        words = (_short(word) for word in (self.command, *mask_arguments(self.args)))
+        line = " ".join(shlex.join(words).split())
         return line if len(line) <= MAX_WHERE else f"{line[:MAX_WHERE]}…"
 
     @property

@@ -29,13 +29,18 @@ def _import() -> None:
         importlib.import_module(name)
 
 
-def quiet_sdk_logging() -> None:
-    """Keep the SDK's log records off the notebook.
+_NOISE = {"mcp.client": logging.CRITICAL, "client": logging.CRITICAL, "httpx2": logging.WARNING}
+"""Logger -> the level from which it may speak in a notebook. What the client's records say is in our errors,
+and httpx2 tells of every request."""
 
-    Without a handler Python prints warnings and tracebacks to stderr, below whatever cell runs. What
-    they say is in our errors, and whoever configures logging still gets them.
+
+def quiet_sdk_logging() -> None:
+    """Keep the SDK's log records off the notebook, unless somebody has set a level for them.
+
+    Without a handler Python prints them to stderr, below whatever cell runs; with one they are printed
+    as well: an `MCPServer` that is made in a cell configures the root logger.
     """
-    for name in ("mcp", "client", "httpx2"):
+    for name, level in _NOISE.items():
         logger = logging.getLogger(name)
-        if not logger.handlers:
-            logger.addHandler(logging.NullHandler())
+        if logger.level == logging.NOTSET:
+            logger.setLevel(level)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUPS", "Command", "Invocation", "help_for_all", "help_for_one", "parse"]
 
+_REFERENCE = re.compile(r"\$([^\W\d]\w*)|\{(.+)\}", re.DOTALL)
+_INLINE = re.compile(r"\\[${]|\$([^\W\d]\w*)|\{([^{}]+)\}")
+
 GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")
 """The order in which help shows the subcommands."""
 
@@ -46,6 +49,15 @@ class Invocation:
     evaluate: Callable[[str], Any] = lambda source: None
     lookup: Callable[[str], Any] = lambda name: None
     directory: Path = field(default_factory=Path.cwd)
+
+    def value(self, word: str) -> Any:
+        """Return the object that `$name` or `{expression}` stands for, or the word itself."""
+        found = _REFERENCE.fullmatch(word)
+        return self.evaluate(found[1] or found[2]) if found else word
+
+    def text(self, word: str) -> str:
+        """Return a text with every `$name` and `{expression}` in it replaced; a backslash keeps one as it is."""
+        return _INLINE.sub(lambda m: m[0][1:] if m[0][0] == "\\" else str(self.evaluate(m[1] or m[2])), word)
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,12 @@ def unpacked(value: Any, field: Field, path: str) -> tuple[bool, Any]:
     Raises:
         ArgumentsError: A table has two columns of the same name.
     """
-    convert = _converter(type(value))
+    convert = _converter(type(value))  # type: ignore[arg-type]  # mypy #11469: classes are hashable
     return (False, None) if convert is None else (True, convert(value, field, path))
 
 
 @functools.lru_cache(maxsize=256)
-def _converter(kind: Any) -> Callable[[Any, Field, str], Any] | None:
+def _converter(kind: type) -> Callable[[Any, Field, str], Any] | None:
     for each in kind.__mro__:
         library = each.__module__.partition(".")[0]
         convert = _LIBRARIES.get((library, each.__name__)) or _LIBRARIES.get((library, ""))
@@ -46,6 +46,8 @@ def _numpy(value: Any, field: Field, path: str) -> Any:
         raise ArgumentsError(f"{path}: cannot send a {type(value).__name__}; expected {field.type_text}")
     if dtype.names:
         return [dict(zip(dtype.names, row, strict=True)) for row in value.reshape(-1).tolist()]
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        value = value.astype("f8")  # Python has no long double, so tolist() would give one back
     if dtype.kind in "mM":
         # tolist() of nanoseconds gives bare integers.
         value = value.astype(f"{dtype.kind}8[us]")

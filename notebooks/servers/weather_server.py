@@ -1,7 +1,7 @@
 """Weather over streamable HTTP, SSE or stdio; the numbers are made up in weather_data.py.
 
 Run `python weather_server.py`, then `%mcp connect http://127.0.0.1:8000/mcp`. `--transport sse` speaks the
-older transport at /sse, `--port 0` takes a free port.
+older transport at /sse, `--port 0` takes a free port, `--today 2026-06-01` makes every answer repeatable.
 """
 
 import asyncio
@@ -47,16 +47,27 @@ Length = Annotated[int, Field(description="How many days, today included", ge=1,
 UnitSystem = Annotated[Units, Field(description="metric: °C, mm, km/h; imperial: °F, inches, mph")]
 
 
+class Clock:
+    """The day that it is for this server: today's date, or the one of `--today`."""
+
+    day: date | None = None
+
+
+def current_day() -> date:
+    """Return the day on which forecasts begin."""
+    return Clock.day or date.today()
+
+
 @server.tool(title="Weather today", annotations=READS)
 def get_weather(location: Location, units: UnitSystem = "metric") -> Day:
     """Get today's weather in a city."""
-    return weather(station(location), date.today(), units)
+    return weather(station(location), current_day(), units)
 
 
 @server.tool(title="Forecast", annotations=READS)
 def forecast(location: Location, days: Length = 7, units: UnitSystem = "metric") -> list[Day]:
     """Get the weather of the coming days in a city, one row a day."""
-    return weather_data.days(station(location), date.today(), days, units)
+    return weather_data.days(station(location), current_day(), days, units)
 
 
 @server.tool(title="History", annotations=READS)
@@ -81,13 +92,13 @@ def compare(
     units: UnitSystem = "metric",
 ) -> list[Day]:
     """Get today's weather in several cities, one row a city."""
-    return [weather(station(location), date.today(), units) for location in locations]
+    return [weather(station(location), current_day(), units) for location in locations]
 
 
 @server.tool(title="Plot a forecast", annotations=READS)
 async def plot_forecast(location: Location, days: Length = 7, units: UnitSystem = "metric") -> Image:
     """Draw the highest and lowest temperatures of the coming days as a bar chart (PNG)."""
-    rows = weather_data.days(station(location), date.today(), days, units)
+    rows = weather_data.days(station(location), current_day(), days, units)
     return Image(data=await asyncio.to_thread(plot, rows), format="png")
 
 
@@ -106,7 +117,7 @@ def stations() -> str:
 def today(city: str) -> str:
     """Today's weather in a city, as JSON."""
     try:
-        return weather(station(city), date.today()).model_dump_json(indent=2)
+        return weather(station(city), current_day()).model_dump_json(indent=2)
     except ToolError as error:
         raise ResourceNotFoundError(str(error)) from None
 
@@ -124,7 +135,7 @@ def travel_advice(
         place = station(city)
     except ToolError as error:  # the text of other errors would not reach the caller
         raise MCPError(INVALID_PARAMS, str(error)) from None
-    first = date(date.today().year - 1, months[month.lower()], 1)
+    first = date(current_day().year - 1, months[month.lower()], 1)
     rows = weather_data.days(place, first, ((first + timedelta(days=31)).replace(day=1) - first).days)
     high, low = max(row.high for row in rows), min(row.low for row in rows)
     wet = sum(row.rain > 0 for row in rows)
@@ -145,4 +156,8 @@ async def complete(
 
 
 if __name__ == "__main__":
-    serve(server, parser(__doc__ or "", ("http", "sse", "stdio"), "http").parse_args())
+    options = parser(__doc__ or "", ("http", "sse", "stdio"), "http")
+    options.add_argument("--today", type=date.fromisoformat, help="the date to answer for, as 2026-06-01")
+    chosen = options.parse_args()
+    Clock.day = chosen.today
+    serve(server, chosen)

@@ -11,7 +11,7 @@ from tests.servers.bundled import FOLDER
 if TYPE_CHECKING:
     from tests.kernel.driving import Kernel
 
-__all__ = ["HERE", "MATH", "SHOWCASE", "WEATHER", "connect_in_process", "command"]
+__all__ = ["HERE", "MATH", "SHOWCASE", "WEATHER", "command", "connect_in_process"]
 
 HERE = Path(__file__).parent
 MATH, SHOWCASE, WEATHER = (FOLDER / f"{name}_server.py" for name in ("math", "showcase", "weather"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from tests.kernel.driving import Kernel, until
-from tests.kernel.servers import HERE, MATH, SHOWCASE, WEATHER
+from tests.kernel.servers import HERE, MATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,14 +36,18 @@ def gone(processes: list[psutil.Process], timeout: float) -> None:
 
 def connected(kernel: Kernel, *scripts: Path) -> list[psutil.Process]:
     kernel.ok("%load_ext mcp_magic")
-    for script in scripts:
-        kernel.ok(f"%mcp connect -- {sys.executable} {script}{' --transport stdio' if script == WEATHER else ''}")
+    servers = {
+        f"{script.stem}{i}": {"command": sys.executable, "args": [str(script)]} for i, script in enumerate(scripts)
+    }
+    kernel.ok(f"import json, pathlib\npathlib.Path('mcp.json').write_text(json.dumps({{'mcpServers': {servers!r}}}))")
+    kernel.ok("opened = %mcp connect --config mcp.json")
+    assert kernel.ok("{row['state'] for row in opened.rows}").text == "{'open'}"
     return children(kernel, len(scripts))
 
 
 def test_a_shutdown_ends_all_servers(start: Start) -> None:
     kernel = start()
-    servers = connected(kernel, MATH, SHOWCASE, WEATHER)
+    servers = connected(kernel, MATH, MATH, MATH)
 
     kernel.shutdown()
 
@@ -52,13 +56,13 @@ def test_a_shutdown_ends_all_servers(start: Start) -> None:
 
 def test_a_restart_ends_the_servers_and_the_new_kernel_works(start: Start) -> None:
     kernel = start()
-    servers = connected(kernel, MATH, SHOWCASE)
+    servers = connected(kernel, MATH)
 
     kernel.restart()
 
     gone(servers, PROMPT_SECONDS)
-    connected(kernel, MATH)
-    assert kernel.ok("r = %mcp call add a=1 b=2\nr.data").text == "3"
+    kernel.ok("%load_ext mcp_magic")
+    assert kernel.ok("r = %mcp\nr.rows").text == "[]"
 
 
 def test_a_shutdown_while_a_call_is_pending_ends_the_server(start: Start, tmp_path: Path) -> None:
@@ -83,7 +87,7 @@ def test_sys_exit_ends_the_servers(start: Start) -> None:
 
 def test_a_kernel_that_is_killed_leaves_no_well_behaved_server(start: Start) -> None:
     kernel = start()
-    servers = connected(kernel, MATH, SHOWCASE)
+    servers = connected(kernel, MATH)
 
     kernel.process.kill()
 
@@ -103,7 +107,7 @@ def test_a_server_that_ignores_its_end_is_gone_after_disconnect(start: Start) ->
     kernel = start()
     servers = connected(kernel, HERE / "stubborn_server.py")
 
-    kernel.ok("%mcp disconnect stubborn")
+    kernel.ok("%mcp disconnect --all")
 
     gone(servers, 1)
 

@@ -90,6 +90,7 @@ def test_json_stays_what_it_is(value: Any) -> None:
         (fractions.Fraction(1, 4), 0.25),
         (np.int64(2**62), 2**62),
         (np.float32(0.5), 0.5),
+        (np.longdouble(0.5), 0.5),
         (np.bool_(True), True),
         (np.str_("a"), "a"),
         (np.datetime64("2026-01-02T03:00:00", "ns"), "2026-01-02T03:00:00"),

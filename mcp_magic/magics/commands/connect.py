@@ -45,10 +45,10 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connecti
     if arguments.config:
         return await _from_file(invocation, arguments)
     target = _target(invocation, arguments.target)
-    headers = dict(parse_header(text) for text in arguments.header)
-    env = dict(parse_env(text) for text in arguments.env)
+    headers = dict(parse_header(invocation.text(text)) for text in arguments.header)
+    env = dict(parse_env(invocation.text(text)) for text in arguments.env)
     return await invocation.host.connect(
-        list(invocation.command) or target,
+        [str(invocation.value(word)) for word in invocation.command] or target,
         name=arguments.name,
         transport=arguments.transport,
         headers=headers,
@@ -64,7 +64,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connecti
     )
 
 
-def _target(invocation: Invocation, words: list[str]) -> str:
+def _target(invocation: Invocation, words: list[str]) -> Any:
     if invocation.command:
         if words:
             raise CommandError(f"%mcp connect: {words[0]!r} before `--` and a command after it; one target at a time")
@@ -79,7 +79,7 @@ def _target(invocation: Invocation, words: list[str]) -> str:
             f"%mcp connect: one target at a time, not {listed(words)}; a command goes after `--`:"
             f" %mcp connect -- {' '.join(words)}"
         )
-    return words[0]
+    return invocation.value(words[0])
 
 
 async def _from_file(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -121,6 +121,7 @@ COMMAND = Command(
         "%mcp connect -- npx -y @modelcontextprotocol/server-everything",
         "%mcp connect servers/math_server.py",
         "%mcp connect my_server                     # a variable that holds an MCPServer",
+        "%mcp connect $url --header 'Authorization: Bearer $token'",
         "%mcp connect --config mcp.json             # all of its servers, in parallel",
         "conn = %mcp connect math",
     ),

@@ -22,7 +22,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> ResourceResult:
     """Read it."""
-    return await invocation.host.read(arguments.uri, server=arguments.server)
+    return await invocation.host.read(str(invocation.value(arguments.uri)), server=arguments.server)
 
 
 COMMAND = Command(

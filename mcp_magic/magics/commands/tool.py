@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
     from mcp_magic.core.connection import Connection
+    from mcp_magic.schema import Field
 
 __all__ = ["COMMAND"]
 
@@ -35,7 +36,9 @@ def tool_card(connection: Connection, tool: Tool) -> ToolCard:
     return ToolCard(
         tool,
         server=connection.name,
-        example=schema.call_line(f"{connection.name}:{tool.name}", schema.example_arguments(tool.input_schema)),
+        example=schema.call_line(
+            f"{connection.name}:{tool.name}", schema.example_arguments(tool.input_schema), schema=tool.input_schema
+        ),
         arguments=_field_rows(tool.input_schema),
         output=_field_rows(tool.output_schema) if tool.output_schema else None,
         trusted=connection.spec.trust,
@@ -49,10 +52,15 @@ def _field_rows(of: Mapping[str, Any]) -> list[dict[str, Any]]:
             "type": field.type_text,
             "required": field.required,
             "default": None if field.default is schema.MISSING else field.default,
-            "description": " ".join(part for part in (field.description, field.constraints_text) if part),
+            "description": _described(field),
         }
         for field in schema.root_field(of).children
     ]
+
+
+def _described(field: Field) -> str:
+    limits = field.constraints_text
+    return f"{field.description or ''} ({limits})".strip() if limits else field.description or ""
 
 
 COMMAND = Command(

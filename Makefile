@@ -1,0 +1,48 @@
+# Everything runs in .venv, which is made from pyproject.toml at first need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NOTEBOOKS := notebooks/quickstart.ipynb
+
+.PHONY: help setup demo lab test lint bench format clean
+
+help:
+	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
+	@echo "make lab    open the quickstart in JupyterLab"
+	@echo "make test   all tests"
+	@echo "make lint   ruff, formatting, types"
+	@echo "make bench  the performance goals, as ratios against the bare SDK"
+
+setup: $(VENV)/ready
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'mcp_magic needs Python 3.11 or newer')"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/python notebooks/run.py $(NOTEBOOKS)
+
+lab: setup
+	$(BIN)/jupyter lab notebooks/quickstart.ipynb
+
+test: setup
+	$(BIN)/python -m tests.environments
+	$(BIN)/python -m pytest --doctest-modules mcp_magic tests
+	$(BIN)/python -m pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg -p no:asyncio -p no:cacheprovider $(NOTEBOOKS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict mcp_magic
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .cache dist build

@@ -1,0 +1,28 @@
+"""Starts a bundled server that speaks HTTP, for a notebook; it ends with the kernel."""
+
+import atexit
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
+
+def start(name: str, *options: str) -> str:
+    """Start a server of this folder on a free port of 127.0.0.1 and return its URL."""
+    process = subprocess.Popen(
+        [sys.executable, str(FOLDER / name), "--port", "0", *options],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    atexit.register(process.terminate)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if found := re.search(r"http://\S+", line):
+            # what it writes from now on must not fill the pipe
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            return found[0]
+    raise RuntimeError(f"{name} ended before it listened")
