@@ -19,7 +19,7 @@ from mcp_magic.core.foreign import is_closed
 from mcp_magic.core.notices import Notices
 from mcp_magic.core.requests import Requests
 from mcp_magic.core.transports import open_line
-from mcp_magic.core.warmup import quiet_sdk_logging, warm_up
+from mcp_magic.core.warmup import build_models, compile_outputs, quiet_sdk_logging, start_imports
 from mcp_magic.results.parts import bundle
 
 if TYPE_CHECKING:
@@ -206,9 +206,11 @@ class Connection(Requests):
             self._renewing = False
             self._leave.clear()
             leaving = False
+            imports = start_imports()  # while the server starts
             try:
                 async with self.notices.session(line.make(), self.spec.timeout) as client:
-                    await warm_up()
+                    await asyncio.shield(imports)
+                    build_models()
                     self._client = client
                     self.opened_at = time.time()
                     if self._ready is not None and not self._ready.done():
@@ -223,6 +225,12 @@ class Connection(Requests):
                     raise
 
     # What requests stand on
+
+    async def _list(self, kind: str) -> list[Any]:
+        items = await super()._list(kind)
+        if kind == "tools" and self._client is not None:
+            await compile_outputs(self._client.session, items)
+        return items
 
     async def _open_client(self) -> Client:
         if self._client is None and self._renewing and self._ready is not None:

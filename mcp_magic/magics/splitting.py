@@ -17,6 +17,7 @@ __all__ = ["split_line"]
 
 _JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])""")
 _EXPRESSION_START = re.compile(r"""(?:[^\s'"=:{]+=)?(?=\{)""")
+_ESCAPED_START = re.compile(r"""([^\s'"\\=]+=)(?=\\+[${@])""")
 _DECODER = json.JSONDecoder()
 
 
@@ -27,6 +28,8 @@ def split_line(line: str) -> list[str]:
     ['call', 'math:add', 'a=1', 'note=two words']
     >>> split_line('call t rows:=[{"a": 1}, {"a": 2}] x={df[df.a > 1]}')
     ['call', 't', 'rows:=[{"a": 1}, {"a": 2}]', 'x={df[df.a > 1]}']
+    >>> split_line(r"call t price=\$5")  # the backslash is for whoever reads the value
+    ['call', 't', 'price=\\$5']
 
     Raises:
         CommandError: A quotation is not closed.
@@ -97,8 +100,10 @@ def _word_end(line: str, position: int) -> int:
 
 
 def _shell_word(word: str) -> list[str]:
+    escaped = _ESCAPED_START.match(word)
+    kept = f"{escaped[1]}\\{word[escaped.end() :]}" if escaped else word
     try:
-        return shlex.split(word)
+        return shlex.split(kept)
     except ValueError as error:
         message = (
             f"cannot read {word[:60]!r}: {str(error).lower()}; a value with spaces goes in quotes: name='two words'"

@@ -67,7 +67,7 @@ async def test_a_server_that_dies_at_start_names_its_last_words(host: Host, tmp_
     error = await failure(host, command)
     assert type(error) is errors.ServerExitedError
     lines = str(error).splitlines()
-    assert lines[0] == f"x: {command[0]} {command[1]} ended before it answered."
+    assert lines[0] == f"x: python {command[1]} ended before it answered."
     assert lines[-1] == "  stderr: ModuleNotFoundError: No module named 'nothing_of_the_kind'"
 
 
@@ -82,7 +82,7 @@ async def test_a_program_that_writes_something_else_than_mcp(host: Host, tmp_pat
     error = await failure(host, command, timeout=1.0)
     assert type(error) is errors.NotAnMCPServerError
     assert str(error) == (
-        f"x: {command[0]} {command[1]} writes 'Welcome!', which is no MCP message, and did not answer in 1 s."
+        f"x: python {command[1]} writes 'Welcome!', which is no MCP message, and did not answer in 1 s."
     )
 
 
@@ -107,7 +107,7 @@ async def test_a_stdio_handshake_that_is_never_answered(host: Host, tmp_path: Pa
     assert type(error) is errors.ConnectTimeoutError
     assert isinstance(error, TimeoutError)
     assert str(error) == (
-        f"x: {command[0]} {command[1]} did not answer the handshake within 1 s (--timeout S waits longer)."
+        f"x: python {command[1]} did not answer the handshake within 1 s (--timeout S waits longer)."
         "\n  stderr: busy"
     )
 

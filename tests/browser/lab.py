@@ -1,0 +1,252 @@
+"""A real JupyterLab in a headless Chromium, driven by its own commands.
+
+    with JupyterLab(folder) as server, chromium() as browser, server.open(browser, "quickstart.ipynb") as lab:
+        lab.run_all()
+        lab.theme("dark")
+        lab.shoot("quickstart-dark")
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.kernel.driving import environment
+from tests.processes import start_http
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from playwright.sync_api import Browser, Locator, Page
+
+__all__ = ["SHOTS", "JupyterLab", "Lab", "chromium", "copy_of", "missing", "write_notebook"]
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+SHOTS = Path(__file__).with_name("shots")
+"""Where screenshots go; git ignores it."""
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--no-proxy-server",  # JupyterLab is on this machine, whatever the environment says
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+
+SETTINGS: dict[str, dict[str, object]] = {
+    # All cells are in the page, also those out of sight, so that one screenshot has them.
+    "notebook-extension/tracker": {"windowingMode": "none"},
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
+}
+
+TALLEST = 16_000
+"""Pixels; Chromium cannot draw a picture higher than 16384."""
+
+START_SECONDS = 60.0
+RUN_SECONDS = 60.0
+
+
+def missing() -> str:
+    """Return what is not installed, "" if nothing."""
+    if importlib.util.find_spec("playwright") is None:
+        return "playwright is not installed: pip install playwright"
+    return "" if _program() else "chromium is not installed: no chromium, chromium-browser or google-chrome on PATH"
+
+
+def _program() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((path for path in map(shutil.which, names) if path), None)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start the browser, and end it at the end."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_program(), args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def copy_of(notebooks: Path, folder: Path) -> Path:
+    """Copy a folder of notebooks with its servers, so that a run leaves the original alone."""
+    ignored = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+    return shutil.copytree(notebooks, folder, ignore=ignored, dirs_exist_ok=True)
+
+
+def write_notebook(path: Path, cells: Sequence[str], *, may_fail: bool = True) -> Path:
+    """Write a notebook of code cells; with `may_fail` an error does not stop the cells below."""
+    import nbformat.v4 as v4
+
+    notebook = v4.new_notebook(cells=[v4.new_code_cell(source) for source in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    for cell in notebook.cells if may_fail else ():
+        cell.metadata["tags"] = ["raises-exception"]
+    path.write_text(json.dumps(notebook))
+    return path
+
+
+class JupyterLab:
+    """A server on a free port of 127.0.0.1 that shows a folder; settings and kernels keep to a home of their own.
+
+    Attributes:
+        url: Where it is, once entered.
+    """
+
+    def __init__(self, folder: Path, home: Path | None = None) -> None:
+        self.folder = folder
+        self.home = home or folder.parent / f"{folder.name}-home"
+        self.url = ""
+        self._stack = ExitStack()
+
+    def __enter__(self) -> JupyterLab:
+        for name, values in SETTINGS.items():
+            file = self.home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(values))
+        running = self._stack.enter_context(
+            start_http(self._command(), self._environment(), rf"(?P<url>{_HERE}:\d+)/lab", START_SECONDS)
+        )
+        self.url = running.url
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def _command(self) -> list[str]:
+        options = {
+            "ServerApp.ip": "127.0.0.1",
+            "ServerApp.port": "0",
+            "ServerApp.root_dir": str(self.folder),
+            "ServerApp.disable_check_xsrf": "True",
+            "ServerApp.allow_root": "True",
+            "IdentityProvider.token": "",
+            "LabApp.expose_app_in_browser": "True",  # as window.jupyterapp
+            "LabApp.user_settings_dir": str(self.home / "settings"),
+            "LabApp.workspaces_dir": str(self.home / "workspaces"),
+        }
+        return [sys.executable, "-m", "jupyterlab", "--no-browser", *(f"--{k}={v}" for k, v in options.items())]
+
+    def _environment(self) -> dict[str, str]:
+        # The width that IPython's text is made for; PATH as it is in an activated environment.
+        own = environment(self.home, COLUMNS="100", JUPYTER_PLATFORM_DIRS="1")
+        return {**own, "PATH": f"{Path(sys.executable).parent}:{own['PATH']}"}
+
+    @contextmanager
+    def open(self, browser: Browser, notebook: str, *, width: int = 1200, scale: float = 1) -> Iterator[Lab]:
+        """Open a notebook of the folder in a tab of its own, and shut its kernel down at the end.
+
+        Args:
+            browser: From `chromium()`.
+            notebook: Its path below the folder.
+            width: Of the window, in CSS pixels.
+            scale: Pixels of a screenshot for each of those.
+        """
+        page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=scale)
+        lab = Lab(page)
+        try:
+            page.goto(f"{self.url}/doc/tree/{notebook}?reset")
+            lab.wait_ready()
+            yield lab
+            lab.command("kernelmenu:shutdown")
+        finally:
+            page.close()
+
+
+_HERE = r"http://127\.0\.0\.1"
+
+_NOTEBOOK = "window.jupyterapp?.shell.currentWidget"
+
+
+class Lab:
+    """One notebook, open in a page.
+
+    Attributes:
+        page: The page, for whatever is not here.
+        dialogs: The messages of JavaScript dialogs (`alert`) that came up.
+        failures: Uncaught errors in the page.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.dialogs: list[str] = []
+        self.failures: list[str] = []
+        page.on("dialog", self._dialog)
+        page.on("pageerror", lambda error: self.failures.append(str(error)))
+
+    def _dialog(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def wait_ready(self) -> None:
+        """Wait until the notebook is shown and its kernel is idle."""
+        status = f"{_NOTEBOOK}?.sessionContext?.session?.kernel?.status === 'idle'"
+        self.page.wait_for_function(status, timeout=START_SECONDS * 1000)
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+
+    def command(self, name: str, **arguments: object) -> Any:
+        """Run one of JupyterLab's commands and wait until it is done."""
+        script = "async ([name, args]) => { await window.jupyterapp.commands.execute(name, args); }"
+        return self.page.evaluate(script, [name, arguments])
+
+    def run_all(self) -> None:
+        """Run all cells; done when the last one is, or when one fails that is not expected to."""
+        self.page.set_default_timeout(RUN_SECONDS * 1000)
+        self.command("notebook:run-all-cells")
+        self.wait_ready()
+        self._images_loaded()
+
+    def _images_loaded(self) -> None:
+        script = "[...document.querySelectorAll('.jp-OutputArea img')].every(image => image.complete)"
+        self.page.wait_for_function(script)
+
+    def theme(self, name: str) -> None:
+        """Change to the "light" or the "dark" theme."""
+        self.command("apputils:change-theme", theme=THEMES[name])
+        self.page.wait_for_selector(f"body[data-jp-theme-name='{THEMES[name]}']", state="attached")
+
+    @property
+    def cells(self) -> Locator:
+        """The notebook's cells, in order."""
+        return self.page.locator(".jp-Notebook .jp-Cell")
+
+    def outputs(self) -> list[list[dict[str, Any]]]:
+        """Return the outputs of every cell, as nbformat writes them."""
+        script = f"{_NOTEBOOK}.content.widgets.map(cell => cell.model.outputs?.toJSON() ?? [])"
+        found: list[list[dict[str, Any]]] = self.page.evaluate(script)
+        return found
+
+    def grow(self) -> None:
+        """Make the window as high as the notebook, so that nothing of it is out of sight."""
+        scroller = f"{_NOTEBOOK}.content.node.querySelector('.jp-WindowedPanel-outer')"
+        height = min(int(self.page.evaluate(f"{scroller}.scrollHeight")) + 200, TALLEST)
+        width = (self.page.viewport_size or {"width": 1200})["width"]
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.wait_for_function(f"window.innerHeight === {height} && {scroller}.scrollTop === 0")
+
+    def shoot(self, name: str, *, first: int = 0, last: int | None = None, path: Path | None = None) -> Path:
+        """Take a picture of the cells `first` to `last` (the whole notebook without) and return its file."""
+        self.grow()
+        boxes = [cell.bounding_box() for cell in self.cells.all()[first : None if last is None else last + 1]]
+        shown = [box for box in boxes if box is not None]
+        top, left = shown[0]["y"], shown[0]["x"]
+        bottom, right = shown[-1]["y"] + shown[-1]["height"], shown[0]["x"] + shown[0]["width"]
+        file = path or SHOTS / f"{name}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        clip: Any = {"x": left, "y": top, "width": right - left, "height": min(bottom - top, TALLEST)}
+        self.page.screenshot(path=file, clip=clip)
+        return file

@@ -1,0 +1,93 @@
+"""The tables of foreign errors are complete."""
+
+from __future__ import annotations
+
+import inspect
+
+import anyio
+import httpx2
+import mcp_types
+import pytest
+from mcp import MCPError
+
+from mcp_magic import errors
+from mcp_magic.core.border import CODES, Place, connect_error, request_error
+from mcp_magic.core.specs import HttpSpec, StdioSpec, WebSocketSpec
+
+HTTP = Place("web", HttpSpec(url="http://127.0.0.1:1/mcp", headers={"Authorization": "Bearer sesame-123"}))
+TRANSPORT_ERRORS = [
+    kind
+    for _, kind in inspect.getmembers(httpx2, inspect.isclass)
+    if issubclass(kind, httpx2.TransportError | httpx2.InvalidURL) and kind is not httpx2.TransportError
+]
+
+
+@pytest.mark.parametrize("kind", TRANSPORT_ERRORS, ids=lambda kind: kind.__name__)
+def test_every_transport_error_of_httpx2_is_explained_while_connecting(kind: type[Exception]) -> None:
+    explained = connect_error(ExceptionGroup("unhandled", [ExceptionGroup("inner", [kind("sesame-123 lost")])]), HTTP)
+    assert isinstance(explained, errors.ConnectError | errors.TargetError)
+    assert not str(explained).startswith("web: cannot connect"), "the fallback is for what nobody foresaw"
+    assert "sesame" not in str(explained)
+
+
+@pytest.mark.parametrize("kind", [k for k in TRANSPORT_ERRORS if issubclass(k, httpx2.TransportError)])
+def test_every_transport_error_of_httpx2_ends_a_session(kind: type[Exception]) -> None:
+    assert isinstance(request_error(kind("gone"), HTTP, "web:tool"), errors.SessionClosedError)
+
+
+@pytest.mark.parametrize("kind", [anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, EOFError])
+def test_closed_streams_end_a_session(kind: type[Exception]) -> None:
+    assert isinstance(request_error(kind(), HTTP, "web:tool"), errors.SessionClosedError)
+    assert isinstance(connect_error(kind(), HTTP), errors.ConnectError)
+
+
+def test_what_nobody_foresaw_is_still_an_error_of_ours_with_secrets_masked() -> None:
+    explained = connect_error(KeyError("sesame-123"), HTTP)
+    assert str(explained) == "web: cannot connect to http://127.0.0.1:1/mcp: '***'"
+    assert str(request_error(KeyError("x"), HTTP, "web:tool")) == "web:tool: KeyError: 'x'"
+
+
+def test_an_error_of_ours_stays_what_it_is() -> None:
+    mine = errors.TargetError("x")
+    assert connect_error(ExceptionGroup("g", [mine]), HTTP) is mine
+    assert request_error(mine, HTTP, "web:tool") is mine
+
+
+def test_the_leaf_that_tells_most_is_taken() -> None:
+    closed = MCPError(-32000, "Connection closed")
+    refused = httpx2.ConnectError("All connection attempts failed")
+    explained = connect_error(ExceptionGroup("g", [closed, ExceptionGroup("h", [refused])]), HTTP)
+    assert type(explained) is errors.UnreachableError
+
+
+def test_every_error_code_of_the_protocol_has_words() -> None:
+    closed_or_timed_out = {mcp_types.CONNECTION_CLOSED, mcp_types.REQUEST_TIMEOUT}
+    codes = {value for name, value in vars(mcp_types).items() if name.isupper() and isinstance(value, int)}
+    assert {code for code in codes if -32800 < code <= -32000} - closed_or_timed_out <= set(CODES)
+
+
+def test_protocol_errors_name_the_code_and_what_it_means() -> None:
+    explained = request_error(MCPError(-32602, "Unknown tool: x", {"a": 1}), HTTP, "web:x")
+    assert isinstance(explained, errors.ProtocolError)
+    assert str(explained) == "web:x: Unknown tool: x (-32602, invalid params)"
+    assert (explained.code, explained.data) == (-32602, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (PermissionError(13, "Permission denied"), errors.CommandNotFoundError),
+        (NotADirectoryError(20, "Not a directory"), errors.CommandNotFoundError),
+        (OSError(8, "Exec format error"), errors.CommandNotFoundError),
+    ],
+)
+def test_programs_that_cannot_be_started(error: OSError, kind: type[Exception]) -> None:
+    assert type(connect_error(error, Place("x", StdioSpec(command="x")))) is kind
+
+
+def test_websocket_errors_are_explained() -> None:
+    from websockets.exceptions import InvalidHandshake, InvalidURI
+
+    place = Place("ws", WebSocketSpec(url="ws://127.0.0.1:1/"))
+    assert isinstance(connect_error(InvalidURI("x", "bad"), place), errors.TargetError)
+    assert isinstance(connect_error(InvalidHandshake("no"), place), errors.NotAnMCPServerError)

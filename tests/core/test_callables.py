@@ -1,0 +1,93 @@
+"""Tools as Python functions: what Tab and Shift-Tab see is what the schema says."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from mcp_magic import errors
+from tests.servers.bundled import load
+
+if TYPE_CHECKING:
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.core.host import Host
+
+
+@pytest.fixture
+async def show(host: Host) -> Connection:
+    return await host.connect(load("showcase_server").server, name="show")
+
+
+async def test_a_tool_is_an_awaitable_function_with_a_signature_and_documentation(show: Connection) -> None:
+    enums = show.tools.enums
+    assert inspect.iscoroutinefunction(type(enums).__call__)
+    parameters = inspect.signature(enums).parameters
+    assert parameters, "the signature comes from the schema"
+    hints = [parameter.annotation for parameter in parameters.values()]
+    assert any(getattr(hint, "__origin__", None) is Literal for hint in hints)
+    assert "Args:" in (enums.__doc__ or "")
+    assert enums.__name__ == "enums"
+
+
+async def test_a_tool_is_called_with_python_values(show: Connection) -> None:
+    assert (await show.tools.large(kilobytes=3)).text
+    assert (await show.tools["one_text"](text="hello")).text == "hello"
+
+
+@pytest.mark.parametrize("name", ["enums", "nullable", "union", "tree", "defaults", "formats"])
+async def test_every_kind_of_schema_has_a_signature_that_takes_its_example(show: Connection, name: str) -> None:
+    from mcp_magic import schema
+
+    tool = show.tools[name]
+    example = schema.example_arguments(tool.definition.input_schema)
+    tool.__signature__.bind(**{k: v for k, v in example.items() if k in tool.__signature__.parameters})
+    assert not (await tool(**example)).is_error
+
+
+async def test_missing_and_unknown_arguments_are_refused_before_anything_is_sent(show: Connection) -> None:
+    sent = show.calls
+    with pytest.raises(errors.ArgumentsError):
+        await show.tools.slow()
+    with pytest.raises(errors.ArgumentsError, match="Did you mean 'seconds'"):
+        await show.tools.slow(second=1)
+    with pytest.raises(errors.ArgumentsError):
+        await show.tools.slow(seconds="soon")
+    assert show.calls == sent
+
+
+async def test_the_namespace_completes_counts_and_iterates(show: Connection) -> None:
+    assert "slow" in dir(show.tools)
+    assert "slow" in show.tools
+    assert len(show.tools) == len(list(show.tools)) > 50
+    assert "slow" in show.tools._ipython_key_completions_()
+    assert "tools of 'show'" in repr(show.tools)
+    assert repr(show.tools.slow).startswith("<tool show:slow(seconds: float")
+
+
+async def test_an_unknown_tool_is_an_attribute_error_that_says_what_was_meant(show: Connection) -> None:
+    with pytest.raises(AttributeError, match="show has no tool 'slo'. Did you mean 'slow'"):
+        show.tools.slo  # noqa: B018
+    with pytest.raises(errors.UnknownToolError):
+        show.tools["slo"]
+    assert not hasattr(show.tools, "_repr_html_")
+
+
+async def test_a_tool_whose_definition_changes_gets_a_new_function(show: Connection) -> None:
+    before = show.tools.slow
+    assert show.tools.slow is before
+    await show.listing("tools", refresh=True)
+    assert show.tools.slow is not before
+
+
+async def test_a_connection_shows_who_it_is_and_what_it_offers(show: Connection) -> None:
+    shown: dict[str, Any] = show._repr_mimebundle_()
+    assert shown["text/plain"].startswith("show: open\n  in-process MCPServer 'showcase'")
+    assert "%mcp tools show" in shown["text/html"]
+
+
+async def test_calls_take_arguments_that_are_named_like_options(show: Connection) -> None:
+    result = await show.call("one_text", {"text": "a"})
+    assert result.text == "a"
+    assert (await show.call("one_text", {"text": "a"}, text="b")).text == "b"

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kernel.servers import MATH, SHOWCASE, WEATHER, connect_in_process
+
+if TYPE_CHECKING:
+    from tests.kernel.driving import Kernel
+
+CACHED_MS = 50
+"""Milliseconds that a completion from what is cached may take (issue 2)."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers(kernel: Kernel) -> None:
+    connect_in_process(kernel, SHOWCASE, "showcase")
+    connect_in_process(kernel, MATH, "calculator")
+    connect_in_process(kernel, WEATHER, "weather")
+
+
+CACHED = {
+    "a subcommand": ("%mcp ca", ["call"]),
+    "several subcommands": ("%mcp re", ["reconnect", "resources", "read"]),
+    "help": ("%mcp --h", ["--help"]),
+    "an option": ("%mcp connect --na", ["--name"]),
+    "an option after a target": ("%mcp connect http://x/mcp --tran", ["--transport"]),
+    "the value of an option": ("%mcp connect --transport s", ["stdio", "sse"]),
+    "a server": ("%mcp tools sho", ["showcase"]),
+    "a server in an option": ("%mcp read x://y --server cal", ["calculator"]),
+    "a server that is not there yet": ("%mcp disconnect showcase w", ["weather"]),
+    "a variable that holds a server": ("%mcp connect showc", ["showcase"]),
+    "a tool with its server": ("%mcp call showcase:enu", ["showcase:enums"]),
+    "a tool alone": ("%mcp call factor", ["factorial"]),
+    "a tool for its card": ("%mcp tool calculator:fac", ["calculator:factorial"]),
+    "arguments": ("%mcp call calculator:add ", ["a=", "b="]),
+    "an argument": ("%mcp call showcase:enums col", ["colour="]),
+    "an argument that is left": ("%mcp call calculator:add a=1 ", ["b="]),
+    "an argument of a tool alone": ("%mcp call factorial ", ["n="]),
+    "an argument inside another": ("%mcp call showcase:nested order.cust", ["order.customer="]),
+    "deeper": ("%mcp call showcase:nested order.customer.address.c", ["order.customer.address.country="]),
+    "an enum": ("%mcp call showcase:enums colour=", ["colour=red", "colour=green", "colour=blue"]),
+    "an enum begun": ("%mcp call showcase:enums colour=g", ["colour=green"]),
+    "an enum by reference": ("%mcp call showcase:enums priority=h", ["priority=high"]),
+    "a boolean": ("%mcp call showcase:defaults yes=", ["yes=true", "yes=false"]),
+    "items of an array": ("%mcp call showcase:enums toppings=c", ["toppings=corn"]),
+    "an array again": ("%mcp call showcase:enums toppings=ham topp", ["toppings="]),
+    "a resource": ("%mcp read showcase://te", ["showcase://text.txt"]),
+    "the beginning of a template": ("%mcp read calculator://", []),
+    "a prompt": ("%mcp prompt showcase:gr", ["showcase:greet"]),
+    "a prompt alone": ("%mcp prompt dialo", ["dialogue"]),
+    "arguments of a prompt": ("%mcp prompt showcase:greet ", ["name=", "tone="]),
+    "assigned": ("result = %mcp ca", ["call"]),
+    "assigned, a tool": ("x = %mcp call showcase:enu", ["showcase:enums"]),
+    "a cell magic": ("%%mcp call showcase:enu", ["showcase:enums"]),
+    "inside a function": ("def f():\n    r = %mcp call showcase:enu", ["showcase:enums"]),
+    "after other lines": ("x = 1\n%mcp call calculator:fac", ["calculator:factorial"]),
+    "behind %time": ("%time %mcp call calculator:fac", ["calculator:factorial"]),
+    "an unknown subcommand": ("%mcp nonsense sho", []),
+    "an unknown tool": ("%mcp call showcase:nonsense a", []),
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), CACHED.values(), ids=CACHED)
+def test_tab_offers(kernel: Kernel, code: str, expected: list[str]) -> None:
+    assert kernel.complete(code) == expected
+
+
+@pytest.mark.parametrize("code", [code for code, expected in CACHED.values() if expected])
+def test_what_is_cached_is_completed_in_time(kernel: Kernel, code: str) -> None:
+    kernel.ok(
+        "import time\ndef measured(code):\n    seconds = []\n    for _ in range(5):\n"
+        "        started = time.perf_counter()\n        get_ipython().Completer.complete(full_text=code, cursor_pos="
+        "len(code)) if False else list(get_ipython().Completer.completions(code, len(code)))\n"
+        "        seconds.append(time.perf_counter() - started)\n    return sorted(seconds)[2] * 1000\n"
+        "import warnings; warnings.simplefilter('ignore')"
+    )
+
+    assert float(kernel.ok(f"measured({code!r})").text) < CACHED_MS
+
+
+def test_the_first_subcommands_are_all_of_them(kernel: Kernel) -> None:
+    kernel.ok("from mcp_magic.magics.commands import COMMANDS")
+    offered = kernel.complete("%mcp ")
+
+    assert kernel.ok(f"set(COMMANDS) <= set({offered!r})").text == "True"
+
+
+def test_an_option_that_was_given_is_not_offered_again(kernel: Kernel) -> None:
+    assert "--name" not in kernel.complete("%mcp connect --name x --")
+
+
+FROM_SERVER = {
+    "a prompt's argument": ("%mcp prompt showcase:greet tone=f", ["tone=friendly", "tone=formal", "tone=funny"]),
+    "with the arguments given before": (
+        "%mcp prompt showcase:trip country=Japan city=",
+        ["city=Kyoto", "city=Osaka", "city=Tokyo"],
+    ),
+    "with other arguments": ("%mcp prompt showcase:trip country=Germany city=B", ["city=Berlin", "city=Bonn"]),
+    "of a prompt alone": ("%mcp prompt explain level=st", ["level=student"]),
+    "a template's argument": ("%mcp read showcase://fruit/b", ["showcase://fruit/banana", "showcase://fruit/blackberry"]),
+    "a template's argument that is not the last": ("%mcp read weather://Lon", ["weather://London/today"]),
+    "nothing fits": ("%mcp prompt showcase:greet tone=zzz", []),
+    "an argument that the server does not complete": ("%mcp prompt showcase:greet name=A", []),
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), FROM_SERVER.values(), ids=FROM_SERVER)
+def test_the_server_completes(kernel: Kernel, code: str, expected: list[str]) -> None:
+    assert kernel.complete(code) == expected
+
+
+def test_what_the_server_said_is_asked_once(kernel: Kernel) -> None:
+    code = "%mcp prompt showcase:trip country=Japan city="
+    kernel.complete(code)
+    kernel.ok("from mcp_magic import host\nbefore = host['showcase'].calls")
+
+    assert kernel.complete(code) == ["city=Kyoto", "city=Osaka", "city=Tokyo"]
+    assert kernel.ok("host['showcase'].calls - before").text == "0"
+
+
+def test_a_server_that_does_not_answer_delays_tab_for_a_moment_only(kernel: Kernel) -> None:
+    kernel.ok(
+        "import asyncio, time\nfrom mcp.server.mcpserver import MCPServer\n"
+        "sleepy = MCPServer('sleepy', log_level='ERROR')\n@sleepy.prompt()\ndef ask(word: str) -> str:\n    'x'\n"
+        "    return word\n@sleepy.completion()\nasync def complete(ref, argument, context):\n"
+        "    await asyncio.sleep(3600)\n"
+    )
+    kernel.ok("%mcp connect sleepy")
+
+    reply = kernel.client.complete("%mcp prompt sleepy:ask word=a", reply=True, timeout=2)
+
+    assert reply["content"]["matches"] == []
+    kernel.ok("%mcp disconnect sleepy", timeout=5)
+
+
+OTHERS = {
+    "pri": "print",
+    "import ite": "itertools",
+    "'abc'.upp": "upper",
+    "%loa": "%load_ext",
+    "%mc": "%mcp",
+    "%%mc": "%%mcp",
+    "print(calcul": "calculator",
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), OTHERS.items(), ids=OTHERS)
+def test_other_completions_are_undisturbed(kernel: Kernel, code: str, expected: str) -> None:
+    assert any(match.endswith(expected) for match in kernel.complete(code))
+
+
+@pytest.mark.parametrize("code", ["ca", "mcp ca", "'%mcps ca", "# showcase:enu", "%mcp call x\nca", "x = 5 %mcp_y ca"])
+def test_outside_of_a_line_nothing_of_ours_is_offered(kernel: Kernel, code: str) -> None:
+    offered = kernel.complete(code)
+
+    assert "call" not in offered
+    assert "showcase:enums" not in offered
+
+
+def test_files_are_offered_where_a_target_or_a_file_may_stand(kernel: Kernel) -> None:
+    kernel.ok("import pathlib\n_ = pathlib.Path('my_own_server.py').touch(), pathlib.Path('my_own.json').touch()")
+
+    assert kernel.complete("%mcp connect my_own_s") == ["my_own_server.py"]
+    assert kernel.complete("%mcp connect --config my_own.j") == ["my_own.json"]
+    assert kernel.complete("%mcp up my_own.j") == ["my_own.json"]
+
+
+def test_a_configured_server_is_offered(kernel: Kernel) -> None:
+    kernel.ok("""pathlib.Path('mcp.json').write_text('{"mcpServers": {"configured": {"command": "x"}}}')""")
+
+    assert "configured" in kernel.complete("%mcp connect conf")
+
+
+def test_the_connections_attributes_complete_in_python(kernel: Kernel) -> None:
+    kernel.ok("c = host['calculator']")
+
+    assert "c.tools.factorial" in kernel.complete("c.tools.fact") or "factorial" in kernel.complete("c.tools.fact")
+    assert any("calculator" in match for match in kernel.complete("host['calc"))
+
+
+def test_shift_tab_shows_a_tools_signature(kernel: Kernel) -> None:
+    reply = kernel.client.inspect("c.tools.factorial", reply=True, timeout=10)
+
+    assert "n: int" in reply["content"]["data"]["text/plain"].replace("\x1b[33m", "").replace("\x1b[39m", "")

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.kernel.driving import environment, until
+from tests.kernel.servers import MATH, SHOWCASE, connect_in_process
+from tests.processes import free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.kernel.driving import Cell, Kernel
+
+SECRET = "s3cr3t-t0ken-of-a-person"
+
+
+def python(program: str) -> str:
+    return f"-- {sys.executable} -c '{program}'"
+
+
+LAST_WORDS = python('import sys; sys.exit("no database")')
+SILENT = python("import sys; sys.stdin.read()")
+CHATTY = python('print("welcome to my program", flush=True)')
+
+ERRORS = {
+    "nonsense": "CommandError",
+    "call": "CommandError",
+    "call --wrong showcase:nothing": "CommandError",
+    "call showcase:enums 'priority=low": "CommandError",
+    "call nobody:nothing": "UnknownServerError",
+    "call showcase:nothingg": "UnknownToolError",
+    "call showcase:enums": "ArgumentsError",
+    "call showcase:enums priority=huge": "ArgumentsError",
+    "call showcase:enums priority=low colur=red": "ArgumentsError",
+    "call showcase:enums priority=$no_such_name": "ArgumentsError",
+    "call showcase:fail_error message=Sorry": "ToolError",
+    "call showcase:fail_silently": "ToolError",
+    "call showcase:fail_protocol": "ProtocolError",
+    "call showcase:slow seconds=30 --timeout 0.1": "RequestTimeoutError",
+    "call showcase:slow seconds=0 --df": "NoTableError",
+    "read showcase://nothing --server showcase": "ProtocolError",
+    "read nothing://at.all": "AmbiguousNameError",
+    "prompt showcase:nothing": "UnknownPromptError",
+    "prompt showcase:failing": "ProtocolError",
+    "prompt showcase:greet": "ArgumentsError",
+    "tool showcase:nothingg": "UnknownToolError",
+    "logs nobody": "UnknownServerError",
+    "disconnect nobody": "UnknownServerError",
+    "reconnect nobody": "UnknownServerError",
+    "connect": "CommandError",
+    "connect no_such_name": "TargetError",
+    "connect -- no-such-command-at-all": "CommandNotFoundError",
+    "connect http://127.0.0.1:{port}/mcp": "UnreachableError",
+    "connect http://127.0.0.1:{port}/sse --transport sse": "UnreachableError",
+    "connect ws://127.0.0.1:{port}": "UnreachableError",
+    f"connect {LAST_WORDS}": "ServerExitedError",
+    f"connect {CHATTY}": "ServerExitedError",
+    f"connect {SILENT} --timeout 0.3": "ConnectTimeoutError",
+    "connect --config no_such_file.json": "ConfigError",
+    "up no_such_file.toml": "ConfigError",
+}
+"""A line -> the error that it ends with. `connect ... -- COMMAND` takes its options before the dashes."""
+
+FORMS = {"awaited": "%mcp {}", "nested": "def f():\n    %mcp {}\nf()"}
+
+
+def line_of(text: str) -> str:
+    """Put the options that stand behind a command before it."""
+    command, option, value = text.partition(" --timeout 0.3")
+    return f"connect{option}{value}{command.removeprefix('connect')}" if "-- " in command and option else text
+
+
+@pytest.fixture(scope="module", autouse=True)
+def showcase(kernel: Kernel) -> None:
+    connect_in_process(kernel, SHOWCASE, "showcase")
+    connect_in_process(kernel, MATH, "calculator")
+
+
+def is_a_short_error(cell: Cell, ename: str) -> None:
+    assert (cell.status, cell.ename) == ("error", ename), cell
+    assert cell.streams == {}
+    assert cell.outputs == []
+    lines = cell.shown_error.splitlines()
+    assert lines[0] == f"{ename}: {cell.evalue.splitlines()[0]}"
+    assert len(lines) <= 3, cell.shown_error
+    assert max(len(line) for line in lines) < 500
+    assert not any(word in cell.shown_error for word in ("Traceback", "File ", "site-packages", "ExceptionGroup"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("line", "ename"), ERRORS.items(), ids=[f"{e}-{i}" for i, e in enumerate(ERRORS.values())])
+def test_an_error_is_an_error_output_of_a_few_lines(kernel: Kernel, form: str, line: str, ename: str) -> None:
+    cell = kernel.run(FORMS[form].format(line_of(line).replace("{port}", str(free_port()))), timeout=20)
+
+    is_a_short_error(cell, ename)
+    assert kernel.ok("1 + 1", timeout=5).text == "2"
+
+
+def test_the_messages_say_what_would_be_valid(kernel: Kernel) -> None:
+    assert "Did you mean 'connect'?" in kernel.run("%mcp conect").evalue
+    assert "Did you mean 'showcase'?" in kernel.run("%mcp logs showcas").evalue
+    assert "Did you mean 'enums'?" in kernel.run("%mcp call showcase:enum").evalue
+    assert "no database" in kernel.run(f"%mcp connect {LAST_WORDS}").evalue
+    assert "Sorry" in kernel.run("%mcp call showcase:fail_error message=Sorry").evalue
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_server_that_dies_in_a_call_is_one_short_error_and_can_be_reconnected(kernel: Kernel, form: str) -> None:
+    kernel.ok(f"%mcp connect {SHOWCASE} --name mortal")
+
+    cell = kernel.run(FORMS[form].format("call mortal:die code=7 message=farewell"), timeout=20)
+
+    is_a_short_error(cell, "SessionClosedError")
+    assert "farewell" in cell.evalue
+    assert "%mcp reconnect mortal" in cell.evalue
+    is_a_short_error(kernel.run(FORMS[form].format("call mortal:nothing"), timeout=5), "SessionClosedError")
+    kernel.ok(FORMS[form].format("reconnect mortal"))
+    assert kernel.ok("%mcp call mortal:nothing").text == "nothing was asked"
+    kernel.ok("%mcp disconnect mortal")
+
+
+def test_a_server_that_dies_between_cells_is_noticed_without_a_call(kernel: Kernel) -> None:
+    kernel.ok(f"%mcp connect {SHOWCASE} --name mortal")
+    kernel.process.children()[0].kill()
+
+    def state() -> str:
+        kernel.ok("r = %mcp")
+        return kernel.ok("[row['state'] for row in r.rows if row['server'] == 'mortal'][0]").text
+
+    until(lambda: state() == "'lost'", what="the session is lost")
+    kernel.ok("%mcp disconnect mortal")
+
+
+def test_the_error_can_be_caught_and_looked_at(kernel: Kernel) -> None:
+    cell = kernel.ok(
+        "from mcp_magic.errors import ToolError\ntry:\n    %mcp call showcase:fail_structured\n"
+        "except ToolError as error:\n    caught = error\ncaught.result.data['code']"
+    )
+
+    assert cell.text == "'quota'"
+
+
+def test_no_group_is_in_the_context_of_an_error(kernel: Kernel) -> None:
+    # ipykernel 7.4 shows an error with a group in its context as a stream, and nbclient then waits in vain
+    kernel.ok(
+        "def groups(error):\n    while error is not None:\n        if isinstance(error, BaseExceptionGroup):\n"
+        "            yield error\n        error = error.__cause__ or error.__context__\n"
+    )
+    for line in (f"connect {LAST_WORDS}", f"connect http://127.0.0.1:{free_port()}/mcp", "connect -- no-such-command"):
+        for form in ("    %mcp {}\n", "    (lambda: get_ipython().run_line_magic('mcp', {!r}))()\n"):
+            kernel.ok(f"try:\n{form.format(line)}except Exception as error:\n    found = list(groups(error))")
+            assert kernel.ok("found").text == "[]"
+
+
+def test_run_all_stops_at_an_error(kernel: Kernel) -> None:
+    kernel.ok("went_on = False")
+    cells = [kernel.start(code) for code in ("%mcp call showcase:fail_error", "went_on = True")]
+
+    assert [kernel.finish(cell).status for cell in cells] == ["error", "aborted"]
+    assert kernel.ok("went_on").text == "False"
+
+
+SECRETS = {
+    "header": f"connect http://127.0.0.1:{{port}}/mcp --header 'Authorization: Bearer {SECRET}'",
+    "url": f"connect http://ann:{SECRET}@127.0.0.1:{{port}}/mcp?api_key={SECRET}",
+    "environment": f"connect --env API_TOKEN={SECRET} "
+    + python('import os, sys; sys.exit("bad token " + os.environ["API_TOKEN"])'),
+    "option": f"connect -- {sys.executable} -c 'import sys; sys.exit(str(sys.argv))' --api-key {SECRET}",
+}
+
+
+@pytest.mark.parametrize("line", SECRETS.values(), ids=SECRETS)
+def test_a_secret_is_in_no_output_of_a_failed_connect(kernel: Kernel, line: str) -> None:
+    cell = kernel.run(f"%mcp {line.format(port=free_port())}")
+
+    assert cell.status == "error"
+    assert SECRET not in json.dumps(cell.__dict__, default=str)
+
+
+def test_a_secret_is_in_no_output_of_an_open_session(kernel: Kernel) -> None:
+    shown = [
+        kernel.ok(f"%mcp connect {SHOWCASE} --name keeper --env SHOWCASE_TOKEN={SECRET}"),
+        kernel.ok(f"secret = {SECRET!r}\nr = %mcp call keeper:write_stderr text=$secret"),
+        kernel.ok("%mcp logs keeper"),
+        kernel.ok("%mcp"),
+        kernel.ok("from mcp_magic import host\nhost, host['keeper'], host['keeper'].spec, repr(host['keeper'])"),
+        kernel.run("%mcp call keeper:die message=$secret"),
+        kernel.run("%mcp call keeper:nothing"),
+        kernel.ok("%mcp logs keeper"),
+        kernel.ok("%mcp disconnect keeper"),
+    ]
+
+    assert "***" in shown[2].text
+    assert not [cell for cell in shown if SECRET in json.dumps(cell.__dict__, default=str)]
+
+
+def test_nbclient_executes_a_notebook_with_such_errors_and_does_not_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    lines = (
+        f"connect {LAST_WORDS}",
+        f"connect http://127.0.0.1:{free_port()}/mcp",
+        "connect -- no-such-command-at-all",
+        "call mortal:die",
+    )
+    cells = ["%load_ext mcp_magic", f"%mcp connect {SHOWCASE} --name mortal"]
+    cells += [form.format(line) for line in lines for form in FORMS.values()]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in [*cells, "6 * 7"]])
+    started = time.monotonic()
+
+    NotebookClient(notebook, timeout=30, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+    assert time.monotonic() - started < 25
+    outputs = [cell.outputs for cell in notebook.cells[2:]]
+    assert [[output.output_type for output in of_one] for of_one in outputs[:-1]] == [["error"]] * len(outputs[:-1])
+    assert outputs[-1][0].data["text/plain"] == "42"

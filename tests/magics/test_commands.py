@@ -1,0 +1,63 @@
+"""Every subcommand has help that works, and errors that say what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_magic.errors import CommandError
+from mcp_magic.magics.commands import COMMANDS
+from mcp_magic.magics.parsing import GROUPS, help_for_all, help_for_one, parse
+from mcp_magic.magics.splitting import split_line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_subcommand_has_help_with_examples_that_parse(name: str) -> None:
+    command = COMMANDS[name]
+    text = str(help_for_one(command))
+    assert text.startswith(f"%mcp {name}")
+    assert command.summary in text
+    assert command.group in GROUPS
+    assert command.examples, "an example says more than a usage line"
+    for example in command.examples:
+        line = example.split("   ")[0].partition(f"%mcp {name}")
+        assert line[1], f"{example!r} is no example of {name}"
+        parse(command, split_line(line[2]))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_explained(name: str) -> None:
+    for action in COMMANDS[name].parser()._actions:
+        assert action.help, f"%mcp {name} {action.dest} has no help"
+
+
+def test_the_list_of_subcommands_fits_on_one_screen() -> None:
+    lines = str(help_for_all(COMMANDS)).splitlines()
+    assert len(lines) <= 40
+    assert all(len(line) <= 100 for line in lines)
+    for name in COMMANDS:
+        assert any(line.strip().startswith(f"%mcp {name} ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "connect --tiemout 3 x",
+            "%mcp connect: unrecognized arguments: --tiemout. Did you mean '--timeout'?"
+            " `%mcp connect --help` shows what it takes.",
+        ),
+        (
+            "call",
+            "%mcp call: the following arguments are required: SERVER:TOOL. `%mcp call --help` shows what it takes.",
+        ),
+        (
+            "connect --",
+            "%mcp connect: after `--` the command is missing, for example: -- python server.py",
+        ),
+    ],
+)
+def test_lines_that_cannot_be_read_say_why(line: str, message: str) -> None:
+    name, *words = split_line(line)
+    with pytest.raises(CommandError) as caught:
+        parse(COMMANDS[name], words)
+    assert str(caught.value) == message

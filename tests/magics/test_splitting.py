@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_magic.errors import CommandError
+from mcp_magic.magics.splitting import split_line
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", []),
+        ("  call   math:add a=1 ", ["call", "math:add", "a=1"]),
+        ("call t text='two words'", ["call", "t", "text=two words"]),
+        ('call t x:={"a": [1, 2], "b c": "d e"} y=1', ["call", "t", 'x:={"a": [1, 2], "b c": "d e"}', "y=1"]),
+        ('call t x:="a b"', ["call", "t", 'x:="a b"']),
+        ("call t 'x:=[1, 2]'", ["call", "t", "x:=[1, 2]"]),
+        ("call t x={a + b} y={d['k'] if x > 1 else {}}", ["call", "t", "x={a + b}", "y={d['k'] if x > 1 else {}}"]),
+        ("connect {base + '/mcp'} --name x", ["connect", "{base + '/mcp'}", "--name", "x"]),
+        ("call t x={'}'} y=1", ["call", "t", "x={'}'}", "y=1"]),
+        ("connect -- python -c 'print(1)'", ["connect", "--", "python", "-c", "print(1)"]),
+        ("call t a=b=c", ["call", "t", "a=b=c"]),
+        ("call t x=", ["call", "t", "x="]),
+        (r"call t x=two\ words", ["call", "t", "x=two words"]),
+        ("call t text='日本 語'", ["call", "t", "text=日本 語"]),
+        ("call t x={not closed", ["call", "t", "x={not", "closed"]),
+    ],
+)
+def test_lines_are_split_as_a_person_means_them(line: str, words: list[str]) -> None:
+    assert split_line(line) == words
+
+
+@given(st.lists(st.text(alphabet=st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00"), max_size=20)))
+def test_what_a_shell_quotes_is_split_into_what_was_quoted(words: list[str]) -> None:
+    assert split_line(" ".join(shlex.quote(word) for word in words)) == words
+
+
+def test_a_quotation_that_is_not_closed_is_an_error_that_says_what_to_write() -> None:
+    with pytest.raises(CommandError) as caught:
+        split_line("call t text='two words")
+    assert str(caught.value) == (
+        "cannot read \"text='two words\": no closing quotation; a value with spaces goes in quotes: name='two words'"
+    )
