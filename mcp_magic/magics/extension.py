@@ -76,6 +76,7 @@ class MCPMagics(Magics, Settings):
         return await command.run(self._invocation(cell, rest, local_ns or {}), arguments)
 
     def _invocation(self, cell: str | None, command: list[str], local_ns: Mapping[str, Any]) -> Invocation:
+        from mcp_magic.core.targets import is_server
         from mcp_magic.magics.parsing import Invocation
         from mcp_magic.notebook import host
 
@@ -99,6 +100,7 @@ class MCPMagics(Magics, Settings):
             evaluate=evaluate,
             lookup=lookup,
             directory=Path.cwd(),
+            variables=lambda: [name for name, value in self.shell.user_ns.items() if is_server(value)],
         )
 
 

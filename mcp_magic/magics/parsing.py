@@ -14,7 +14,7 @@ from mcp_magic.errors import CommandError, did_you_mean
 from mcp_magic.results.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from mcp_magic.magics.extension import MCPMagics
     from mcp_magic.notebook import NotebookHost
@@ -40,6 +40,7 @@ class Invocation:
         evaluate: Evaluates a Python expression in the caller's scope.
         lookup: Returns a variable of the caller's scope, or None.
         directory: Where relative paths start.
+        variables: Returns the names of the variables that hold a server.
     """
 
     host: NotebookHost
@@ -49,6 +50,7 @@ class Invocation:
     evaluate: Callable[[str], Any] = lambda source: None
     lookup: Callable[[str], Any] = lambda name: None
     directory: Path = field(default_factory=Path.cwd)
+    variables: Callable[[], Iterable[str]] = tuple
 
     def value(self, word: str) -> Any:
         """Return the object that `$name` or `{expression}` stands for, or the word itself."""

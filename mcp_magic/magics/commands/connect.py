@@ -61,6 +61,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connecti
         lookup=invocation.lookup,
         find_entry=find_server,
         directory=invocation.directory,
+        known=invocation.variables(),
     )
 
 

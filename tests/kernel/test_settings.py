@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kernel.servers import SHOWCASE, connect_in_process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.kernel.driving import Kernel
+
+SERVER = """
+import asyncio
+from typing import Any
+from mcp.server.mcpserver import MCPServer
+
+long = MCPServer("long", log_level="ERROR")
+
+@long.tool()
+def rows(count: int) -> list[dict[str, Any]]:
+    "Returns rows."
+    return [{"row": f"row-{i:04}"} for i in range(count)]
+
+@long.tool()
+def text(count: int) -> str:
+    "Returns text."
+    return "".join(f"<{i:05}>" for i in range(count))
+
+@long.tool()
+async def wait() -> str:
+    "Never answers."
+    await asyncio.sleep(3600)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers(kernel: Kernel) -> None:
+    kernel.ok(SERVER)
+    kernel.ok("%mcp connect long")
+
+
+@pytest.fixture(autouse=True)
+def defaults(kernel: Kernel) -> Iterator[None]:
+    yield
+    for line in ("display_rows = 20", "display_characters = 10000", "call_timeout = None", "timeout = 30.0"):
+        kernel.ok(f"%config MCPMagics.{line}")
+
+
+def rows_shown(kernel: Kernel) -> tuple[int, int]:
+    """Count the rows of a table of 100 in the text and in the page."""
+    data = kernel.ok("%mcp call long:rows count=100").data
+    return data["text/plain"].count("row-0"), data["text/html"].count("row-0")
+
+
+def test_the_number_of_rows_can_be_set(kernel: Kernel) -> None:
+    before = rows_shown(kernel)
+    kernel.ok("%config MCPMagics.display_rows = 4")
+
+    assert before[0] == before[1] == 20
+    assert rows_shown(kernel) == (4, 4)
+
+
+def test_the_number_of_characters_can_be_set(kernel: Kernel) -> None:
+    before = kernel.ok("%mcp call long:text count=5000").text
+    kernel.ok("%config MCPMagics.display_characters = 700")
+    after = kernel.ok("%mcp call long:text count=5000").text
+
+    assert 9_000 < len(before) < 11_000
+    assert 600 < len(after) < 1_000
+    assert "35" in after.replace(",", "").partition("00099")[2]  # its whole size: 35,000 characters
+
+
+def test_the_time_out_of_calls_can_be_set(kernel: Kernel) -> None:
+    kernel.ok("%config MCPMagics.call_timeout = 0.1")
+
+    cell = kernel.run("%mcp call long:wait", timeout=5)
+
+    assert cell.ename == "RequestTimeoutError"
+    assert "0.1" in cell.evalue
+
+
+def test_the_time_out_of_the_handshake_can_be_set(kernel: Kernel) -> None:
+    kernel.ok("import sys\n%config MCPMagics.timeout = 0.3")
+
+    cell = kernel.run("%mcp connect -- sleep 60", timeout=5)
+
+    assert cell.ename == "ConnectTimeoutError"
+    assert "0.3 s" in cell.evalue
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["display_rows = 0", "display_rows = 'many'", "display_rows = 2.5", "display_characters = 1", "timeout = -1"],
+)
+def test_a_value_that_does_not_fit_raises_and_changes_nothing(kernel: Kernel, line: str) -> None:
+    cell = kernel.run(f"%config MCPMagics.{line}")
+
+    assert (cell.status, cell.ename) == ("error", "TraitError")
+    assert rows_shown(kernel) == (20, 20)
+
+
+def test_config_lists_the_settings_with_their_help(kernel: Kernel) -> None:
+    said = kernel.ok("%config MCPMagics").stdout
+
+    for name in ("display_rows", "display_characters", "timeout", "call_timeout"):
+        assert f"MCPMagics.{name}=" in said
+    assert "Rows shown of a table." in said
+
+
+def test_environment_variables_set_what_nobody_else_did(start: Callable[..., Kernel]) -> None:
+    kernel = start(MCP_MAGIC_DISPLAY_ROWS="7", MCP_MAGIC_CALL_TIMEOUT="0.2", MCP_MAGIC_TIMEOUT="12")
+    kernel.ok("%load_ext mcp_magic")
+    kernel.ok(SERVER)
+    kernel.ok("%mcp connect long")
+
+    assert rows_shown(kernel) == (7, 7)
+    assert kernel.ok("%config MCPMagics.timeout").text == "12.0"
+    assert "0.2" in kernel.run("%mcp call long:wait", timeout=5).evalue
+
+
+def test_a_wrong_environment_variable_is_an_error_that_names_it(start: Callable[..., Kernel]) -> None:
+    kernel = start(MCP_MAGIC_DISPLAY_ROWS="many")
+
+    cell = kernel.run("%load_ext mcp_magic")
+
+    assert (cell.status, cell.ename) == ("error", "ConfigError")
+    assert "MCP_MAGIC_DISPLAY_ROWS: 'many' does not fit" in cell.evalue
+    assert len(cell.shown_error.splitlines()) == 1
+
+
+def test_a_profile_loads_the_extension_and_wins_over_the_environment(
+    start: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    profile = tmp_path / ".ipython" / "profile_default"
+    profile.mkdir(parents=True)
+    (profile / "ipython_config.py").write_text(
+        "c = get_config()\nc.InteractiveShellApp.extensions = ['mcp_magic']\nc.MCPMagics.display_rows = 5\n"
+    )
+    kernel = start(MCP_MAGIC_DISPLAY_ROWS="9", MCP_MAGIC_DISPLAY_CHARACTERS="500")
+    connect_in_process(kernel, SHOWCASE, "showcase")
+
+    assert kernel.ok("%config MCPMagics.display_rows").text == "5"
+    assert kernel.ok("%config MCPMagics.display_characters").text == "500"
+    kernel.ok(SERVER)
+    kernel.ok("%mcp connect long")
+    assert rows_shown(kernel) == (5, 5)
+    kernel.ok("%config MCPMagics.display_rows = 6")
+    assert rows_shown(kernel) == (6, 6)
