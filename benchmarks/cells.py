@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ def run(*, quick: bool = False) -> list[Result]:
     """Measure from sending a cell until the kernel is idle again, the display of the result included."""
     with tempfile.TemporaryDirectory() as folder, kernel(folder) as client:
         execute(client, SETUP.format(server=FOLDER / "math_server.py"))
+        if not (execute(client, OURS) and execute(client, THEIRS)):
+            raise RuntimeError("a cell showed no result")
         taken = pairs(lambda: execute(client, OURS), lambda: execute(client, THEIRS), 3 if quick else 100)
     return [compared("cell: %mcp call", taken, note="against await client.call_tool() in a cell")]
 
@@ -38,10 +41,10 @@ def run(*, quick: bool = False) -> list[Result]:
 @contextmanager
 def kernel(folder: str) -> Iterator[Any]:
     """Run a kernel and yield a client to it that is ready."""
-    from jupyter_client import KernelManager
+    from jupyter_client.manager import KernelManager
 
     manager = KernelManager(kernel_name="python3")
-    manager.start_kernel(cwd=folder)
+    manager.start_kernel(cwd=folder, stderr=subprocess.DEVNULL)  # it warns that it listens without encryption
     client = manager.client()
     try:
         client.start_channels()
@@ -52,11 +55,15 @@ def kernel(folder: str) -> Iterator[Any]:
         manager.shutdown_kernel()
 
 
-def execute(client: Any, code: str) -> None:
-    """Run a cell; RuntimeError with its traceback if it fails, or if it shows nothing that it should show."""
+def execute(client: Any, code: str) -> bool:
+    """Run a cell until the kernel is idle again; return whether it showed a value.
+
+    Raises:
+        RuntimeError: The cell failed; the message is its traceback.
+    """
     message_id = client.execute(code, allow_stdin=False)
     deadline = time.monotonic() + WAIT_SECONDS
-    kinds = []
+    kinds: list[str] = []
     while True:
         message = client.get_iopub_msg(timeout=max(deadline - time.monotonic(), 0.01))
         if message["parent_header"].get("msg_id") != message_id:
@@ -67,5 +74,4 @@ def execute(client: Any, code: str) -> None:
         if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
             break
     client.get_shell_msg(timeout=max(deadline - time.monotonic(), 0.01))
-    if code != SETUP and "execute_result" not in kinds and code in (OURS, THEIRS):
-        raise RuntimeError(f"{code} showed nothing: {kinds}")
+    return "execute_result" in kinds

@@ -21,14 +21,32 @@ SIZE = 50_000_000
 GOAL_KB = 200
 GOAL_SECONDS = 0.3
 
+BLOCK = 1_000_000
+"""Bytes of each block where there are many."""
+
 
 def run(*, quick: bool = False) -> list[Result]:
-    """Measure text, JSON as text, structured content, and an image."""
-    size, count = (500_000, 3) if quick else (SIZE, 30)
+    """Measure each kind of large result: how long its display takes, and how many bytes it sends."""
+    size, count = (5_000_000, 3) if quick else (SIZE, 30)
     results = []
     for name, make in MAKERS.items():
-        results += measured(f"display {size / 1e6:g} MB {name}", make(size), count)
-    return results
+        results += measured(f"display of {size / 1e6:g} MB {name}", make(size), count)
+    return [*results, _images(size)]
+
+
+def _images(size: int) -> Result:
+    """Tell what is sent of many images that are small enough to be shown; no goal fits those."""
+    from mcp_magic.results import ToolResult, limits
+
+    result = ToolResult(_content(*[_png(BLOCK)] * (size // BLOCK)))
+    note = f"for information: images are shown, up to {limits.display.media / 1e6:g} MB of them"
+    sent = _sent(result._repr_mimebundle_())
+    return Result(f"display of {size / 1e6:g} MB images of 1 MB: sent", sent, None, None, "", "kB", None, note)
+
+
+def _sent(shown: Any) -> float:
+    """Return the kilobytes that a mimebundle takes on its way to the page."""
+    return len(json.dumps(shown, ensure_ascii=False).encode()) / 1000
 
 
 def measured(name: str, raw: CallToolResult, count: int) -> list[Result]:
@@ -37,15 +55,14 @@ def measured(name: str, raw: CallToolResult, count: int) -> list[Result]:
 
     from mcp_magic.results import ToolResult
 
-    formatter = DisplayFormatter()
+    formatter: Any = DisplayFormatter()
     seconds = [seconds_of(lambda: formatter.format(ToolResult(raw))) for _ in range(count)]
     shown, metadata = formatter.format(ToolResult(raw))
     if not shown.get("text/plain"):
         raise RuntimeError(f"{name}: nothing is shown")
-    sent = len(json.dumps([shown, metadata], ensure_ascii=False).encode())
     return [
-        at_most(f"{name}: sent", sent / 1000, GOAL_KB, "kB"),
-        at_most(f"{name}: time", statistics.median(seconds), GOAL_SECONDS, "s"),
+        at_most(f"{name}: sent", _sent([shown, metadata]), GOAL_KB, "kB"),
+        at_most(f"{name}: time", statistics.median(seconds) * 1000, GOAL_SECONDS * 1000, "ms"),
     ]
 
 
@@ -70,11 +87,34 @@ def structured(size: int) -> CallToolResult:
 
 def image(size: int) -> CallToolResult:
     """Return something as large as an image can be."""
-    png = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(size)
-    return _content({"type": "image", "data": base64.b64encode(png).decode(), "mimeType": "image/png"})
+    return _content(_png(size))
 
 
-MAKERS = {"text": text, "JSON text": json_text, "structured": structured, "image": image}
+def _png(size: int) -> dict[str, Any]:
+    data = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(size)
+    return {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": "image/png"}
+
+
+def blocks(size: int) -> CallToolResult:
+    """Return many texts, each of them JSON that takes long to read."""
+    text = json.dumps([[]] * (BLOCK // len("[], ")))
+    return _content(*[{"type": "text", "text": text}] * (size // len(text)))
+
+
+def svg(size: int) -> CallToolResult:
+    """Return an image that is text."""
+    resource = {"uri": "plot://1", "mimeType": "image/svg+xml", "text": "<svg>" + "<g/>" * (size // 4) + "</svg>"}
+    return _content({"type": "resource", "resource": resource})
+
+
+MAKERS = {
+    "text": text,
+    "JSON text": json_text,
+    "structured": structured,
+    "JSON blocks": blocks,
+    "image": image,
+    "SVG": svg,
+}
 
 
 def _document(size: int) -> list[dict[str, Any]]:

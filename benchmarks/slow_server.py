@@ -10,7 +10,7 @@ import time
 ECHO = {"name": "echo", "description": "Return the arguments.", "inputSchema": {"type": "object"}}
 
 
-def answer(method: str, params: dict) -> dict | None:
+def answer(method: str, params: dict[str, object]) -> dict[str, object] | None:
     """Return the result of a request, or None if the method is not known."""
     match method:
         case "initialize":

@@ -21,6 +21,7 @@
     │   ├── UnknownServerError, UnknownToolError, UnknownResourceError, UnknownPromptError
     │   └── AmbiguousNameError
     ├── ArgumentsError          arguments that do not fit a schema (also ValueError)
+    ├── DeniedError             a call that consent refused; nothing was sent
     ├── ToolError               a tool ran and reported an error
     └── NoTableError            a result holds no rows (also ValueError)
 
@@ -46,6 +47,7 @@ __all__ = [
     "ConfigError",
     "ConnectError",
     "ConnectTimeoutError",
+    "DeniedError",
     "HTTPStatusError",
     "InvalidResponseError",
     "MCPMagicError",
@@ -198,6 +200,18 @@ class ToolError(MCPMagicError):
     def __init__(self, message: str, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+class DeniedError(MCPMagicError):
+    """A call that consent refused; nothing was sent.
+
+    Attributes:
+        reason: Why, in the words of whoever refused, or "".
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class NoTableError(MCPMagicError, ValueError):

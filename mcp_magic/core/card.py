@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.catalog import KINDS
-from mcp_magic.results.html import details, joined, preformatted, table, tag
+from mcp_magic.results.badges import Badge
+from mcp_magic.results.html import details, facts, joined, preformatted, tag
 from mcp_magic.results.parts import Part
 from mcp_magic.results.safe import cut, one_line
 
@@ -20,29 +21,30 @@ MAX_INSTRUCTIONS = 4000
 
 def connection_part(connection: Connection) -> Part:
     """Return a connection's card: who it is, its state, what it offers, what to type next."""
-    facts = _facts(connection)
+    known = _facts(connection)
     hint = f"%mcp tools {connection.name}" if connection.state == "open" else f"%mcp reconnect {connection.name}"
     instructions = cut((connection.instructions or "").strip(), MAX_INSTRUCTIONS)
     heading = f"{connection.name}: {connection.state}"
-    plain = [heading, *(f"  {name:<10} {value}" for name, value in facts), f"  {'next':<10} {hint}"]
+    plain = [heading, *(f"  {name:<10} {value}" for name, value in known), f"  {'next':<10} {hint}"]
     plain += [f"\n{instructions}"] if instructions else []
-    html = [tag("p", joined([tag("b", connection.name), f" {connection.state}"]))]
-    html.append(table(("", ""), [*facts, ("next", tag("code", hint))], limit=20_000)[0])
+    state = Badge(connection.state, "safe" if connection.state == "open" else "danger").html()
+    html = [tag("p", joined([tag("b", connection.name), " ", state]))]
+    html.append(facts([*known, ("next", tag("code", hint))]))
     html += [details("instructions for models", preformatted(instructions))] if instructions else []
     return Part("\n".join(plain), joined(html))
 
 
 def _facts(connection: Connection) -> list[tuple[str, str]]:
-    facts = [(connection.spec.transport, one_line(connection.spec.where, 200))]
+    known = [(connection.spec.transport, one_line(connection.spec.where, 200))]
     info = connection.server_info
     if info is not None:
-        facts.append(("server", one_line(f"{info.title or info.name} {info.version}", 200)))
+        known.append(("server", one_line(f"{info.title or info.name} {info.version}", 200)))
     if connection.protocol_version:
-        facts.append(("protocol", connection.protocol_version))
+        known.append(("protocol", connection.protocol_version))
     offers = [_count(connection, kind) for kind in KINDS]
     if any(offers):
-        facts.append(("offers", ", ".join(offer for offer in offers if offer)))
-    return facts
+        known.append(("offers", ", ".join(offer for offer in offers if offer)))
+    return known
 
 
 def _count(connection: Connection, kind: str) -> str:

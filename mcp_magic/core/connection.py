@@ -210,7 +210,7 @@ class Connection(Requests):
             try:
                 async with self.notices.session(line.make(), self.spec.timeout) as client:
                     await asyncio.shield(imports)
-                    build_models()
+                    build_models(client.protocol_version)
                     self._client = client
                     self.opened_at = time.time()
                     if self._ready is not None and not self._ready.done():

@@ -60,12 +60,14 @@ def _import() -> None:
     Draft202012Validator.check_schema({"type": "object"})  # fills the caches of the metaschema
 
 
-def build_models() -> None:
-    """Have pydantic build the models of a call, which the SDK defers to their first use."""
-    from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
+def build_models(protocol: str) -> None:
+    """Have pydantic build the models of a call in a protocol version, which the SDK defers to their first use."""
+    from mcp_types import CallToolRequest, CallToolRequestParams
+    from mcp_types.methods import validate_server_result
 
     CallToolRequest(params=CallToolRequestParams(name="", arguments={})).model_dump(by_alias=True)
-    CallToolResult(content=[])
+    with suppress(ValueError, KeyError):  # a version that wants more in a result, or that this SDK does not know
+        validate_server_result("tools/call", protocol, {"content": []})
 
 
 async def compile_outputs(session: ClientSession, tools: Iterable[Tool]) -> None:

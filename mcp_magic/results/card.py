@@ -112,7 +112,7 @@ class ToolCard:
         parts.append(self._html_table(self.arguments) if self.arguments else note("no arguments"))
         if self.output:
             parts.append(details("returns", self._html_table(self.output)))
-        parts.append(Markup(f"<pre>{tag('code', cut(self.example, 2000))}</pre>"))
+        parts.append(tag("pre", tag("code", cut(self.example, 2000)), class_="mcp-line"))
         return joined(parts)
 
     def _html_table(self, rows: Sequence[Mapping[str, Any]]) -> Markup:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .html import Markup, joined, note, tag
 from .limits import size_text
-from .media import Media, media_part
+from .media import Media, media_part, too_large
 from .parts import Part
 from .safe import clean, mime, one_line, shorten
 from .shown import data_part, markdown_part, rows_part, text_part, verbatim_part
@@ -110,10 +110,12 @@ def resource_media(contents: Any) -> Media | None:
 
 def resource_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
     """Return how the contents of a resource are shown, by their MIME type; `how` names the attribute with them."""
+    kind = mime(contents.mime_type)
+    if kind == "image/svg+xml" and len(getattr(contents, "text", "")) > budget.media:
+        return too_large(f"{kind}, {size_text(len(contents.text))}", how)  # known before it is encoded
     media = resource_media(contents)
     if media is not None:
         return media_part(media, budget, how)
-    kind = mime(contents.mime_type)
     if kind in DELIMITED:
         rows = Delimited(text=contents.text, delimiter=DELIMITED[kind])
         if len(rows.head(1)[0]):

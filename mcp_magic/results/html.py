@@ -10,33 +10,24 @@ import html as _html
 from typing import TYPE_CHECKING
 
 from .safe import clean
+from .style import STYLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Markup", "details", "error_label", "escape", "link", "note", "page", "preformatted", "table", "tag"]
-
-# JupyterLab's variables follow its theme; elsewhere the fallbacks are readable on white and on black.
-STYLE = (
-    "<style>"
-    ".mcp-magic{font-family:var(--jp-content-font-family,system-ui,sans-serif);"
-    "font-size:var(--jp-content-font-size1,14px);color:var(--jp-content-font-color1,inherit)}"
-    ".mcp-magic pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0 0 .4em;background:none;color:inherit}"
-    ".mcp-magic table{border-collapse:collapse;margin:0 0 .4em}"
-    ".mcp-magic th,.mcp-magic td{text-align:left;vertical-align:top;padding:.2em .6em;max-width:40em;"
-    "overflow-wrap:anywhere;border-bottom:1px solid var(--jp-border-color2,#ccc)}"
-    ".mcp-magic td.mcp-number{text-align:right;font-variant-numeric:tabular-nums}"
-    ".mcp-magic ul{list-style:none;margin:0;padding-left:1.2em}"
-    ".mcp-magic summary{cursor:pointer}"
-    ".mcp-magic .mcp-note{color:var(--jp-content-font-color2,#767676);font-size:90%;margin:0 0 .4em}"
-    ".mcp-magic .mcp-error{color:var(--jp-error-color1,#d32f2f);font-weight:bold}"
-    ".mcp-magic .mcp-badge{border:1px solid var(--jp-border-color1,#999);border-radius:.7em;padding:0 .5em;"
-    "margin-right:.3em;font-size:85%;white-space:nowrap}"
-    ".mcp-magic .mcp-badge-danger{border-color:var(--jp-error-color1,#d32f2f)}"
-    ".mcp-magic .mcp-badge-safe{border-color:var(--jp-success-color1,#388e3c)}"
-    ".mcp-magic img{max-width:100%}"
-    "</style>"
-)
+__all__ = [
+    "Markup",
+    "details",
+    "error_label",
+    "escape",
+    "facts",
+    "link",
+    "note",
+    "page",
+    "preformatted",
+    "table",
+    "tag",
+]
 
 
 class Markup(str):
@@ -106,26 +97,47 @@ def link(url: str, text: str) -> Markup:
 def table(headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int) -> tuple[Markup, int]:
     """Return a table and how many rows it has: as many as fit into `limit` bytes, at least one.
 
-    Cells that are numbers are set flush right.
+    Numbers are set flush right, and so are the headers above them.
     """
-    head = "".join(tag("th", header) for header in headers)
     body: list[str] = []
-    used = len(head)
+    numbers: set[int] = set()
+    used = sum(len(tag("th", header).encode()) for header in headers)
     for row in rows:
         line = f"<tr>{''.join(_cell(cell) for cell in row)}</tr>"
         used += len(line.encode())
         if body and used > limit:
             break
         body.append(line)
-    return Markup(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"), len(body)
+        numbers.update(column for column, cell in enumerate(row) if _is_number(cell))
+    classes = ({"class_": "mcp-number"} if column in numbers else {} for column in range(len(headers)))
+    head = "".join(tag("th", header, **given) for header, given in zip(headers, classes, strict=True))
+    return _framed(f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"), len(body)
+
+
+def facts(rows: Iterable[tuple[object, object]]) -> Markup:
+    """Return names and what they are, as a table without a header."""
+    lines = "".join(f"<tr>{tag('th', name)}{tag('td', value)}</tr>" for name, value in rows)
+    return _framed(f"<tbody>{lines}</tbody>")
+
+
+def _framed(rows: str) -> Markup:
+    """Return a table in a frame, which scrolls what is long: the cells below stay within reach."""
+    return Markup(f'<div class="mcp-scroll"><table class="mcp-table">{rows}</table></div>')
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, (int, float)) and not isinstance(cell, bool)
 
 
 def _cell(cell: object) -> Markup:
-    if isinstance(cell, (int, float)) and not isinstance(cell, bool):
+    if _is_number(cell):
         return tag("td", cell, class_="mcp-number")
-    return tag("td", cell)
+    return tag("td", "" if cell is None else cell)
 
 
 def page(parts: Iterable[Markup]) -> str:
     """Return one output: the parts, in a scope of their own, with their style."""
-    return f'{STYLE}<div class="mcp-magic">{"".join(parts)}</div>'
+    shown = list(parts)
+    if len(shown) > 1:
+        shown = [Markup(f'<div class="mcp-part">{part}</div>') for part in shown]
+    return f'{STYLE}<div class="mcp-magic">{"".join(shown)}</div>'

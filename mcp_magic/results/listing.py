@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import limits
 from .badges import Badge
-from .html import Markup, joined, note, table, tag
+from .html import Markup, joined, note, preformatted, table, tag
 from .parts import Part, bundle
-from .plain import aligned, cell_text, terminal_width
+from .plain import Verbatim, aligned, cell_text, terminal_width
 from .safe import shorten
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ __all__ = ["Listing"]
 
 _CELL = 300
 """Characters of a cell in HTML: a description's first sentences."""
+
+_LINE = 1000
+"""Characters of a line of a log in HTML: they hold whole messages, and paths."""
+
+_NOTHING: tuple[object, ...] = (None, "", [])
+"""Cells that say nothing; a column of nothing else is left out of the display."""
 
 
 class Listing(Sequence[Mapping[str, Any]]):
@@ -116,17 +122,18 @@ class Listing(Sequence[Mapping[str, Any]]):
             return Part(text, joined([self._heading(), note(self.empty), note(self.note)]))
         limit = limits.display
         first = self._rows[: limit.listing_rows]
-        html_rows = ([_html_cell(row.get(name)) for name in self.columns] for row in first)
-        html, shown = table(self.columns, html_rows, limit=limit.bytes)
-        values = [[row.get(name) for name in self.columns] for row in first[:shown]]
-        text = aligned(self.columns, values, total=terminal_width(), cell=limit.cell)
+        columns = [name for name in self.columns if any(row.get(name) not in _NOTHING for row in first)] or self.columns
+        html_rows = ([_html_cell(row.get(name)) for name in columns] for row in first)
+        html, shown = table(columns, html_rows, limit=limit.bytes)
+        values = [[row.get(name) for name in columns] for row in first[:shown]]
+        text = aligned(columns, values, total=terminal_width(), cell=limit.cell)
         more = len(self) - shown
         rest = f"… {more:,} more {self.kind or 'rows'}: .df has all {len(self):,}" if more > 0 else ""
         plain = "\n".join(line for line in (title, text, rest, self.note) if line)
         return Part(plain, joined([self._heading(), html, note(rest), note(self.note)]))
 
     def _heading(self) -> Markup:
-        return tag("b", shorten(self.title, 200)) if self.title else Markup()
+        return tag("p", tag("b", shorten(self.title, 200))) if self.title else Markup()
 
 
 def _plain_value(value: Any) -> Any:
@@ -140,9 +147,11 @@ def _html_cell(value: Any) -> Any:
     if isinstance(value, list):
         badges = any(isinstance(part, Badge) for part in value)
         parts = (part.html() if isinstance(part, Badge) else cell_text(part, _CELL) for part in value)
-        return joined(parts, " " if badges else ", ")
+        return tag("span", joined(parts, " "), class_="mcp-badges") if badges else joined(parts, ", ")
     if isinstance(value, Badge):
         return value.html()
+    if isinstance(value, Verbatim):
+        return preformatted(shorten(value, _LINE))
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
     return cell_text(value, _CELL)

@@ -14,7 +14,7 @@ from .safe import data_url, decode, is_base64, mime
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Media", "media_part"]
+__all__ = ["Media", "media_part", "too_large"]
 
 _NATIVE = ("image/png", "image/jpeg", "application/pdf")
 """What frontends show from the bundle itself. SVG is not among them: it would run its scripts."""
@@ -101,12 +101,17 @@ def media_part(media: Media, budget: Budget, how: str = ".bytes") -> Part:
     if family != "audio" and media.mime_type not in _IMAGES and media.mime_type != "application/pdf":
         return _line(f"{media.summary}: {how}")
     if not budget.take_media(media.size):
-        return _line(f"{media.summary}, too large to be kept in the notebook: {how}")
+        return too_large(media.summary, how)
     if not is_base64(media.base64):
         return _line(f"{media.summary}, but not base64: nothing to show")
     url = data_url(media.mime_type, media.base64)
     native = {media.mime_type: url.partition(",")[2]} if media.mime_type in _NATIVE else None
     return Part(plain=f"[{media.summary}: {how}]", html=_element(family, url, media.summary), native=native, media=True)
+
+
+def too_large(summary: str, how: str) -> Part:
+    """Return the line that stands for media that do not fit."""
+    return _line(f"{summary}, too large to be kept in the notebook: {how}")
 
 
 def _line(text: str) -> Part:

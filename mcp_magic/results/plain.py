@@ -6,15 +6,21 @@ import shutil
 import unicodedata
 from typing import TYPE_CHECKING
 
-from .safe import one_line
+from .safe import one_line, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["aligned", "cell_text", "terminal_width", "width"]
+__all__ = ["Verbatim", "aligned", "cell_text", "terminal_width", "width"]
 
 _NARROWEST = 6
 """Characters below which a column says nothing any more."""
+
+
+class Verbatim(str):
+    """Text whose spaces mean something, such as a line of a traceback; tables leave them as they are."""
+
+    __slots__ = ()
 
 
 def width(text: str) -> int:
@@ -37,13 +43,15 @@ def terminal_width() -> int:
 def cell_text(value: object, limit: int) -> str:
     r"""Return one cell: None is empty, truth is yes or no, text stays on one line.
 
-    >>> [cell_text(v, 80) for v in (None, True, 1.5, "a\nb")]
-    ['', 'yes', '1.5', 'a b']
+    >>> [cell_text(v, 80) for v in (None, True, 1.5, "a\nb", Verbatim("  a"))]
+    ['', 'yes', '1.5', 'a b', '  a']
     """
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Verbatim):
+        return shorten(" ".join(value[: limit * 4].expandtabs().splitlines()), limit)
     if isinstance(value, list):
         separator = ", " if all(isinstance(part, str) for part in value) else " "
         return one_line(separator.join(str(part) for part in value), limit)

@@ -88,8 +88,8 @@ class PromptResult(Value):
         """Return one message under its role."""
         part = part_of(message.content, budget, self.server)
         plain = "\n".join(f"    {line}" if line else "" for line in part.plain.split("\n"))
-        html = joined([tag("b", message.role), part.html])
-        return Part(f"{message.role}:\n{plain}", tag("div", html), media=part.media)
+        html = joined([tag("div", tag("b", message.role)), tag("div", part.html, class_="mcp-turn")])
+        return Part(f"{message.role}:\n{plain}", html, media=part.media)
 
 
 def _content(block: Any) -> Any:

@@ -23,6 +23,9 @@ _VALUES = ("data", "rows", "values", "records")
 _SAMPLE = 50
 """Rows looked at when rows are only wanted for display."""
 
+_NAMED = 5
+"""Members of an object that a message names."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
@@ -221,9 +224,8 @@ def describe(data: Any) -> str:
         from ..errors import listed
         from .safe import one_line
 
-        return (
-            f"an object with {listed((one_line(str(key), 40) for key in data), limit=5)}" if data else "an empty object"
-        )
+        names = [one_line(str(key), 40) for key in islice(data, _NAMED)] + list(data)[_NAMED:]  # those are only counted
+        return f"an object with {listed(names, limit=_NAMED)}" if data else "an empty object"
     if isinstance(data, list):
         return f"a list of {len(data):,} values of different kinds"
     return _NOUNS.get(type(data), type(data).__name__)

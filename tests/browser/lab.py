@@ -1,9 +1,9 @@
 """A real JupyterLab in a headless Chromium, driven by its own commands.
 
-    with JupyterLab(folder) as server, chromium() as browser, server.open(browser, "quickstart.ipynb") as lab:
-        lab.run_all()
-        lab.theme("dark")
-        lab.shoot("quickstart-dark")
+with JupyterLab(folder) as server, chromium() as browser, server.open(browser, "quickstart.ipynb") as lab:
+    lab.run_all()
+    lab.theme("dark")
+    lab.shoot("quickstart-dark")
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.processes import start_http
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, FloatRect, Locator, Page
 
 __all__ = ["SHOTS", "JupyterLab", "Lab", "chromium", "copy_of", "missing", "write_notebook"]
 
@@ -46,7 +46,7 @@ THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 SETTINGS: dict[str, dict[str, object]] = {
     # All cells are in the page, also those out of sight, so that one screenshot has them.
-    "notebook-extension/tracker": {"windowingMode": "none"},
+    "notebook-extension/tracker": {"windowingMode": "none", "scrollPastEnd": False},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
 }
 
@@ -170,6 +170,7 @@ class JupyterLab:
 _HERE = r"http://127\.0\.0\.1"
 
 _NOTEBOOK = "window.jupyterapp?.shell.currentWidget"
+_SCROLLER = f"{_NOTEBOOK}.content.node.querySelector('.jp-WindowedPanel-outer')"
 
 
 class Lab:
@@ -207,6 +208,8 @@ class Lab:
         """Run all cells; done when the last one is, or when one fails that is not expected to."""
         self.page.set_default_timeout(RUN_SECONDS * 1000)
         self.command("notebook:run-all-cells")
+        # The reply of a cell may be here before its outputs are; the answer to a later question comes after them.
+        self.page.evaluate(f"async () => {{ await {_NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo(); }}")
         self.wait_ready()
         self._images_loaded()
 
@@ -230,23 +233,33 @@ class Lab:
         found: list[list[dict[str, Any]]] = self.page.evaluate(script)
         return found
 
-    def grow(self) -> None:
-        """Make the window as high as the notebook, so that nothing of it is out of sight."""
-        scroller = f"{_NOTEBOOK}.content.node.querySelector('.jp-WindowedPanel-outer')"
-        height = min(int(self.page.evaluate(f"{scroller}.scrollHeight")) + 200, TALLEST)
-        width = (self.page.viewport_size or {"width": 1200})["width"]
-        self.page.set_viewport_size({"width": width, "height": height})
-        self.page.wait_for_function(f"window.innerHeight === {height} && {scroller}.scrollTop === 0")
-
     def shoot(self, name: str, *, first: int = 0, last: int | None = None, path: Path | None = None) -> Path:
         """Take a picture of the cells `first` to `last` (the whole notebook without) and return its file."""
-        self.grow()
-        boxes = [cell.bounding_box() for cell in self.cells.all()[first : None if last is None else last + 1]]
-        shown = [box for box in boxes if box is not None]
-        top, left = shown[0]["y"], shown[0]["x"]
-        bottom, right = shown[-1]["y"] + shown[-1]["height"], shown[0]["x"] + shown[0]["width"]
+        shown = self.cells.all()[first : None if last is None else last + 1]
+        height = min(_bottom(shown[-1]) - _box(shown[0])["y"], TALLEST)
+        self._make_visible(shown[0], height)
+        box = _box(shown[0])
         file = path or SHOTS / f"{name}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
-        clip: Any = {"x": left, "y": top, "width": right - left, "height": min(bottom - top, TALLEST)}
+        clip: Any = {**box, "height": min(_bottom(shown[-1]) - box["y"], TALLEST)}
         self.page.screenshot(path=file, clip=clip)
         return file
+
+    def _make_visible(self, first: Locator, height: float) -> None:
+        """Make the window high enough for `height` pixels of the notebook, and scroll to the cell they begin with."""
+        width = (self.page.viewport_size or {"width": 1200})["width"]
+        wanted = int(height) + 200
+        self.page.set_viewport_size({"width": width, "height": wanted})
+        self.page.wait_for_function(f"{_SCROLLER}.clientHeight > {wanted - 150}")
+        first.evaluate("(cell) => cell.scrollIntoView({block: 'start', behavior: 'instant'})")
+
+
+def _box(cell: Locator) -> FloatRect:
+    box = cell.bounding_box()
+    assert box is not None, "a cell that is not in the page"
+    return box
+
+
+def _bottom(cell: Locator) -> float:
+    box = _box(cell)
+    return box["y"] + box["height"]

@@ -105,7 +105,10 @@ FROM_SERVER = {
     ),
     "with other arguments": ("%mcp prompt showcase:trip country=Germany city=B", ["city=Berlin", "city=Bonn"]),
     "of a prompt alone": ("%mcp prompt explain level=st", ["level=student"]),
-    "a template's argument": ("%mcp read showcase://fruit/b", ["showcase://fruit/banana", "showcase://fruit/blackberry"]),
+    "a template's argument": (
+        "%mcp read showcase://fruit/b",
+        ["showcase://fruit/banana", "showcase://fruit/blackberry"],
+    ),
     "a template's argument that is not the last": ("%mcp read weather://Lon", ["weather://London/today"]),
 }
 

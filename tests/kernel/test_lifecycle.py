@@ -103,15 +103,6 @@ def test_a_server_that_ignores_its_end_does_not_outlive_the_kernel(start: Start)
     gone(servers, 10)
 
 
-def test_a_server_that_ignores_its_end_is_gone_after_disconnect(start: Start) -> None:
-    kernel = start()
-    servers = connected(kernel, HERE / "stubborn_server.py")
-
-    kernel.ok("%mcp disconnect --all")
-
-    gone(servers, 1)
-
-
 def test_a_server_whose_connect_was_interrupted_does_not_outlive_the_kernel(start: Start) -> None:
     kernel = start()
     kernel.ok("%load_ext mcp_magic")

@@ -95,11 +95,18 @@ def test_the_time_out_of_the_handshake_can_be_set(kernel: Kernel) -> None:
     "line",
     ["display_rows = 0", "display_rows = 'many'", "display_rows = 2.5", "display_characters = 1", "timeout = -1"],
 )
-def test_a_value_that_does_not_fit_raises_and_changes_nothing(kernel: Kernel, line: str) -> None:
+def test_a_value_that_does_not_fit_is_refused_in_words_and_changes_nothing(kernel: Kernel, line: str) -> None:
     cell = kernel.run(f"%config MCPMagics.{line}")
 
-    assert (cell.status, cell.ename) == ("error", "TraitError")
+    # IPython's `%config` says what a trait raises on stderr, for every configurable
+    assert f"'{line.partition(' ')[0]}' trait of" in cell.streams["stderr"]
     assert rows_shown(kernel) == (20, 20)
+
+
+def test_an_unknown_setting_is_said_to_be_unknown(kernel: Kernel) -> None:
+    cell = kernel.run("%config MCPMagics.display_row = 3")
+
+    assert "`display_row` not recognized by `MCPMagics`" in cell.streams["stderr"]
 
 
 def test_config_lists_the_settings_with_their_help(kernel: Kernel) -> None:

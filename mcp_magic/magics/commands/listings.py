@@ -98,7 +98,7 @@ async def run(
             rows += [row(connection, i) for i in items if not arguments.search or _matches(i, arguments.search)]
     return Listing(
         rows,
-        title=f"{kind} of {arguments.server}" if arguments.server else kind,
+        title=f"{kind.capitalize()} of {arguments.server}" if arguments.server else kind.capitalize(),
         empty=_nothing(kind, bool(connections), arguments),
         note="\n".join(problems),
         kind=kind,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
+from mcp_magic.results.plain import Verbatim
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +37,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
 
 def _stderr(connection: Connection, last: int) -> list[dict[str, Any]]:
     lines = connection.stderr().splitlines()
-    return [{"time": None, "source": "stderr", "level": None, "text": line} for line in lines[-last:] if last]
+    return [{"time": None, "source": "stderr", "level": None, "text": Verbatim(line)} for line in lines[-last:] if last]
 
 
 def _messages(connection: Connection, last: int) -> list[dict[str, Any]]:
@@ -46,7 +47,7 @@ def _messages(connection: Connection, last: int) -> list[dict[str, Any]]:
             "time": time.strftime("%H:%M:%S", time.localtime(message.time)),
             "source": message.logger or "log",
             "level": message.level,
-            "text": connection.spec.masked(_text(message.data)),
+            "text": Verbatim(connection.spec.masked(_text(message.data))),
         }
         for message in messages
     ]

@@ -1,0 +1,111 @@
+"""The record of consent decisions."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic.core.masking import MASK
+from mcp_magic.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["Audit", "Record", "masked"]
+
+MAX_RECORDS = 10_000
+"""Records kept in memory; the file, where there is one, has them all."""
+
+MAX_TEXT = 2000
+"""Characters kept of one text in the arguments: a record says what was decided about, it is no copy of it."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One decision.
+
+    Attributes:
+        time: When, ISO 8601 in UTC.
+        asker: Who wanted the call: `"person"`, `"agent"`, `"server NAME"`, `"app NAME"`.
+        server: The server.
+        tool: The tool.
+        arguments: With what, secrets masked.
+        decision: `"approve"`, `"edit"` or `"deny"`.
+        by: Who decided: `"person"`, a rule, a policy, `"time-out"`.
+        reason: Why it was denied, or "".
+        changed: The names of arguments that the person changed.
+        seconds: How long the decision took.
+        run: The agent run, or None.
+    """
+
+    time: str
+    asker: str
+    server: str
+    tool: str
+    arguments: Mapping[str, Any]
+    decision: str
+    by: str
+    reason: str
+    changed: tuple[str, ...]
+    seconds: float
+    run: str | None = None
+
+
+class Audit:
+    """Keeps records, and appends them to a JSON Lines file if one is set.
+
+    Attributes:
+        records: The last records, oldest first.
+        file: Where they are appended, or None.
+    """
+
+    def __init__(self) -> None:
+        self.records: deque[Record] = deque(maxlen=MAX_RECORDS)
+        self.file: Path | None = None
+
+    def add(self, record: Record) -> None:
+        """Keep a record; when this returns it is in the file too.
+
+        Raises:
+            ConfigError: The file cannot be written. The call must not go out then.
+        """
+        self.records.append(record)
+        if self.file is None:
+            return
+        problem = ""
+        try:
+            line = json.dumps(asdict(record), ensure_ascii=False, default=str)
+            with self.file.expanduser().open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+                file.flush()
+        except OSError as error:
+            problem = f"the audit file {str(self.file)!r} cannot be written: {error.strerror}; nothing was called"
+        if problem:
+            raise ConfigError(problem)
+
+
+def now() -> str:
+    """Return the time for a record."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def masked(value: Any, path: str = "") -> Any:
+    """Return a copy of arguments with the values of secret-looking names masked, and long texts cut.
+
+    >>> masked({"user": "me", "login": {"password": "pw"}, "text": "x" * 3000})["login"]
+    {'password': '***'}
+    """
+    if path and schema.is_secret(path) and value is not None:
+        return MASK
+    if isinstance(value, dict):
+        return {name: masked(inner, str(name)) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [masked(inner) for inner in value]
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return f"{value[:MAX_TEXT]}… ({len(value):,} characters)"
+    return value

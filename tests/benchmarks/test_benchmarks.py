@@ -1,0 +1,115 @@
+"""The benchmarks run; what they measure on a busy machine is nothing to assert."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+
+from benchmarks.__main__ import SUBJECTS, main, table
+from benchmarks.timing import Pairs, Result, added, async_pairs, at_most, compared, pairs
+from tests.environments import ROOT
+
+SLOW = Result("call, stdio", 3.0, 1.0, 3.0, "at most 1.10", "ms", False)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """Runs a subject in quick mode, each once: what it prints and what it writes."""
+
+    @cache
+    def run(subject):
+        report = tmp_path_factory.mktemp(subject) / "report.json"
+        command = [sys.executable, "-W", "error", "-m", "benchmarks", subject, "--quick", "--json", str(report)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, json.loads(report.read_text())["results"]
+
+    return run
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_each_subject_measures_and_reports(subject, quick):
+    printed, results = quick(subject)
+
+    assert results
+    for result in results:
+        assert result["name"] in printed
+        assert result["theirs"] is None or (result["ours"] > 0 and result["theirs"] > 0)
+        assert (result["met"] is None) == (result["goal"] == "")
+
+
+def test_what_reaches_the_page_stays_below_the_limit_of_each_kind_of_result(quick):
+    sent = [result for result in quick("display")[1] if result["goal"] and result["unit"] == "kB"]
+
+    assert len(sent) == 6
+    assert [result["name"] for result in sent if not result["met"]] == []
+
+
+def test_loading_the_extension_imports_nothing_heavy(quick):
+    imported = next(result for result in quick("load_ext")[1] if result["unit"] == "modules")
+
+    assert imported["ours"] == 0, imported["note"]
+
+
+def test_the_sides_of_a_pair_take_turns_in_going_first():
+    order = []
+
+    taken = pairs(lambda: order.append("ours"), lambda: order.append("theirs"), 4, warm_up=0)
+
+    assert order == ["ours", "theirs", "theirs", "ours"] * 2
+    assert len(taken.ours) == len(taken.theirs) == 4
+
+
+async def test_pairs_to_warm_up_are_run_and_not_counted():
+    calls = {"ours": 0, "theirs": 0}
+
+    async def call(side):
+        calls[side] += 1
+
+    taken = await async_pairs(lambda: call("ours"), lambda: call("theirs"), 60, warm_up=7)
+
+    assert calls == {"ours": 67, "theirs": 67}
+    assert len(taken.ours) == len(taken.theirs) == 60
+
+
+def test_the_collector_rests_while_the_clock_runs_and_works_again_afterwards():
+    states = []
+
+    pairs(lambda: states.append(gc.isenabled()), lambda: states.append(gc.isenabled()), 2)
+
+    assert states == [False] * 6
+    assert gc.isenabled()
+
+
+def test_a_goal_that_is_missed_is_said_and_fails_a_strict_run(monkeypatch, capsys):
+    monkeypatch.setattr("benchmarks.calls.run", lambda *, quick: [SLOW])
+
+    assert main(["calls"]) == 0
+    assert main(["calls", "--strict"]) == 1
+    assert "NOT MET" in capsys.readouterr().out
+
+
+def test_a_ratio_is_the_median_of_the_ratios_of_pairs():
+    drifting = Pairs(ours=[1.1, 2.2, 4.4, 9.0], theirs=[1.0, 2.0, 4.0, 1.0])
+
+    assert compared("x", drifting, goal=1.2).ratio == pytest.approx(1.1)
+    assert compared("x", drifting, goal=1.2).met
+    assert not compared("x", drifting, goal=1.05).met
+
+
+def test_goals_may_be_a_difference_or_a_limit():
+    assert added("x", Pairs(ours=[1.1], theirs=[1.0]), goal=0.15).met
+    assert not added("x", Pairs(ours=[1.2], theirs=[1.0]), goal=0.15).met
+    assert at_most("x", 200, 200, "kB").met
+    assert not at_most("x", 201, 200, "kB").met
+
+
+def test_a_figure_without_a_counterpart_leaves_its_columns_empty():
+    assert table([at_most("x", 201, 200, "kB")]).splitlines()[1] == (
+        "x        201 kB                   at most 200 kB  NOT MET"
+    )

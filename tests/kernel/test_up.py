@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kernel.servers import MATH, command
+from tests.processes import free_port, start_http
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.kernel.driving import Kernel
+
+MATH_LINES = f"[servers.math]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(MATH))}]\n"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with start_http(command("holding_server", "--transport", "http", "--port", "0")) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="module")
+def declared(url: str) -> str:
+    """A declaration of two servers that work."""
+    return f'{MATH_LINES}\n[servers.holding]\nurl = "{url}"\n'
+
+
+@pytest.fixture(autouse=True)
+def nothing_connected(kernel: Kernel, folder: Path) -> None:
+    for name in ("mcp_magic.toml", "pyproject.toml", "mcp.json"):
+        (folder / name).unlink(missing_ok=True)
+    kernel.ok("from mcp_magic import host")
+    kernel.ok("if len(host):\n    %mcp disconnect --all")
+
+
+def done(kernel: Kernel, code: str) -> dict[str, tuple[str, str | None]]:
+    """Run `r = %mcp up` in some form; return by server what was done and its state."""
+    kernel.ok(code)
+    rows = kernel.ok("import json\nprint(json.dumps([(x['server'], x['done'], x.get('state')) for x in r.rows]))")
+    return {server: (action, state) for server, action, state in json.loads(rows.stdout)}
+
+
+def in_a_cell(declaration: str, options: str = "") -> str:
+    return f"%%mcp up {options}\n{declaration}"
+
+
+def test_up_connects_what_the_file_declares(kernel: Kernel, folder: Path, declared: str) -> None:
+    (folder / "mcp_magic.toml").write_text(declared)
+
+    assert done(kernel, "r = %mcp up") == {"math": ("connect", "open"), "holding": ("connect", "open")}
+    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+    assert kernel.ok("%mcp call holding:ping").text == "pong"
+
+
+def test_up_shows_what_was_done(kernel: Kernel, folder: Path, declared: str) -> None:
+    (folder / "mcp_magic.toml").write_text(declared)
+
+    text = kernel.ok("%mcp up").text
+
+    assert "declared by" in text
+    assert "mcp_magic.toml" in text
+    assert all(word in text for word in ("math", "connect", "not connected", "open", "stdio", "http"))
+
+
+def test_again_it_keeps_everything(kernel: Kernel, folder: Path, declared: str) -> None:
+    (folder / "mcp_magic.toml").write_text(declared)
+    kernel.ok("%mcp up")
+    kernel.ok("before = dict(host.connections)")
+
+    assert done(kernel, "r = %mcp up") == {"math": ("keep", "open"), "holding": ("keep", "open")}
+    assert kernel.ok("all(host[name] is before[name] for name in before)").text == "True"
+
+
+def test_the_body_of_a_cell_declares_too(kernel: Kernel, declared: str) -> None:
+    text = kernel.ok(in_a_cell(declared)).text
+
+    assert "the cell" in text
+    assert kernel.ok("sorted(host)").text == "['holding', 'math']"
+
+
+@pytest.mark.parametrize(("file", "before"), [("pyproject.toml", "tool.mcp_magic."), ("mcp_magic.toml", "")])
+def test_a_declaration_is_found_by_its_name(kernel: Kernel, folder: Path, file: str, before: str) -> None:
+    (folder / file).write_text(MATH_LINES.replace("servers.", f"{before}servers."))
+
+    assert done(kernel, "r = %mcp up") == {"math": ("connect", "open")}
+
+
+def test_the_mcp_json_of_another_host_serves_as_well(kernel: Kernel, folder: Path) -> None:
+    math = {"command": sys.executable, "args": [str(MATH)]}
+    (folder / "mcp.json").write_text(
+        json.dumps({"mcpServers": {"math": math, "off": {**math, "disabled": True}, "bad": {"args": []}}})
+    )
+
+    found = done(kernel, "r = %mcp up mcp.json")
+
+    assert found["math"] == ("connect", "open")
+    assert found["off"][0] == "disabled"
+    assert found["bad"][0] == "wrong"
+
+
+def test_what_changed_is_reconnected_and_the_rest_is_left(kernel: Kernel, folder: Path, declared: str) -> None:
+    (folder / "mcp_magic.toml").write_text(declared)
+    kernel.ok("%mcp up")
+    kernel.ok("before = dict(host.connections)")
+    processes = kernel.process.children(recursive=True)
+    (folder / "mcp_magic.toml").write_text(declared.replace("[servers.math]", "[servers.math]\nenv = { A = '1' }"))
+
+    assert done(kernel, "r = %mcp up") == {"math": ("reconnect", "open"), "holding": ("keep", "open")}
+    assert kernel.ok("host['holding'] is before['holding'], host['math'] is before['math']").text == "(True, False)"
+    assert kernel.ok("next(x['why'] for x in r.rows if x['server'] == 'math')").text == "'changed: env'"
+    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+    assert not [process for process in processes if process.is_running()]
+    assert len(kernel.process.children(recursive=True)) == 1
+
+
+def test_a_server_that_died_is_connected_again(kernel: Kernel, folder: Path) -> None:
+    (folder / "mcp_magic.toml").write_text(MATH_LINES)
+    kernel.ok("%mcp up")
+    kernel.process.children(recursive=True)[0].kill()
+    kernel.run("%mcp call math:add a=1 b=2")
+
+    assert done(kernel, "r = %mcp up") == {"math": ("connect", "open")}
+    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+
+
+def test_what_is_not_declared_is_left_unless_it_is_pruned(kernel: Kernel, folder: Path, url: str) -> None:
+    kernel.ok(f"%mcp connect {url} --name extra")
+    (folder / "mcp_magic.toml").write_text(MATH_LINES)
+
+    assert done(kernel, "r = %mcp up")["extra"] == ("leave", "open")
+    assert done(kernel, "r = %mcp up --prune")["extra"][0] == "disconnect"
+    assert kernel.ok("sorted(host)").text == "['math']"
+
+
+def test_a_dry_run_only_says_it(kernel: Kernel, folder: Path, declared: str) -> None:
+    (folder / "mcp_magic.toml").write_text(f"{declared}\n[settings]\ndisplay_rows = 3\n")
+
+    found = done(kernel, "r = %mcp up --dry-run --prune")
+
+    assert {name: action for name, (action, _) in found.items()} == {"math": "connect", "holding": "connect"}
+    assert kernel.ok("len(host)").text == "0"
+    assert kernel.ok("%config MCPMagics.display_rows").text == "20"
+    assert "would be done" in kernel.ok("%mcp up --dry-run").text
+
+
+def test_one_server_that_fails_leaves_the_rest(kernel: Kernel, declared: str) -> None:
+    broken = (
+        f'[servers.nobody]\nurl = "http://127.0.0.1:{free_port()}/mcp"\n'
+        '[servers.missing]\ncommand = "no-such-command-at-all"\n'
+    )
+
+    text = kernel.ok(in_a_cell(declared + broken)).text
+
+    assert "UnreachableError" in text
+    assert "CommandNotFoundError" in text
+    assert kernel.ok("sorted(host)").text == "['holding', 'math']"
+    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+
+
+def test_settings_are_applied(kernel: Kernel) -> None:
+    kernel.ok(in_a_cell("[settings]\ndisplay_rows = 6\n"))
+
+    assert kernel.ok("%config MCPMagics.display_rows").text == "6"
+    kernel.ok("%config MCPMagics.display_rows = 20")
+
+
+WRONG = {
+    "an unknown key": ("[servers.math]\ncomand = 'x'\n", "command"),
+    "an unknown table": ("[server.math]\ncommand = 'x'\n", "servers"),
+    "an unknown setting": ("[settings]\ndisplay_row = 3\n", "display_rows"),
+    "a setting of the wrong type": ("[settings]\ndisplay_rows = 'many'\n", "display_rows"),
+    "a setting out of range": ("[settings]\ndisplay_rows = 0\n", "display_rows"),
+    "no TOML": ("[servers\n", "the cell:1:9: not TOML"),
+}
+
+
+@pytest.mark.parametrize(("declaration", "names"), WRONG.values(), ids=WRONG)
+def test_a_declaration_that_is_wrong_is_an_error_that_says_where(kernel: Kernel, declaration: str, names: str) -> None:
+    cell = kernel.run(in_a_cell(declaration))
+
+    assert (cell.status, cell.ename) == ("error", "ConfigError")
+    assert names in cell.evalue
+    assert len(cell.shown_error.splitlines()) <= 3
+    assert kernel.ok("len(host)").text == "0"
+
+
+def test_without_a_declaration_it_says_what_was_looked_for(kernel: Kernel) -> None:
+    cell = kernel.run("%mcp up")
+
+    assert cell.ename == "ConfigError"
+    assert "mcp_magic.toml" in cell.evalue
+
+
+def test_variables_come_from_the_environment_and_a_missing_one_is_named(kernel: Kernel, url: str) -> None:
+    kernel.ok("import os\nos.environ['HOLDING_URL'] = " + repr(url))
+
+    kernel.ok(in_a_cell('[servers.holding]\nurl = "${HOLDING_URL}"\n'))
+    assert kernel.ok("%mcp call holding:ping").text == "pong"
+    assert "NO_SUCH_VARIABLE" in str(kernel.run(in_a_cell('[servers.x]\nurl = "${NO_SUCH_VARIABLE}"\n')).__dict__)
+
+
+def test_up_can_be_nested(kernel: Kernel, folder: Path) -> None:
+    (folder / "mcp_magic.toml").write_text(MATH_LINES)
+
+    kernel.ok("def f():\n    result = %mcp up\n    return result")
+
+    assert done(kernel, "r = f()") == {"math": ("connect", "open")}

@@ -1,0 +1,38 @@
+"""What is large is recognised before any work is done on it."""
+
+from __future__ import annotations
+
+import time
+
+from mcp_types import CallToolResult
+
+from mcp_magic.results import ToolResult
+from mcp_magic.results.tables import describe
+
+
+def test_a_large_svg_is_not_encoded_to_find_that_it_is_too_large():
+    text = "<svg>" + "<g/>" * 1_000_000 + "</svg>"
+    resource = {"uri": "plot://1", "mimeType": "image/svg+xml", "text": text}
+    result = ToolResult(CallToolResult.model_validate({"content": [{"type": "resource", "resource": resource}]}))
+
+    plain = result._repr_mimebundle_()["text/plain"]
+
+    assert plain == "plot://1\n[image/svg+xml, 4.0 MB, too large to be kept in the notebook: .resources]"
+
+
+def test_a_small_svg_is_shown():
+    resource = {"uri": "plot://1", "mimeType": "image/svg+xml", "text": "<svg></svg>"}
+    result = ToolResult(CallToolResult.model_validate({"content": [{"type": "resource", "resource": resource}]}))
+
+    assert '<img src="data:image/svg+xml;base64,' in result._repr_mimebundle_()["text/html"]
+
+
+def test_an_object_of_many_members_is_described_by_the_first_ones():
+    members = {f"member\x1b[2J {number}": number for number in range(200_000)}
+    started = time.perf_counter()
+
+    described = describe(members)
+
+    assert described.startswith(r"an object with member\x1b[2J 0, ")
+    assert described.endswith(" and 199995 more")
+    assert time.perf_counter() - started < 5
