@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import Implementation, ServerCapabilities
 
+    from mcp_magic.core.consent import Consent
     from mcp_magic.core.specs import Spec
     from mcp_magic.core.transports import Line
 
@@ -54,10 +55,12 @@ class Connection(Requests):
         spec: Where the server is.
         tools: The server's tools as awaitable functions: `await connection.tools.add(a=1, b=2)`.
         notices: What the server said unasked: log messages, changes.
+        consent: The host's rules about who may call what, or None where nothing is asked.
     """
 
-    def __init__(self, name: str, spec: Spec) -> None:
+    def __init__(self, name: str, spec: Spec, consent: Consent | None = None) -> None:
         super().__init__()
+        self.consent = consent
         self.name = name
         self.spec = spec
         self.catalog = Catalog(self._list)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core import lookup
 from mcp_magic.core.connection import Connection
+from mcp_magic.core.consent import Consent
 from mcp_magic.core.names import check_name, unique_name
 from mcp_magic.core.specs import HttpSpec, InProcessSpec, SseSpec
 from mcp_magic.core.targets import resolve_target
@@ -36,12 +37,14 @@ class Host:
 
     Attributes:
         loop: That loop, or None before the first session.
+        consent: Who may call what without asking; `consent.approver` asks.
     """
 
     def __init__(self) -> None:
         self._connections: dict[str, Connection] = {}
         self._closing: set[asyncio.Task[Any]] = set()
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.consent = Consent()
 
     # The connections
 
@@ -165,7 +168,7 @@ class Host:
             await asyncio.wait(self._closing, timeout=10.0)
 
     async def _open(self, spec: Spec, name: str) -> Connection:
-        connection = Connection(name, spec)
+        connection = Connection(name, spec, self.consent)
         failed: HTTPStatusError | None = None
         try:
             await connection.open()
@@ -179,7 +182,7 @@ class Host:
             return connection
         assert isinstance(spec, HttpSpec)
         shared = ("url", "headers", "verify", "cert", "timeout", "trust", "client_factory")
-        sse = Connection(name, SseSpec(**{field: getattr(spec, field) for field in shared}))
+        sse = Connection(name, SseSpec(**{field: getattr(spec, field) for field in shared}), self.consent)
         try:
             await sse.open()
         except MCPMagicError:

@@ -1,59 +1,40 @@
-"""What can be asked of an open session, and what is done about the answers.
-
-Every request goes through `Requests._send`: one place that times it, repeats it once when a
-streamable-HTTP server has forgotten the session, and turns failures into errors that say what to do.
-"""
+"""What can be asked of an open session."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.core.border import request_error
 from mcp_magic.core.catalog import KINDS, all_pages
+from mcp_magic.core.consent import PERSON, Request
+from mcp_magic.core.sending import METHOD_NOT_FOUND, Sending
 from mcp_magic.errors import UnknownPromptError, UnknownToolError, did_you_mean, listed
 from mcp_magic.results import PromptResult, ResourceResult, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Mapping
 
-    from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Prompt, Tool
 
-    from mcp_magic.core.border import Place
     from mcp_magic.core.catalog import Catalog
+    from mcp_magic.core.consent import Consent
+    from mcp_magic.core.specs import Spec
 
 __all__ = ["Requests"]
 
-T = TypeVar("T")
-_METHOD_NOT_FOUND = -32601
 
-
-class Requests:
-    """The requests of a `Connection`, which adds the session.
-
-    Attributes:
-        calls: Requests sent.
-        failures: Requests that failed (a tool's own error is no failure of the session).
-        latency: Seconds of the last round trip, or None.
-        last_seen: When the server last answered (`time.time()`), or None.
-    """
+class Requests(Sending):
+    """The requests of a `Connection`, which adds the session."""
 
     name: str
+    spec: Spec
     catalog: Catalog
-    _place: Place
-    _client: Client | None
+    consent: Consent | None
 
     def __init__(self) -> None:
-        self.calls = 0
-        self.failures = 0
-        self.latency: float | None = None
-        self.last_seen: float | None = None
-        self._under_way = 0
+        super().__init__()
         self._tool_index: tuple[Any, dict[str, Tool]] = ((), {})
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
@@ -83,6 +64,8 @@ class Requests:
         timeout: float | None = None,
         on_progress: ProgressFnT | None = None,
         validate: bool = True,
+        asker: str = PERSON,
+        run: str | None = None,
     ) -> ToolResult:
         """Call a tool and return what it answers, an error it reports too.
 
@@ -92,10 +75,18 @@ class Requests:
             timeout: Seconds to wait for the answer, or None for as long as it takes.
             on_progress: Awaited with (progress, total, message) for each progress notification.
             validate: Whether to hold the arguments against the tool's schema first.
+            asker: Who wants the call, for consent: the person, `"agent"`, `"server NAME"`, `"app NAME"`.
+            run: The agent run that wants it, or None.
+
+        Raises:
+            DeniedError: Consent refused the call; nothing was sent.
         """
         known = await self.find_tool(tool) if validate else self._index().get(tool)
         if validate and known is not None:
             schema.check_arguments(arguments, known.input_schema)
+        if self.consent is not None and (asker != PERSON or self.consent.rules):
+            request = Request(self.name, tool, arguments, asker, known, self.spec.trust, run)
+            arguments = await self.consent.check(request)
         started = time.perf_counter()
         raw = await self._send(
             f"{self.name}:{tool}",
@@ -202,64 +193,6 @@ class Requests:
         try:
             return await all_pages(fetch, asked.field)
         except Exception as error:
-            if getattr(error, "code", None) != _METHOD_NOT_FOUND:
+            if getattr(error, "code", None) != METHOD_NOT_FOUND:
                 raise
         return []  # it said it has them and does not know the method: it has none
-
-    async def _send(self, what: str, send: Callable[[Client], Awaitable[T]], timeout: float | None = None) -> T:
-        client = self._client or await self._open_client()
-        self.calls += 1
-        answer, failure = await self._attempt(client, send)
-        if failure is not None and self._forgotten(failure):
-            # HTTP 404 to a session id: the request never reached the server's tools.
-            await self.renew(client)
-            answer, failure = await self._attempt(await self._open_client(), send)
-        if failure is None:
-            return answer  # type: ignore[return-value]
-        self.failures += 1
-        await self._after_failure(failure)
-        raise request_error(failure, self._place, what, timeout)
-
-    async def _attempt(
-        self, client: Client, send: Callable[[Client], Awaitable[T]]
-    ) -> tuple[T | None, Exception | None]:
-        """Send once. Failures are returned, so that what is raised later has no foreign error in its context."""
-        started = time.perf_counter()
-        self._under_way += 1
-        try:
-            answer = await send(client)
-        except Exception as error:
-            return None, error
-        finally:
-            self._under_way -= 1
-        self.latency = time.perf_counter() - started
-        self.last_seen = time.time()
-        return answer, None
-
-    def _forgotten(self, failure: Exception) -> bool:
-        """Whether HTTP 404 answered a request that named a session: then it never reached a tool."""
-        line = self._place.line
-        code = getattr(failure, "code", None)
-        if line is None or line.status != 404 or code is None:
-            return False
-        # "Method not found" is a 404 too since 2026-07-28; "Connection closed" may have run.
-        return code != _METHOD_NOT_FOUND and str(failure) != "Connection closed"
-
-    async def _idle(self, timeout: float) -> None:
-        """Wait until no request is under way, `timeout` seconds at most."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                while self._under_way:
-                    await asyncio.sleep(0.01)
-
-    # What the connection adds
-
-    async def _open_client(self) -> Client:
-        raise NotImplementedError
-
-    async def renew(self, client: Client) -> None:
-        """Replace a session that the server has forgotten."""
-        raise NotImplementedError
-
-    async def _after_failure(self, failure: Exception) -> None:
-        raise NotImplementedError

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mcp_magic.core.connection import Connection
     from mcp_magic.results import ToolResult
 
+from mcp_magic.errors import DeniedError
+
 __all__ = ["langchain_tools", "provider_name"]
 
 MAX_NAME = 64
@@ -41,7 +43,8 @@ def provider_name(server: str, tool: str, taken: Iterable[str] = ()) -> str:
 def langchain_tools(connection: Connection) -> list[StructuredTool]:
     """Return the tools of an open session as LangChain tools.
 
-    Text is the content a model reads; everything else, structured content too, is the artifact.
+    Text is the content a model reads; everything else, structured content too, is the artifact. Calls go
+    through the host's consent as an agent's: by default the person is asked.
     """
     tools: list[StructuredTool] = []
     for tool in connection.catalog.cached("tools"):
@@ -54,7 +57,13 @@ def _langchain_tool(connection: Connection, tool: Tool, name: str) -> Structured
     from langchain_core.tools import StructuredTool, ToolException
 
     async def call(**arguments: Any) -> tuple[Any, Any]:
-        result = await connection.call_tool(tool.name, arguments)
+        refused = ""
+        try:
+            result = await connection.call_tool(tool.name, arguments, asker="agent")
+        except DeniedError as error:
+            refused = str(error)
+        if refused:
+            raise ToolException(refused)
         if result.is_error:
             raise ToolException(_content(result))
         return _content(result), result

@@ -169,9 +169,13 @@ def _link_text(block: Any) -> str:
     return f"{block.title or block.name}: {block.uri}"
 
 
-def _media_content(how: str) -> Content:
+def _media_content(family: str, how: str) -> Content:
+    def part(block: Any, budget: Budget, server: str) -> Part:
+        media = _own_media(block)
+        return media_part(media, budget, how if media.mime_type.startswith(family) else ".artifacts")
+
     return Content(
-        part=lambda block, budget, server: media_part(_own_media(block), budget, how),
+        part=part,
         message=lambda block: _media_message(_own_media(block)),
         media=_own_media,
     )
@@ -184,7 +188,7 @@ register(
         message=lambda block: {"type": "text", "text": block.text},
     ),
 )
-register("image", _media_content(".images"))
-register("audio", _media_content(".audio"))
+register("image", _media_content("image/", ".images"))
+register("audio", _media_content("audio/", ".audio"))
 register("resource_link", Content(_link_part, lambda block: {"type": "text", "text": _link_text(block)}))
 register("resource", Content(_embedded_part, _embedded_message, lambda block: resource_media(block.resource)))

@@ -122,7 +122,7 @@ def facts(rows: Iterable[tuple[object, object]]) -> Markup:
 
 def _framed(rows: str) -> Markup:
     """Return a table in a frame, which scrolls what is long: the cells below stay within reach."""
-    return Markup(f'<div class="mcp-scroll"><table class="mcp-table">{rows}</table></div>')
+    return Markup(f'<div class="mcp-scroll"><table>{rows}</table></div>')
 
 
 def _is_number(cell: object) -> bool:

@@ -22,6 +22,9 @@ __all__ = ["Listing"]
 _CELL = 300
 """Characters of a cell in HTML: a description's first sentences."""
 
+_COUNTED = 10
+"""Rows that can be seen at a glance; more have their number in the heading."""
+
 _LINE = 1000
 """Characters of a line of a log in HTML: they hold whole messages, and paths."""
 
@@ -133,7 +136,10 @@ class Listing(Sequence[Mapping[str, Any]]):
         return Part(plain, joined([self._heading(), html, note(rest), note(self.note)]))
 
     def _heading(self) -> Markup:
-        return tag("p", tag("b", shorten(self.title, 200))) if self.title else Markup()
+        if not self.title:
+            return Markup()
+        count = tag("span", f" {len(self):,}", class_="mcp-note") if len(self) > _COUNTED else ""
+        return tag("p", joined([tag("b", shorten(self.title, 200)), count]))
 
 
 def _plain_value(value: Any) -> Any:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 __all__ = ["STYLE"]
 
-# `table.mcp-table td` and the like are that specific because JupyterLab aligns all cells right, with
-# `:not(.jp-RenderedMarkdown).jp-RenderedHTMLCommon td`. Words break only where they do not fit at all:
-# `overflow-wrap: anywhere` would let the columns of a wide table shrink to single letters.
+# Three times the same class, because JupyterLab styles all cells, lists and code of an output with rules such
+# as `.jp-ThemedContainer .jp-RenderedHTMLCommon pre`: it would set every cell flush right, for example.
+_SCOPE = ".mcp-magic.mcp-magic.mcp-magic"
+
+# Words break only where they do not fit at all: `overflow-wrap: anywhere` would let the columns of a wide
+# table shrink to single letters.
 _RULES = (
     (
         "",
@@ -18,29 +21,32 @@ _RULES = (
     ),
     ("p", "margin:0 0 .4em"),
     (".mcp-part+.mcp-part", "margin-top:.7em"),
+    (">:last-child", "margin-bottom:0"),
     (
         "pre",
         "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
         "line-height:var(--jp-code-line-height,1.3);white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;"
-        "margin:0 0 .4em;background:none;color:inherit",
+        "margin:0 0 .4em;background:none;color:inherit;max-height:64em;overflow:auto",
     ),
+    ("pre code", "background:none;padding:0"),
     ("pre.mcp-line", "background:var(--jp-layout-color2,rgba(127,127,127,.15));padding:.4em .6em"),
     (".mcp-scroll", "max-height:40em;overflow:auto;margin:0 0 .4em"),
-    ("table.mcp-table", "border-collapse:collapse;margin:0"),
+    ("table", "border-collapse:collapse;margin:0"),
     (
-        "table.mcp-table :is(th,td)",
+        ":is(th,td)",
         "text-align:left;vertical-align:top;padding:.25em .7em;max-width:40em;overflow-wrap:break-word;"
         "border-bottom:1px solid var(--jp-border-color2,rgba(127,127,127,.35))",
     ),
     # The header stays in sight; its colours come as a pair, so that it is readable whatever the page is.
     (
-        "table.mcp-table thead th",
+        "thead th",
         "position:sticky;top:0;background:var(--jp-layout-color0,Canvas);"
         "color:var(--jp-content-font-color1,CanvasText);box-shadow:inset 0 -1px var(--jp-border-color1,#999)",
     ),
-    ("table.mcp-table tbody th", "font-weight:normal;color:var(--jp-content-font-color2,inherit)"),
-    ("table.mcp-table .mcp-number", "text-align:right;font-variant-numeric:tabular-nums"),
-    ("table.mcp-table pre", "margin:0"),
+    ("tbody th", "font-weight:normal;color:var(--jp-content-font-color2,inherit)"),
+    (":is(th,td).mcp-number", "text-align:right;font-variant-numeric:tabular-nums"),
+    ("td pre", "margin:0"),
+    ("td:has(pre)", "max-width:none"),
     ("ul", "margin:0;padding-left:1.2em"),
     ("li", "list-style:none"),  # on the items: JupyterLab gives nested lists bullets of their own
     ("summary", "cursor:pointer"),
@@ -51,19 +57,22 @@ _RULES = (
     (
         ".mcp-badge",
         "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:11px;"
-        "white-space:nowrap;font-weight:normal",
+        "white-space:nowrap;font-weight:normal;vertical-align:.1em",
     ),
     (".mcp-badge-danger", "border-color:var(--jp-error-color1,#d32f2f);background:rgba(211,47,47,.12)"),
     (".mcp-badge-safe", "border-color:var(--jp-success-color1,#388e3c);background:rgba(56,142,60,.12)"),
     ("img", "max-width:100%"),
 )
 
-_PRINT = "@media print{.mcp-magic .mcp-scroll{max-height:none}}"
+
+def _rule(selector: str, declarations: str) -> str:
+    return f"{f'{_SCOPE} {selector}'.strip()}{{{declarations}}}"
+
 
 STYLE = (
     "<style>"
-    + "".join(f"{f'.mcp-magic {selector}'.strip()}{{{declarations}}}" for selector, declarations in _RULES)
-    + _PRINT
+    + "".join(_rule(selector, declarations) for selector, declarations in _RULES)
+    + f"@media print{{{_rule('.mcp-scroll', 'max-height:none')}}}"
     + "</style>"
 )
 """The style element."""

@@ -67,8 +67,8 @@ async def test_the_namespace_completes_counts_and_iterates(show: Connection) -> 
 
 
 async def test_an_unknown_tool_is_an_attribute_error_that_says_what_was_meant(show: Connection) -> None:
-    with pytest.raises(AttributeError, match="show has no tool 'slo'. Did you mean 'slow'"):
-        show.tools.slo  # noqa: B018
+    with pytest.raises(AttributeError, match=r"show has no tool 'slo'\. Did you mean 'slow'"):
+        show.tools.slo
     with pytest.raises(errors.UnknownToolError):
         show.tools["slo"]
     assert not hasattr(show.tools, "_repr_html_")

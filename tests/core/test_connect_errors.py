@@ -107,8 +107,7 @@ async def test_a_stdio_handshake_that_is_never_answered(host: Host, tmp_path: Pa
     assert type(error) is errors.ConnectTimeoutError
     assert isinstance(error, TimeoutError)
     assert str(error) == (
-        f"x: python {command[1]} did not answer the handshake within 1 s (--timeout S waits longer)."
-        "\n  stderr: busy"
+        f"x: python {command[1]} did not answer the handshake within 1 s (--timeout S waits longer).\n  stderr: busy"
     )
 
 

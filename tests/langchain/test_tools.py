@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def host() -> AsyncIterator[NotebookHost]:
     host = NotebookHost()
+    host.consent.policy = "auto"
     await host.connect(load("math_server").server, name="math")
     await host.connect(load("showcase_server").server, name="show")
     yield host
@@ -41,3 +42,12 @@ async def test_an_error_of_the_tool_is_a_tool_exception(host: NotebookHost) -> N
     divide = next(tool for tool in host.langchain_tools("math") if tool.name == "math__divide")
     with pytest.raises(ToolException, match="Cannot divide by zero"):
         await divide.ainvoke({"a": 1, "b": 0})
+
+
+async def test_without_consent_the_model_is_told_why(host: NotebookHost) -> None:
+    host.consent.policy = "deny"
+    add = next(tool for tool in host.langchain_tools("math") if tool.name == "math__add")
+    sent = host["math"].calls
+    with pytest.raises(ToolException, match=r"math:add was not called; denied by approval = 'deny'\."):
+        await add.ainvoke({"a": 1, "b": 2})
+    assert host["math"].calls == sent

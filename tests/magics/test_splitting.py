@@ -34,7 +34,10 @@ def test_lines_are_split_as_a_person_means_them(line: str, words: list[str]) -> 
     assert split_line(line) == words
 
 
-@given(st.lists(st.text(alphabet=st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00"), max_size=20)))
+WORDS = st.text(alphabet=st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00"), max_size=20)
+
+
+@given(st.lists(WORDS))
 def test_what_a_shell_quotes_is_split_into_what_was_quoted(words: list[str]) -> None:
     assert split_line(" ".join(shlex.quote(word) for word in words)) == words
 
