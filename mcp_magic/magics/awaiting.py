@@ -36,12 +36,18 @@ class _TopLevelMagics(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.calls: list[ast.Call] = []
+        self.silent: list[ast.Call] = []
 
     def _skip(self, node: ast.AST) -> None:
         """Do not descend: an await is not allowed, or means something else, in here."""
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _skip
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _skip
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call) and _is_ours(node.value) and _ends_silently(node.value):
+            self.silent.append(node.value)
+        self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
         if _is_ours(node):
@@ -59,6 +65,12 @@ def _is_ours(node: ast.Call) -> bool:
         ):
             return name in MAGICS
     return False
+
+
+def _ends_silently(call: ast.Call) -> bool:
+    """Whether the line ends with `;`: IPython then shows no value, and looks for it in the code."""
+    line = call.args[1]
+    return isinstance(line, ast.Constant) and str(line.value).rstrip().endswith(";")
 
 
 def _inside_a_magic() -> bool:
@@ -95,25 +107,25 @@ class AwaitMagics:
             return lines  # IPython reports it better than we could
         finder = _TopLevelMagics()
         finder.visit(tree)
-        return _rewritten(source, finder.calls)
+        return _rewritten(source, finder)
 
 
-def _rewritten(source: str, calls: list[ast.Call]) -> list[str]:
+def _rewritten(source: str, found: _TopLevelMagics) -> list[str]:
     # ast offsets count UTF-8 bytes; edits go from the end so that earlier offsets stay valid. The
     # lines are those of ast: only \n ends one, a form feed or U+2028 does not.
     out = [line.encode() + b"\n" for line in source.split("\n")]
     out[-1] = out[-1][:-1]
-    for call in sorted(calls, key=lambda c: (c.lineno, c.col_offset), reverse=True):
-        for line, column, text in _edits(call):
+    for call in sorted(found.calls, key=lambda c: (c.lineno, c.col_offset), reverse=True):
+        for line, column, text in _edits(call, b");" if call in found.silent else b")"):
             out[line - 1] = out[line - 1][:column] + text + out[line - 1][column:]
     return [line.decode() for line in out if line]
 
 
-def _edits(call: ast.Call) -> list[tuple[Any, Any, bytes]]:
+def _edits(call: ast.Call, closing: bytes) -> list[tuple[Any, Any, bytes]]:
     """Return what to insert: line, byte column, text."""
     line = call.args[1]
     return [
-        (call.end_lineno, call.end_col_offset, b")"),
+        (call.end_lineno, call.end_col_offset, closing),
         (line.lineno, line.col_offset, f"{MARK!r} + ".encode()),
         (call.lineno, call.col_offset, b"(await "),
     ]

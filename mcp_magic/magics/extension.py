@@ -60,7 +60,8 @@ class MCPMagics(Magics, Settings):
         from mcp_magic.magics.commands import COMMANDS, SERVERS
         from mcp_magic.magics.parsing import help_for_all, help_for_one, parse
 
-        words = split_line(line)
+        # a `;` at the end silences the output, as everywhere in IPython; it is no part of the last value
+        words = split_line(line.rstrip().removesuffix(";"))
         name = words.pop(0) if words else SERVERS.name
         if name in ("--help", "-h", "help"):
             return help_for_all(COMMANDS)

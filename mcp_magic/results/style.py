@@ -7,8 +7,8 @@ from __future__ import annotations
 
 __all__ = ["STYLE"]
 
-# Three times the same class, because JupyterLab styles all cells, lists and code of an output with rules such
-# as `.jp-ThemedContainer .jp-RenderedHTMLCommon pre`: it would set every cell flush right, for example.
+# Three times the same class, to outrank JupyterLab's own rules for outputs, which set every cell flush right and
+# give code another size (`.jp-ThemedContainer .jp-RenderedHTMLCommon pre`).
 _SCOPE = ".mcp-magic.mcp-magic.mcp-magic"
 
 # Words break only where they do not fit at all: `overflow-wrap: anywhere` would let the columns of a wide
@@ -72,7 +72,7 @@ def _rule(selector: str, declarations: str) -> str:
 STYLE = (
     "<style>"
     + "".join(_rule(selector, declarations) for selector, declarations in _RULES)
-    + f"@media print{{{_rule('.mcp-scroll', 'max-height:none')}}}"
+    + f"@media print{{{_rule(':is(pre,.mcp-scroll)', 'max-height:none')}}}"
     + "</style>"
 )
 """The style element."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, FloatRect, Locator, Page
 
-__all__ = ["SHOTS", "JupyterLab", "Lab", "chromium", "copy_of", "missing", "write_notebook"]
+__all__ = ["NOTEBOOKS", "SHOTS", "JupyterLab", "Lab", "chromium", "copy_of", "missing", "write_notebook"]
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -47,6 +47,7 @@ THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 SETTINGS: dict[str, dict[str, object]] = {
     # All cells are in the page, also those out of sight, so that one screenshot has them.
     "notebook-extension/tracker": {"windowingMode": "none", "scrollPastEnd": False},
+    "cell-toolbar-extension/plugin": {"showToolbar": False},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
 }
 
@@ -55,6 +56,12 @@ TALLEST = 16_000
 
 START_SECONDS = 60.0
 RUN_SECONDS = 60.0
+
+_HERE = r"http://127\.0\.0\.1"
+
+# JavaScript for the notebook that is shown, and for the part of it that scrolls.
+_NOTEBOOK = "window.jupyterapp.shell.currentWidget"
+_SCROLLER = f"{_NOTEBOOK}.content.node.querySelector('.jp-WindowedPanel-outer')"
 
 
 def missing() -> str:
@@ -167,12 +174,6 @@ class JupyterLab:
             page.close()
 
 
-_HERE = r"http://127\.0\.0\.1"
-
-_NOTEBOOK = "window.jupyterapp?.shell.currentWidget"
-_SCROLLER = f"{_NOTEBOOK}.content.node.querySelector('.jp-WindowedPanel-outer')"
-
-
 class Lab:
     """One notebook, open in a page.
 
@@ -195,7 +196,7 @@ class Lab:
 
     def wait_ready(self) -> None:
         """Wait until the notebook is shown and its kernel is idle."""
-        status = f"{_NOTEBOOK}?.sessionContext?.session?.kernel?.status === 'idle'"
+        status = f"window.jupyterapp && {_NOTEBOOK}?.sessionContext?.session?.kernel?.status === 'idle'"
         self.page.wait_for_function(status, timeout=START_SECONDS * 1000)
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
 
@@ -251,6 +252,7 @@ class Lab:
         wanted = int(height) + 200
         self.page.set_viewport_size({"width": width, "height": wanted})
         self.page.wait_for_function(f"{_SCROLLER}.clientHeight > {wanted - 150}")
+        self.page.evaluate(f"() => {{ {_NOTEBOOK}.content.activeCellIndex = 0; }}")
         first.evaluate("(cell) => cell.scrollIntoView({block: 'start', behavior: 'instant'})")
 
 

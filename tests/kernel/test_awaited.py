@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kernel.servers import MATH
+
 if TYPE_CHECKING:
     from tests.kernel.driving import Kernel
 
@@ -208,3 +210,9 @@ def test_question_mark_shows_help(kernel: Kernel) -> None:
     reply = kernel.client.execute("%mcp?", reply=True, timeout=20)
 
     assert "%mcp call SERVER:TOOL name=value" in str(reply["content"]["payload"])
+
+
+def test_a_semicolon_at_the_end_silences_the_output_and_is_no_part_of_the_value(kernel: Kernel) -> None:
+    kernel.ok(f"%mcp connect {MATH} --name math")
+    assert kernel.ok("%mcp call math:add a=1 b=2;").outputs == []
+    assert kernel.ok("value = %mcp call math:add a=1 b=2;\nvalue.data").text == "3"

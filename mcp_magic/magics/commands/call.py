@@ -22,7 +22,7 @@ __all__ = ["COMMAND"]
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("tool", metavar="SERVER:TOOL", help="the server may be left out while the name is unique")
-    parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see below")
+    parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see above")
     parser.add_argument("--df", action="store_true", help="return the result's table as a DataFrame")
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer")
 

@@ -1,0 +1,190 @@
+"""What a person sees: the quickstart and a hostile server, in a real JupyterLab in a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.lab import NOTEBOOKS, JupyterLab, Lab, chromium, copy_of, missing, write_notebook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = (
+    "%load_ext mcp_magic",
+    "%mcp connect servers/showcase_server.py --name showcase",
+    "%mcp call showcase:hostile",
+    "%mcp call showcase:hostile_error",
+    "%mcp call showcase:hostile_data",
+    "%mcp call showcase:hostile_table",
+    "%mcp call showcase:hostile_image",
+    "%mcp call showcase:hostile_mime_type",
+    "%mcp call showcase:hostile_links",
+    "%mcp tool showcase:hostile_schema",
+    "%mcp tools",
+    "%mcp read showcase://page.html",
+    # What is not ours does run here, so that the rest of this test would see it if ours did.
+    "from IPython.display import HTML\nHTML(\"<script>document.body.dataset.control = 'ran'</script>\")",
+)
+
+MISSING = missing()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]:
+    if MISSING and os.environ.get("MCP_MAGIC_REQUIRE_BROWSER") == "1":
+        pytest.fail(MISSING)
+    if MISSING:
+        pytest.skip(MISSING)
+    folder = copy_of(NOTEBOOKS, tmp_path_factory.mktemp("lab") / "notebooks")
+    write_notebook(folder / "hostile.ipynb", HOSTILE)
+    with JupyterLab(folder) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def browser(server: JupyterLab) -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def quickstart(server: JupyterLab, browser: Browser) -> Iterator[Lab]:
+    with server.open(browser, "quickstart.ipynb") as lab:
+        lab.run_all()
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def hostile(server: JupyterLab, browser: Browser) -> Iterator[Lab]:
+    with server.open(browser, "hostile.ipynb") as lab:
+        lab.run_all()
+        yield lab
+
+
+def errors(outputs: list[dict[str, Any]]) -> list[str]:
+    return [f"{output['ename']}: {output['evalue']}" for output in outputs if output["output_type"] == "error"]
+
+
+def test_the_quickstart_fails_only_where_it_says_so(quickstart: Lab) -> None:
+    cells = json.loads((NOTEBOOKS / "quickstart.ipynb").read_text())["cells"]
+    expected = [i for i, cell in enumerate(cells) if "raises-exception" in cell["metadata"].get("tags", ())]
+    failed = [i for i, outputs in enumerate(quickstart.outputs()) if errors(outputs)]
+    assert failed == expected
+    assert len(expected) >= 2
+    assert quickstart.failures == []
+
+
+def test_errors_are_one_line_without_python_frames(quickstart: Lab) -> None:
+    shown = quickstart.page.locator(
+        ".jp-RenderedText[data-mime-type='application/vnd.jupyter.error']"
+    ).all_inner_texts()
+    assert [text.strip() for text in shown] == [
+        "ArgumentsError: days: expected integer, 1 to 14, got 'tomorrow'",
+        "ToolError: math:divide failed: Cannot divide by zero.",
+    ]
+
+
+def test_cards_tables_badges_and_images_can_be_seen(quickstart: Lab) -> None:
+    page = quickstart.page
+    for text in ("math", "weather", "notes"):
+        assert page.locator(".mcp-magic b", has_text=text).first.is_visible()
+    listing = page.locator(".mcp-magic table", has_text="weather:plot_forecast")
+    assert listing.is_visible()
+    badges = listing.locator(".mcp-badge")
+    assert badges.count() == 10
+    assert all("read-only" in text or "open world" in text for text in badges.all_inner_texts())
+    assert all(badge.is_visible() for badge in badges.all())
+    sizes = page.locator(".jp-RenderedImage img").evaluate_all("all => all.map(i => [i.naturalWidth, i.clientWidth])")
+    assert len(sizes) == 1
+    assert min(sizes[0]) > 100
+
+
+def test_text_stands_left_numbers_right_and_names_are_not_broken(quickstart: Lab) -> None:
+    page = quickstart.page
+    alignments = "(table) => [...table.rows[1].cells].map(cell => getComputedStyle(cell).textAlign)"
+    forecast = page.locator(".mcp-magic table", has_text="2026-06-05").first
+    assert forecast.evaluate(alignments) == ["left", "left", "right", "right", "right", "right", "right", "left"]
+    headers = forecast.evaluate(alignments.replace("rows[1]", "rows[0]"))
+    assert headers == forecast.evaluate(alignments)
+    lines = """(table) => [...table.rows].map(row => {
+        const text = document.createRange(); text.selectNodeContents(row.cells[0]); return text.getClientRects().length;
+    })"""
+    listing = page.locator(".mcp-magic table", has_text="weather:plot_forecast")
+    assert listing.evaluate(lines) == [1] * 6
+
+
+# What stands on what: the colours of all text of ours, and of what is behind it, drawn one over the other.
+CONTRASTS = """() => {
+    const channels = colour => {
+        const numbers = colour.match(/[\\d.]+/g).map(Number);
+        return numbers.length < 4 ? [...numbers, 1] : numbers;
+    };
+    const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3]));
+    const behind = element => {
+        if (!element) return [255, 255, 255];
+        const own = channels(getComputedStyle(element).backgroundColor);
+        return own[3] === 1 ? own : over(own, behind(element.parentElement));
+    };
+    const luminance = colour => {
+        const [r, g, b] = colour.map(c => c / 255).map(c => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+        return .2126 * r + .7152 * g + .0722 * b;
+    };
+    const found = [];
+    for (const element of document.querySelectorAll('.mcp-magic, .mcp-magic *')) {
+        const own = [...element.childNodes].filter(n => n.nodeType === Node.TEXT_NODE && n.data.trim());
+        if (!own.length || element.localName === 'style') continue;
+        const ground = behind(element);
+        const text = over(channels(getComputedStyle(element).color), ground);
+        const [light, dark] = [luminance(text), luminance(ground)].sort((a, b) => b - a);
+        found.push([(light + .05) / (dark + .05), element.className, own[0].data.slice(0, 40)]);
+    }
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_all_text_is_readable(quickstart: Lab, theme: str) -> None:
+    quickstart.theme(theme)
+    found = quickstart.page.evaluate(CONTRASTS)
+    assert len(found) > 100
+    assert {"mcp-note", "mcp-badge mcp-badge-safe"} <= {name for _, name, _ in found}
+    assert [weak for weak in found if weak[0] < 4.5] == []  # WCAG 2, level AA
+
+
+def test_nothing_that_a_hostile_server_sends_runs(hostile: Lab) -> None:
+    page = hostile.page
+    page.wait_for_function("document.body.dataset.control === 'ran'")
+    assert page.evaluate("document.body.dataset.hostile ?? null") is None
+    assert page.evaluate("({}).polluted ?? null") is None
+    assert page.evaluate("window.getSelection && document.title") == "hostile.ipynb - JupyterLab"
+    assert hostile.dialogs == []
+
+
+def test_what_a_hostile_server_sends_is_text(hostile: Lab) -> None:
+    page = hostile.page
+    assert page.locator(".mcp-magic").count() >= 9
+    for markup in ("script", "h1", "textarea", "iframe", "[onerror]", "[onload]", "a", "img[src^=http]", "img[src=x]"):
+        assert page.locator(f".mcp-magic {markup}").count() == 0, markup
+    shown = page.locator(".mcp-magic pre").first.inner_text()
+    assert shown.startswith("<script>document.body.dataset.hostile = 'ran'</script>")
+    assert "\\u202egnp.exe" in shown
+    assert "Error" not in "".join("".join(errors(outputs)) for outputs in hostile.outputs()[4:])
+
+
+def test_a_long_listing_scrolls_under_its_header(hostile: Lab) -> None:
+    listing = hostile.page.locator(".mcp-scroll", has_text="showcase:several_texts")
+    seen, whole = listing.evaluate("(box) => [box.clientHeight, box.scrollHeight]")
+    assert seen < 700 < whole
+    listing.evaluate("(box) => box.scrollTo(0, box.scrollHeight)")
+    box, header = listing.bounding_box(), listing.locator("thead th").first.bounding_box()
+    assert box is not None
+    assert header is not None
+    assert abs(header["y"] - box["y"]) < 2
