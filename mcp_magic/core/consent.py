@@ -218,7 +218,7 @@ def _refusal(request: Request, decision: Decision) -> str:
     because = f": {decision.reason}" if decision.reason else ""
     text = f"{request.name} was not called; denied by {decision.by}{because}."
     if decision.by != PERSON:
-        text += f" `%mcp allow {request.name}` would allow it."
+        text += f" `%mcp allow {request.name} --first` would allow it."
     return text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +34,11 @@ class MCPMagics(Magics, Settings):
     def __init__(self, shell: InteractiveShell, **kwargs: Any) -> None:
         super().__init__(shell, parent=shell, **kwargs)
         self.read_environment()
-        self.show_limits()
 
-    @observe("display_rows", "display_characters")
-    def _display_changed(self, change: Any) -> None:
-        self.show_limits()
+    @observe("display_rows", "display_characters", "approval", "approval_timeout", "audit_file")
+    def _setting_changed(self, change: Any) -> None:
+        if "mcp_magic.notebook" in sys.modules:
+            self.pass_on()
 
     @no_var_expand
     @needs_local_scope
@@ -93,6 +94,7 @@ class MCPMagics(Magics, Settings):
             return local_ns.get(name, self.shell.user_ns.get(name))
 
         host.close_at_exit()
+        self.pass_on()
         return Invocation(
             host=host,
             settings=self,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traitlets import Float, Int, TraitError
+from traitlets import Enum, Float, Int, TraitError, Unicode
 from traitlets.config import Configurable
 
 from mcp_magic.errors import ConfigError
-from mcp_magic.results import limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,17 @@ class Settings(Configurable):
     ).tag(config=True)
     display_rows = Int(20, min=1, help="Rows shown of a table.").tag(config=True)
     display_characters = Int(10_000, min=100, help="Characters shown of a text.").tag(config=True)
+
+    approval = Enum(
+        ("ask", "auto", "readonly", "deny"),
+        "ask",
+        help="What decides about calls of agents and servers that no rule matches: ask, auto, "
+        "readonly (asks for what changes things), deny.",
+    ).tag(config=True)
+    approval_timeout = Float(300.0, min=0.1, help="Seconds you have to answer when you are asked.").tag(config=True)
+    audit_file = Unicode("", help="A JSON Lines file to which consent decisions are appended; empty: none.").tag(
+        config=True
+    )
 
     def known_settings(self) -> dict[str, type]:
         """Return the names that a declaration's `[settings]` may have, and their types."""
@@ -60,10 +71,16 @@ class Settings(Configurable):
         if problem:
             raise ConfigError(f"{where}: {value!r} does not fit. {problem}")
 
-    def show_limits(self) -> None:
-        """Hand the display limits on to the results."""
+    def pass_on(self) -> None:
+        """Hand the settings on to those whom they concern; a load of the extension has no need of them yet."""
+        from mcp_magic.notebook import host
+        from mcp_magic.results import limits
+
         limits.display.rows = self.display_rows
         limits.display.characters = self.display_characters
+        host.consent.policy = self.approval
+        host.consent.timeout = self.approval_timeout
+        host.consent.audit.file = Path(self.audit_file) if self.audit_file else None
 
 
 def _value(trait: Any, text: str) -> Any:

@@ -44,6 +44,7 @@ _RULES = (
         "color:var(--jp-content-font-color1,CanvasText);box-shadow:inset 0 -1px var(--jp-border-color1,#999)",
     ),
     ("tbody th", "font-weight:normal;color:var(--jp-content-font-color2,inherit)"),
+    ("tr:has(>th:first-child+td)", "background:none"),
     (":is(th,td).mcp-number", "text-align:right;font-variant-numeric:tabular-nums"),
     ("td pre", "margin:0"),
     ("td:has(pre)", "max-width:none"),

@@ -6,6 +6,7 @@ from mcp_magic.magics.commands import (
     call,
     config,
     connect,
+    consent,
     disconnect,
     listings,
     logs,
@@ -35,6 +36,7 @@ COMMANDS = {
         call.COMMAND,
         read.COMMAND,
         prompt.COMMAND,
+        *consent.COMMANDS,
         logs.COMMAND,
     )
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.declaration import find_declaration, load_declaration, parse_declaration
 from mcp_magic.core.names import slug
 from mcp_magic.core.plan import plan
+from mcp_magic.core.rules import rule_of
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.commands.servers import server_row
 from mcp_magic.magics.parsing import Command, Invocation
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import argparse
 
     from mcp_magic.core.config import ServerEntry
+    from mcp_magic.core.consent import Consent
     from mcp_magic.core.declaration import Declaration
     from mcp_magic.core.plan import Step
 
@@ -41,6 +43,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     steps = plan(declared, open_, prune=arguments.prune)
     if not arguments.dry_run:
         invocation.settings.apply(declaration.settings)
+        _take_over(declaration, invocation.host.consent)
     outcomes = {} if arguments.dry_run else await _carry_out(invocation, steps, declared)
     rows = [_row(invocation, step, outcomes, dry=arguments.dry_run) for step in steps]
     rows += [_left_out(entry) for entry in declaration.servers.values() if entry not in ready]
@@ -56,6 +59,13 @@ def _declaration(invocation: Invocation, file: str | None) -> Declaration:
         )
     path = invocation.directory / Path(file).expanduser() if file else find_declaration(invocation.directory)
     return load_declaration(path, settings=known)
+
+
+def _take_over(declaration: Declaration, consent: Consent) -> None:
+    """Put the declared consent rules in place of those that an earlier run of this declaration made."""
+    rules = [rule_of(table, source=declaration.source) for table in declaration.consent]
+    others = [rule for rule in consent.rules if rule.source != declaration.source]
+    consent.rules[:] = [*others, *rules]
 
 
 async def _carry_out(invocation: Invocation, steps: list[Step], declared: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,169 @@
+"""`%mcp allow`, `deny`, `ask`, `approvals`, `audit`: who may call what without asking."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic.core.rules import Rule, parse_rules, write_rules
+from mcp_magic.errors import CommandError, ConfigError
+from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.results import Listing
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.core.consent import Consent
+
+__all__ = ["COMMANDS"]
+
+_ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
+
+
+def rule_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a rule."""
+    parser.add_argument("tool", metavar="PATTERN", help="SERVER:TOOL, also with * and ?")
+    parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=PATTERN", help="what arguments must be")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why; whoever asks is told")
+    parser.add_argument("--first", action="store_true", help="put it before the other rules")
+
+
+async def add_rule(action: str, invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Add a rule and list all."""
+    if ":" not in arguments.tool and arguments.tool != "*":
+        raise CommandError(f"%mcp {action}: {arguments.tool!r} names no tool; write SERVER:TOOL, or 'SERVER:*' for all")
+    patterns = schema.parse_arguments(
+        arguments.arguments, _ANYTHING, evaluate=invocation.evaluate, directory=invocation.directory
+    )
+    consent = invocation.host.consent
+    rule = Rule(action, arguments.tool, patterns, arguments.reason)
+    if arguments.first:
+        consent.rules[:] = [rule, *(one for one in consent.rules if one != rule)]
+    else:
+        consent.add(rule)
+    return rule_listing(consent)
+
+
+def rule_listing(consent: Consent) -> Listing:
+    """Return the rules in the order in which they are tried, and what holds where none matches."""
+    rows = [
+        {
+            "rule": number,
+            "decides": rule.action,
+            "tool": rule.tool,
+            "arguments": ", ".join(f"{name}={schema.shown(value)}" for name, value in rule.arguments.items()) or None,
+            "for": f"run {rule.run}" if rule.run else "always",
+            "reason": rule.reason or None,
+            "from": rule.source or None,
+        }
+        for number, rule in enumerate(consent.rules, 1)
+    ]
+    otherwise = f"no rule matches: approval = {consent.policy!r} decides what agents and servers want to call"
+    return Listing(rows, title="Consent rules, the first that matches decides", empty="no rules", note=otherwise)
+
+
+def approvals_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `approvals`."""
+    parser.add_argument("--save", metavar="FILE", help="write the rules to a TOML file")
+    parser.add_argument("--load", metavar="FILE", help="add the rules of a TOML file")
+    parser.add_argument("--remove", type=int, metavar="N", action="append", default=[], help="drop rule N")
+    parser.add_argument("--clear", action="store_true", help="drop all rules")
+
+
+async def approvals(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """List the rules, after changing them as asked."""
+    consent = invocation.host.consent
+    if arguments.clear:
+        consent.rules.clear()
+    for number in sorted(set(arguments.remove), reverse=True):
+        if not 1 <= number <= len(consent.rules):
+            raise CommandError(f"%mcp approvals: there is no rule {number}; there are {len(consent.rules)}")
+        del consent.rules[number - 1]
+    if arguments.load:
+        path = invocation.directory / Path(arguments.load).expanduser()
+        for rule in parse_rules(_read(path), source=arguments.load):
+            consent.add(rule)
+    if arguments.save:
+        _write(invocation.directory / Path(arguments.save).expanduser(), write_rules(consent.rules))
+    return rule_listing(consent)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
+    raise ConfigError(problem)
+
+
+def _write(path: Path, text: str) -> None:
+    problem = ""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        problem = f"{path} cannot be written: {error.strerror}"
+    if problem:
+        raise ConfigError(problem)
+
+
+def audit_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `audit`."""
+    parser.add_argument("--last", type=int, default=100, metavar="N", help="records (default: 100)")
+
+
+async def audit(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """List the decisions."""
+    records = list(invocation.host.consent.audit.records)[-max(arguments.last, 0) :]
+    rows = [
+        {
+            "time": record.time,
+            "asker": record.asker,
+            "tool": f"{record.server}:{record.tool}",
+            "arguments": ", ".join(f"{name}={schema.shown(value)}" for name, value in record.arguments.items()),
+            "decision": record.decision,
+            "by": record.by,
+            "reason": record.reason or None,
+            "changed": ", ".join(record.changed) or None,
+            "seconds": record.seconds,
+        }
+        for record in records
+    ]
+    return Listing(rows, title="Consent decisions", empty="nothing was decided yet", kind="decisions")
+
+
+def _rule_command(action: str, summary: str, *examples: str) -> Command:
+    details = (
+        "The first rule that matches decides. Patterns know * and ?; NAME=PATTERN compares the text of an argument. "
+        "`%mcp approvals` lists the rules."
+    )
+    return Command(action, "Consent", summary, partial(add_rule, action), rule_options, examples, details)
+
+
+COMMANDS = (
+    _rule_command(
+        "allow",
+        "lets calls go out without asking",
+        "%mcp allow 'fs:read_*'",
+        "%mcp allow weather:get_weather location=London",
+    ),
+    _rule_command("deny", "refuses calls", "%mcp deny 'db:*' --reason 'the database is live'"),
+    _rule_command("ask", "asks before calls, your own too", "%mcp ask 'fs:write_*'"),
+    Command(
+        "approvals",
+        "Consent",
+        "lists the consent rules, saves and loads them",
+        approvals,
+        approvals_options,
+        ("%mcp approvals", "%mcp approvals --save rules.toml", "%mcp approvals --remove 2"),
+    ),
+    Command(
+        "audit",
+        "Consent",
+        "lists what was decided about calls, by whom",
+        audit,
+        audit_options,
+        ("%mcp audit", "%mcp audit --last 10"),
+    ),
+)
