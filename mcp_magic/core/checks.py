@@ -52,6 +52,7 @@ _RULE_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(_DECISIONS, (_is_text, 'a tool or pattern, for example "weather:*"')),
     "arguments": (lambda value: isinstance(value, dict), "a table"),
     "reason": _TEXT,
+    "exact": (lambda value: isinstance(value, bool), "true or false"),
 }
 
 

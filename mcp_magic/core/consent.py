@@ -194,6 +194,7 @@ class Consent:
             _exactly(request.name),
             exact if decision.always == "arguments" else {},
             run=request.run if decision.always == "run" else None,
+            exact=decision.always == "arguments",
         )
         asked = self.rule_for(request)
         if made not in self.rules:

@@ -35,6 +35,7 @@ class Rule:
         reason: Why; a denial passes it on.
         run: The agent run for which alone it holds, or None.
         source: Where it comes from: a file, or "" for what was typed or clicked.
+        exact: Whether a call with more arguments than these is another call.
     """
 
     action: str
@@ -43,6 +44,7 @@ class Rule:
     reason: str = ""
     run: str | None = None
     source: str = ""
+    exact: bool = False
 
     def matches(self, name: str, arguments: Mapping[str, Any], run: str | None = None) -> bool:
         """Whether the rule is about a call.
@@ -54,7 +56,7 @@ class Rule:
         """
         if self.run is not None and self.run != run:
             return False
-        if not fnmatchcase(name, self.tool):
+        if not fnmatchcase(name, self.tool) or (self.exact and set(arguments) != set(self.arguments)):
             return False
         return all(_value_matches(_at(arguments, path), wanted) for path, wanted in self.arguments.items())
 
@@ -63,7 +65,8 @@ class Rule:
         from mcp_magic import schema
 
         line = schema.call_line(self.tool, self.arguments, command=self.action) if self.arguments else self._short()
-        return f"{line}   (this run only)" if self.run else line
+        line += " (exactly)" if self.exact else ""
+        return f"{line} (this run only)" if self.run else line
 
     def _short(self) -> str:
         return f"{self.action} {self.tool!r}" if any(c in self.tool for c in "*?[ ") else f"{self.action} {self.tool}"
@@ -99,7 +102,14 @@ def _value_matches(value: Any, wanted: Any) -> bool:
 def rule_of(table: Mapping[str, Any], *, source: str = "") -> Rule:
     """Return the rule of a `[[consent]]` table."""
     action = next(action for action in ACTIONS if action in table)
-    return Rule(action, table[action], dict(table.get("arguments", {})), table.get("reason", ""), source=source)
+    return Rule(
+        action,
+        table[action],
+        dict(table.get("arguments", {})),
+        table.get("reason", ""),
+        source=source,
+        exact=table.get("exact", False),
+    )
 
 
 def parse_rules(text: str, *, source: str) -> list[Rule]:
@@ -140,6 +150,8 @@ def _table(rule: Rule) -> str:
     if rule.arguments:
         pairs = ", ".join(f"{_key(name)} = {_toml(value)}" for name, value in rule.arguments.items())
         lines.append(f"arguments = {{ {pairs} }}")
+    if rule.exact:
+        lines.append("exact = true")
     if rule.reason:
         lines.append(f"reason = {_toml(rule.reason)}")
     return "\n".join(lines) + "\n"
