@@ -1,0 +1,94 @@
+"""`%mcp allow`, `deny`, `ask`, `approvals`, `audit` and `%mcp up` with rules, through the magic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from mcp_magic import errors
+from mcp_magic.magics.extension import MCPMagics
+from mcp_magic.notebook import host
+from tests.servers.bundled import load
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+@pytest.fixture
+async def magic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Any]:
+    """Run `%mcp LINE` in a shell, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    magics = MCPMagics(InteractiveShell())
+    await host.connect(load("math_server").server, name="math")
+
+    async def run(line: str, cell: str | None = None) -> Any:
+        return await magics._run(line, cell, {})
+
+    yield run
+    host.consent.rules.clear()
+    host.consent.audit.records.clear()
+    await host.close()
+
+
+async def test_rules_are_listed_in_the_order_in_which_they_are_tried(magic: Any) -> None:
+    await magic("allow math:add a=1")
+    await magic("deny 'math:*' --reason 'no sums'")
+    rules = await magic("approvals")
+    assert [(row["decides"], row["tool"], row["arguments"]) for row in rules] == [
+        ("allow", "math:add", "a='1'"),
+        ("deny", "math:*", None),
+    ]
+    assert "no sums" in str(rules)
+    assert (await magic("call math:add a=1 b=2")).data == 3
+    with pytest.raises(errors.DeniedError, match="no sums"):
+        await magic("call math:add a=2 b=2")
+
+
+async def test_a_rule_can_be_put_first_and_removed(magic: Any) -> None:
+    await magic("deny 'math:*'")
+    await magic("allow math:add --first")
+    assert (await magic("call math:add a=2 b=2")).data == 4
+    await magic("approvals --remove 1")
+    with pytest.raises(errors.DeniedError):
+        await magic("call math:add a=2 b=2")
+    assert len(await magic("approvals --clear")) == 0
+    with pytest.raises(errors.CommandError, match="there is no rule 3; there are 0"):
+        await magic("approvals --remove 3")
+
+
+async def test_rules_are_saved_and_loaded(magic: Any, tmp_path: Path) -> None:
+    await magic("allow math:add a=1")
+    await magic("ask 'math:*'")
+    await magic("approvals --save rules.toml")
+    await magic("approvals --clear")
+    loaded = await magic("approvals --load rules.toml")
+    assert [row["tool"] for row in loaded] == ["math:add", "math:*"]
+    with pytest.raises(errors.ConfigError, match=r"nowhere\.toml cannot be read: No such file"):
+        await magic("approvals --load nowhere.toml")
+
+
+async def test_a_pattern_without_a_server_is_refused(magic: Any) -> None:
+    with pytest.raises(errors.CommandError, match="'add' names no tool; write SERVER:TOOL"):
+        await magic("allow add")
+
+
+async def test_the_audit_lists_decisions(magic: Any) -> None:
+    assert "nothing was decided yet" in str(await magic("audit"))
+    await magic("allow math:add")
+    await magic("call math:add a=1 b=2")
+    (row,) = await magic("audit")
+    assert (row["tool"], row["decision"], row["by"]) == ("math:add", "approve", "rule `allow math:add`")
+    assert list((await magic("audit")).df["asker"]) == ["person"]
+
+
+async def test_declared_rules_replace_those_of_the_same_declaration(magic: Any, tmp_path: Path) -> None:
+    await magic("deny math:power")
+    path = tmp_path / "mcp_magic.toml"
+    path.write_text('[[consent]]\nallow = "math:*"\n[[consent]]\ndeny = "fs:*"\n')
+    await magic("up")
+    path.write_text('[[consent]]\nask = "math:*"\n')
+    await magic("up")
+    assert [(rule.action, rule.tool) for rule in host.consent.rules] == [("deny", "math:power"), ("ask", "math:*")]
