@@ -20,7 +20,7 @@ HIDDEN = ("%load_ext mcp_magic", "from servers.start import start")
 SHOWN = ("%mcp connect $url", "%mcp tools weather", "forecast = %mcp call", "%mcp call weather:plot_forecast")
 """The beginnings of those that are."""
 
-WIDTH, SCALE = 880, 1.5
+WIDTH, SCALE = 960, 1.35
 """The window's width in CSS pixels, and the picture's pixels for each of them."""
 
 

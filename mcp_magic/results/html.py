@@ -30,6 +30,10 @@ __all__ = [
 ]
 
 
+_NO_MATH = "mathjax_ignore tex2jax_ignore"
+"""The classes that keep MathJax 3 (JupyterLab) and 2 (nbconvert) from setting "$5 to $10" as a formula."""
+
+
 class Markup(str):
     """Text that is markup already; `escape` leaves it alone."""
 
@@ -140,4 +144,4 @@ def page(parts: Iterable[Markup]) -> str:
     shown = list(parts)
     if len(shown) > 1:
         shown = [Markup(f'<div class="mcp-part">{part}</div>') for part in shown]
-    return f'{STYLE}<div class="mcp-magic">{"".join(shown)}</div>'
+    return f'{STYLE}<div class="mcp-magic {_NO_MATH}">{"".join(shown)}</div>'

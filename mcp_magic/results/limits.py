@@ -23,7 +23,7 @@ class Display:
         columns: Columns of such a table.
         cell: Characters of one cell.
         characters: Characters of text.
-        bytes: Bytes of HTML without media. With `text/plain` beside it an output stays under 200 kB.
+        bytes: Bytes of HTML without media, and of `text/plain`, each: an output stays under 200 kB.
         json_nodes: Nodes of a JSON tree.
         media: Bytes of images, audio and documents together, before base64.
         parse: Characters of text that are read as JSON or a table only to show them (the worst JSON takes 0.1 s a MB).
@@ -35,7 +35,7 @@ class Display:
     columns: int = 20
     cell: int = 100
     characters: int = 10_000
-    bytes: int = 100_000
+    bytes: int = 95_000
     json_nodes: int = 400
     media: int = 2_000_000
     parse: int = 1_500_000
@@ -52,7 +52,7 @@ class Budget:
     """What is left of the limits while one output is being made.
 
     Attributes:
-        bytes: Bytes of HTML.
+        bytes: Bytes of HTML, and as many of text.
         media: Bytes of media.
         blocks: Content blocks.
         parse: Characters read as JSON or a table.

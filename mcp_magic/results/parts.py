@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,11 +76,23 @@ def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: B
 
 
 def counted(part: Part, budget: Budget) -> Part:
-    """Take what `part` needs from the budget; media have done so themselves."""
+    """Take what `part` needs from the budget; media have done so themselves.
+
+    Its text may be longer than its HTML, which has strings cut: the longer one counts.
+    """
     budget.blocks -= 1
     if not part.media:
-        budget.bytes -= min(len(part.html.encode()), budget.bytes)
+        budget.bytes -= min(max(_saved(part.html), _saved(part.plain)), budget.bytes)
     return part
+
+
+def _saved(text: str) -> int:
+    r"""Return the bytes that a text takes in a notebook file, which is JSON.
+
+    >>> _saved("\n&")
+    3
+    """
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 
 
 class Value:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 
+import pytest
 from mcp_types import CallToolResult
 
 from mcp_magic.results import ToolResult
@@ -36,3 +38,25 @@ def test_an_object_of_many_members_is_described_by_the_first_ones():
     assert described.startswith(r"an object with member\x1b[2J 0, ")
     assert described.endswith(" and 199995 more")
     assert time.perf_counter() - started < 5
+
+
+BLOCKS = {
+    "long strings in JSON": json.dumps({"a": "x" * 20_000}),
+    "emoji in JSON": json.dumps({"a": "\U0001f600" * 20_000}, ensure_ascii=False),
+    "emoji": "\U0001f600" * 20_000,
+    "empty lines": "\n" * 20_000,
+    "quotation marks": '"\\' * 20_000,
+    "markup": "<&" * 20_000,
+    "CSV": "a,b\n" + "1,&\n" * 10_000,
+    "nested lists": json.dumps([[[]]] * 5_000),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_many_blocks_together_stay_small_in_a_saved_notebook(name):
+    blocks = [{"type": "text", "text": BLOCKS[name]}] * 100
+
+    shown = ToolResult(CallToolResult.model_validate({"content": blocks}))._repr_mimebundle_()
+
+    assert len(json.dumps(shown, ensure_ascii=False).encode()) < 200_000
+    assert " more: .text, .artifacts" in shown["text/plain"]
