@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NOTEBOOKS := notebooks/quickstart.ipynb
 
-.PHONY: help setup demo lab test lint bench format clean
+.PHONY: help setup system demo lab test lint bench format clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
@@ -20,6 +20,14 @@ $(VENV)/ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
+
+# What the tests use besides Python packages; only where it is missing and may be installed.
+system:
+	@missing=""; \
+	for pair in chromium:chromium git:git openssl:openssl node:nodejs npm:npm; do \
+	  command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair##*:}"; \
+	done; \
+	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$missing; fi
 
 demo: setup
 	$(BIN)/python notebooks/run.py $(NOTEBOOKS)
