@@ -38,7 +38,7 @@ lab: setup
 test: setup
 	$(BIN)/python -m tests.environments
 	$(BIN)/python -m pytest --doctest-modules mcp_magic tests
-	$(BIN)/python -m pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg -p no:asyncio -p no:cacheprovider $(NOTEBOOKS)
+	$(BIN)/python -m pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.browser.lab import NOTEBOOKS, JupyterLab, chromium, copy_of, missing, write_notebook
+from tests.browser.lab import JupyterLab, chromium, missing
+from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
 
 IMAGES = Path(__file__).with_name("images")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["Verbatim", "aligned", "cell_text", "terminal_width", "width"]
+
+_ENOUGH = 20
+"""Characters of the last column, which wraps, that the other columns leave it."""
+
+_MOST_LINES = 3
+"""Lines of one row."""
 
 _NARROWEST = 6
 """Characters below which a column says nothing any more."""
@@ -71,22 +78,31 @@ def aligned(headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: 
     widths = [max(map(width, column)) for column in zip(names, *texts, strict=True)]
     widths = _fitted(widths, total - 2 * (len(widths) - 1))
     right = [_numeric([row[i] for row in rows]) for i in range(len(names))]
-    lines = [_line(cells, widths, right) for cells in ([names, *texts])]
-    return "\n".join(lines)
+    return "\n".join(line for cells in [names, *texts] for line in _lines(cells, widths, right))
 
 
 def _fitted(widths: list[int], total: int) -> list[int]:
-    """Take from the widest column until the sum fits, but leave each readable."""
+    """Take from the last column, which explains the others, then from the widest, until the sum fits."""
     widths = list(widths)
     while sum(widths) > total and max(widths) > _NARROWEST:
         widest = widths.index(max(widths))
-        widths[widest] -= 1
+        widths[-1 if widths[-1] > _ENOUGH else widest] -= 1
     return widths
 
 
 def _numeric(column: list[object]) -> bool:
     given = [value for value in column if value is not None]
     return bool(given) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in given)
+
+
+def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    """Return the lines of a row: the last column goes on below itself, the others are cut."""
+    last = cells[-1] if cells else ""
+    if not last.isascii() or right[-1:] == [True] or len(last) <= widths[-1] or widths[-1] < _ENOUGH:
+        return [_line(cells, widths, right)]
+    first, *rest = textwrap.wrap(last, widths[-1], max_lines=_MOST_LINES, placeholder="...")
+    indent = " " * (sum(widths[:-1]) + 2 * (len(widths) - 1))
+    return [_line([*cells[:-1], first], widths, right), *(indent + line for line in rest)]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

@@ -30,7 +30,7 @@ _RULES = (
     ),
     ("pre code", "background:none;padding:0"),
     ("pre.mcp-line", "background:var(--jp-layout-color2,rgba(127,127,127,.15));padding:.4em .6em"),
-    (".mcp-scroll", "max-height:40em;overflow:auto;margin:0 0 .4em"),
+    (".mcp-scroll", "max-height:40em;overflow:auto;margin:.3em 0 .4em"),
     ("table", "border-collapse:collapse;margin:0"),
     (
         ":is(th,td)",
@@ -50,7 +50,7 @@ _RULES = (
     ("td:has(pre)", "max-width:none"),
     ("ul", "margin:0;padding-left:1.2em"),
     ("li", "list-style:none"),  # on the items: JupyterLab gives nested lists bullets of their own
-    ("summary", "cursor:pointer"),
+    ("summary", "cursor:pointer;display:list-item"),  # Bootstrap, in nbconvert's classic template, hides the triangle
     (".mcp-turn", "border-left:3px solid var(--jp-border-color2,#999);padding-left:.7em"),
     (".mcp-note", "color:var(--jp-content-font-color2,#767676);font-size:90%"),
     (".mcp-error", "color:var(--jp-error-color1,#d32f2f);font-weight:bold"),

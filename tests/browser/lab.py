@@ -20,13 +20,11 @@ from tests.kernel.driving import environment
 from tests.processes import start_http
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from playwright.sync_api import Browser, FloatRect, Locator, Page
 
-__all__ = ["NOTEBOOKS", "SHOTS", "JupyterLab", "Lab", "chromium", "copy_of", "missing", "write_notebook"]
-
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+__all__ = ["SHOTS", "JupyterLab", "Lab", "chromium", "missing"]
 
 SHOTS = Path(__file__).with_name("shots")
 """Where screenshots go; git ignores it."""
@@ -47,7 +45,6 @@ THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 SETTINGS: dict[str, dict[str, object]] = {
     # All cells are in the page, also those out of sight, so that one screenshot has them.
     "notebook-extension/tracker": {"windowingMode": "none", "scrollPastEnd": False},
-    "cell-toolbar-extension/plugin": {"showToolbar": False},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
 }
 
@@ -87,24 +84,6 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
-
-
-def copy_of(notebooks: Path, folder: Path) -> Path:
-    """Copy a folder of notebooks with its servers, so that a run leaves the original alone."""
-    ignored = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
-    return shutil.copytree(notebooks, folder, ignore=ignored, dirs_exist_ok=True)
-
-
-def write_notebook(path: Path, cells: Sequence[str], *, may_fail: bool = True) -> Path:
-    """Write a notebook of code cells; with `may_fail` an error does not stop the cells below."""
-    import nbformat.v4 as v4
-
-    notebook = v4.new_notebook(cells=[v4.new_code_cell(source) for source in cells])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    for cell in notebook.cells if may_fail else ():
-        cell.metadata["tags"] = ["raises-exception"]
-    path.write_text(json.dumps(notebook))
-    return path
 
 
 class JupyterLab:

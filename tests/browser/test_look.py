@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.lab import NOTEBOOKS, JupyterLab, Lab, chromium, copy_of, missing, write_notebook
+from tests.browser.lab import JupyterLab, Lab, chromium, missing
+from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,9 @@ HOSTILE = (
     "%mcp tool showcase:hostile_schema",
     "%mcp tools",
     "%mcp read showcase://page.html",
+    "from mcp_magic.results import Listing\nListing([{'price': 'from $5 to $10', 'formula': r'\\(x\\)'}])",
+    # Once this one is a formula, MathJax has looked at all of them.
+    "from IPython.display import HTML\nHTML('<i id=control>$x$</i>')",
     # What is not ours does run here, so that the rest of this test would see it if ours did.
     "from IPython.display import HTML\nHTML(\"<script>document.body.dataset.control = 'ran'</script>\")",
 )
@@ -66,6 +70,7 @@ def quickstart(server: JupyterLab, browser: Browser) -> Iterator[Lab]:
 def hostile(server: JupyterLab, browser: Browser) -> Iterator[Lab]:
     with server.open(browser, "hostile.ipynb") as lab:
         lab.run_all()
+        assert lab.page.locator(".mcp-magic").count() == 11  # all is there that could do harm
         yield lab
 
 
@@ -83,9 +88,7 @@ def test_the_quickstart_fails_only_where_it_says_so(quickstart: Lab) -> None:
 
 
 def test_errors_are_one_line_without_python_frames(quickstart: Lab) -> None:
-    shown = quickstart.page.locator(
-        ".jp-RenderedText[data-mime-type='application/vnd.jupyter.error']"
-    ).all_inner_texts()
+    shown = quickstart.page.locator("[data-mime-type='application/vnd.jupyter.stderr']").all_inner_texts()
     assert [text.strip() for text in shown] == [
         "ArgumentsError: days: expected integer, 1 to 14, got 'tomorrow'",
         "ToolError: math:divide failed: Cannot divide by zero.",
@@ -170,12 +173,17 @@ def test_nothing_that_a_hostile_server_sends_runs(hostile: Lab) -> None:
 
 def test_what_a_hostile_server_sends_is_text(hostile: Lab) -> None:
     page = hostile.page
-    assert page.locator(".mcp-magic").count() >= 9
     for markup in ("script", "h1", "textarea", "iframe", "a", "[onerror]", "[onload]", "img:not([src^='data:image/'])"):
         assert page.locator(f".mcp-magic {markup}").count() == 0, markup
     shown = [text for text in page.locator(".mcp-magic pre").all_inner_texts() if "\\u202egnp.exe" in text]
     assert shown[0].startswith("<script>document.body.dataset.hostile = 'ran'</script>")
     assert [bool(errors(outputs)) for outputs in hostile.outputs()].count(True) == 1  # hostile_error
+
+
+def test_money_is_no_formula(hostile: Lab) -> None:
+    hostile.page.wait_for_selector("#control mjx-container", state="attached")
+    assert hostile.page.locator(".mcp-magic mjx-container").count() == 0
+    assert hostile.page.get_by_text("from $5 to $10", exact=True).is_visible()
 
 
 def test_a_long_listing_scrolls_under_its_header(hostile: Lab) -> None:

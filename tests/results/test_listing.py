@@ -190,3 +190,20 @@ def test_a_tool_without_arguments_says_so() -> None:
     card = ToolCard(Tool(name="x", input_schema={}), server="s", example="%mcp call s:x", arguments=[])
     assert "no arguments" in bundle(card)["text/plain"]
     assert display.listing_rows == 200
+
+
+def test_in_a_terminal_the_last_column_goes_on_below_itself_before_others_are_cut() -> None:
+    from mcp_magic.results.plain import aligned
+
+    text = aligned(
+        ["tool", "description"],
+        [["weather:plot", "Draw the highest and lowest temperatures of the days."], ["a", "b"]],
+        total=40,
+    )
+    assert text == (
+        "tool          description\n"
+        "weather:plot  Draw the highest and\n"
+        "              lowest temperatures of the\n"
+        "              days.\n"
+        "a             b"
+    )
