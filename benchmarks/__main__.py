@@ -27,6 +27,7 @@ SUBJECTS = {
     "load_ext": "what %load_ext adds to the start of IPython",
     "frames": "100,000 rows to a DataFrame against pandas alone",
     "display": "what of 50 MB reaches the page",
+    "explorer": "%mcp ui of 50 servers with 200 tools each",
 }
 """Subject -> what it measures. Each is a module here with `run(quick=...)`; a new one is a module and a row."""
 

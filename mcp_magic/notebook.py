@@ -11,12 +11,15 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.core import starting
 from mcp_magic.core.host import Host
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from langchain_core.tools import StructuredTool
+
+    from mcp_magic.core.consent import Approver
 
 __all__ = ["NotebookHost", "host"]
 
@@ -31,6 +34,15 @@ and a server that ignores its end would outlive it."""
 
 class NotebookHost(Host):
     """A host with what a notebook adds to it."""
+
+    @property
+    def approver(self) -> Approver | None:
+        """Who is asked about calls: any `async def (request) -> Decision`; None where nobody can be."""
+        return self.consent.approver
+
+    @approver.setter
+    def approver(self, approver: Approver | None) -> None:
+        self.consent.approver = approver
 
     def langchain_tools(self, *servers: str) -> list[StructuredTool]:
         """Return the tools of the open sessions as LangChain tools.
@@ -74,3 +86,6 @@ async def _bounded(work: Coroutine[Any, Any, None]) -> None:
 
 host = NotebookHost()
 """The host of this kernel."""
+
+for _prepare in starting.callbacks:
+    _prepare()

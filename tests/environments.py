@@ -1,4 +1,4 @@
-"""Servers that others wrote, each in an environment that is made once and kept.
+"""Servers and kernels that others wrote, each in an environment that is made once and kept.
 
 `python -m tests.environments` makes them all; a test that asks for a command makes what it needs. They are
 kept in `.cache/` of the checkout, or in the folder that MCP_MAGIC_TEST_CACHE names. Nothing is installed
@@ -13,7 +13,9 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,13 @@ NODE_PACKAGES = {EVERYTHING: "2026.8.31"}
 
 MCP1_PACKAGES = {"mcp": "1.30.0", "mcp-server-sqlite": "2025.4.25"}
 """The last release of the first SDK generation, and a server that needs it."""
+
+KERNEL_PACKAGES = {
+    "kernel72": {"ipykernel": "7.2.0", "nest-asyncio": "1.6.0"},
+    "kernel630": {"ipykernel": "6.30.1", "nest-asyncio": "1.6.0"},
+}
+"""Older kernels, with what they need and this environment has not: 7.2 hands the messages of widgets to subshells only,
+6.30 hands them to nobody while a cell runs."""
 
 SHARED_PACKAGES = ("mcp-server-time", "mcp-server-git")
 """Servers of the second generation, which the extra `dev` installs beside mcp_magic."""
@@ -117,6 +126,31 @@ def make_mcp1() -> bool:
     return ensure(cache() / "mcp1", wanted, build)
 
 
+def make_kernel(name: str) -> bool:
+    """Make the virtual environment of an older kernel; return whether that was needed.
+
+    It has the kernel alone: what is not found in it is taken from this environment.
+    """
+    here = sysconfig.get_path("purelib")
+
+    def build(folder: Path) -> None:
+        run([sys.executable, "-m", "venv", str(folder)])
+        packages = [f"{package}=={version}" for package, version in KERNEL_PACKAGES[name].items()]
+        run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", *packages])
+        [site] = folder.glob("lib/python*/site-packages")
+        # addsitedir reads the .pth files of this environment, too: mcp_magic is installed by one
+        (site / "beside.pth").write_text(f"import site; site.addsitedir({here!r})\n")
+
+    wanted = {"packages": KERNEL_PACKAGES[name], "python": sys.version, "base": sys.base_prefix, "beside": here}
+    return ensure(cache() / name, wanted, build)
+
+
+def kernel_python(name: str) -> str:
+    """Return the Python that runs an older kernel."""
+    make_kernel(name)
+    return str(cache() / name / "bin" / "python")
+
+
 def check_shared() -> dict[str, str]:
     """Return the versions of the servers that share this environment."""
     try:
@@ -152,7 +186,12 @@ def git_command(repo: Path) -> list[str]:
 
 def main() -> None:
     """Make all environments, and say what was done."""
-    for name, make, packages in (("node", make_node, NODE_PACKAGES), ("mcp1", make_mcp1, MCP1_PACKAGES)):
+    rows: list[tuple[str, Callable[[], bool], dict[str, str]]] = [
+        ("node", make_node, NODE_PACKAGES),
+        ("mcp1", make_mcp1, MCP1_PACKAGES),
+        *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),
+    ]
+    for name, make, packages in rows:
         done = "made" if make() else "there already"
         print(f"{cache() / name}: {done} ({', '.join(f'{name} {version}' for name, version in packages.items())})")
     print(f"this environment: {', '.join(f'{name} {version}' for name, version in check_shared().items())}")

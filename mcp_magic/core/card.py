@@ -1,8 +1,8 @@
-"""What a connection looks like in a cell."""
+"""What a connection looks like in a cell: on its own, and as a row of a listing."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.catalog import KINDS
 from mcp_magic.results.badges import Badge
@@ -13,7 +13,7 @@ from mcp_magic.results.safe import cut, one_line
 if TYPE_CHECKING:
     from mcp_magic.core.connection import Connection
 
-__all__ = ["connection_part"]
+__all__ = ["connection_part", "server_row"]
 
 MAX_INSTRUCTIONS = 4000
 """Characters shown of a server's instructions."""
@@ -22,14 +22,16 @@ MAX_INSTRUCTIONS = 4000
 def connection_part(connection: Connection) -> Part:
     """Return a connection's card: who it is, its state, what it offers, what to type next."""
     known = _facts(connection)
-    hint = f"%mcp tools {connection.name}" if connection.state == "open" else f"%mcp reconnect {connection.name}"
+    is_open = connection.state == "open"
+    hint = f"%mcp tools {connection.name}" if is_open else f"%mcp reconnect {connection.name}"
+    hints = [("next", hint), *([("explore", f"%mcp ui {connection.name}")] if is_open else [])]
     instructions = cut((connection.instructions or "").strip(), MAX_INSTRUCTIONS)
     heading = f"{connection.name}: {connection.state}"
-    plain = [heading, *(f"  {name:<10} {value}" for name, value in known), f"  {'next':<10} {hint}"]
+    plain = [heading, *(f"  {name:<10} {value}" for name, value in [*known, *hints])]
     plain += [f"\n{instructions}"] if instructions else []
-    state = Badge(connection.state, "safe" if connection.state == "open" else "danger").html()
+    state = Badge(connection.state, "safe" if is_open else "danger").html()
     html = [tag("p", joined([tag("b", connection.name), " ", state]))]
-    html.append(facts([*known, ("next", tag("code", hint))]))
+    html.append(facts([*known, *((name, tag("code", line)) for name, line in hints)]))
     html += [details("instructions for models", preformatted(instructions))] if instructions else []
     return Part("\n".join(plain), joined(html))
 
@@ -50,3 +52,21 @@ def _facts(connection: Connection) -> list[tuple[str, str]]:
 def _count(connection: Connection, kind: str) -> str:
     count = len(connection.catalog.cached(kind))
     return f"{count} {kind if count != 1 else kind[:-1]}" if count else ""
+
+
+def server_row(connection: Connection, **more: Any) -> dict[str, Any]:
+    """Return a connection as a row: state, transport, protocol version, counts, latency in milliseconds."""
+    latency = connection.latency
+    return {
+        "server": connection.name,
+        "state": connection.state,
+        "transport": connection.spec.transport,
+        "protocol": connection.protocol_version,
+        **{kind: _known_count(connection, kind) for kind in KINDS},
+        "latency": None if latency is None else f"{latency * 1000:.1f} ms",
+        **more,
+    }
+
+
+def _known_count(connection: Connection, kind: str) -> int | None:
+    return len(connection.catalog.cached(kind)) if connection.catalog.known(kind) else None

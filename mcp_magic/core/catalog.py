@@ -63,10 +63,14 @@ class Catalog:
 
     Args:
         fetch: Lists one kind from the server.
+
+    Attributes:
+        on_loaded: Called with the kind whenever a listing was fetched.
     """
 
     def __init__(self, fetch: Callable[[str], Awaitable[list[Any]]]) -> None:
         self._fetch = fetch
+        self.on_loaded: Callable[[str], None] = lambda kind: None
         self._items: dict[str, tuple[Any, ...]] = {}
         self._stale: set[str] = set(KINDS)
         self._running: dict[str, asyncio.Task[tuple[Any, ...]]] = {}
@@ -87,6 +91,15 @@ class Catalog:
         while kind in self._stale or kind in self._running:
             await self._join(kind)
         return self._items[kind]
+
+    async def prefetch(self, seconds: float) -> None:
+        """Fetch all listings in parallel and wait a while; what fails is raised again by whoever asks for it."""
+        fetches = [asyncio.ensure_future(self.get(kind)) for kind in KINDS]
+        try:
+            await asyncio.wait(fetches, timeout=seconds)
+        finally:
+            for fetch in fetches:
+                fetch.add_done_callback(_retrieve)
 
     def changed(self, kind: str) -> None:
         """The server said that a listing changed: fetch it again, in the background."""
@@ -129,6 +142,7 @@ class Catalog:
         finally:
             self._running.pop(kind, None)
         self._items[kind] = items
+        self.on_loaded(kind)
         return items
 
 

@@ -11,10 +11,11 @@ from mcp_magic.core.consent import Consent
 from mcp_magic.core.names import check_name, unique_name
 from mcp_magic.core.specs import HttpSpec, InProcessSpec, SseSpec
 from mcp_magic.core.targets import resolve_target
-from mcp_magic.errors import HTTPStatusError, MCPMagicError, UnknownServerError, did_you_mean, listed
+from mcp_magic.core.watchers import Watchers
+from mcp_magic.errors import HTTPStatusError, MCPMagicError, UnknownServerError, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from mcp_magic.core.specs import Spec
     from mcp_magic.results import PromptResult, ResourceResult, ToolResult
@@ -43,6 +44,7 @@ class Host:
     def __init__(self) -> None:
         self._connections: dict[str, Connection] = {}
         self._closing: set[asyncio.Task[Any]] = set()
+        self._watchers = Watchers()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.consent = Consent()
 
@@ -53,7 +55,7 @@ class Host:
             return self._connections[name]
         except KeyError:
             pass
-        raise UnknownServerError(self._unknown(name))
+        raise UnknownServerError(lookup.no_server(name, self._connections))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._connections)
@@ -74,6 +76,14 @@ class Host:
     def connections(self) -> Mapping[str, Connection]:
         """The connections by name, in the order in which they were opened."""
         return dict(self._connections)
+
+    def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call `callback` with a server's name whenever it comes, goes, changes its state or what it offers.
+
+        Returns:
+            A function that ends this.
+        """
+        return self._watchers.add(callback)
 
     # Opening
 
@@ -117,10 +127,10 @@ class Host:
             name = unique_name(name, [n for n, c in self._connections.items() if c.state == "open"])
         connection = await self._open(spec, name)
         old = self._connections.get(name)
-        self._connections[name] = connection
+        self._add(connection)
         if old is not None:
             await old.close()
-        await self._prefetch(connection)
+        await connection.catalog.prefetch(PREFETCH_SECONDS)
         return connection
 
     async def connect_many(self, specs: Mapping[str, Spec]) -> dict[str, Connection | MCPMagicError]:
@@ -148,6 +158,7 @@ class Host:
         connections = [self[name] for name in names]
         for connection in connections:
             del self._connections[connection.name]
+            self._watchers.tell(connection.name)
         await asyncio.gather(*(connection.close() for connection in connections))
 
     async def reconnect(self, name: str) -> Connection:
@@ -155,17 +166,24 @@ class Host:
         old = self[name]
         await old.close()
         connection = await self._open(old.spec, name)
-        self._connections[name] = connection
-        await self._prefetch(connection)
+        self._add(connection)
+        await connection.catalog.prefetch(PREFETCH_SECONDS)
         return connection
 
     async def close(self) -> None:
         """Close all sessions and end all servers that were started."""
         connections = list(self._connections.values())
         self._connections.clear()
+        for connection in connections:
+            self._watchers.tell(connection.name)
         await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
         if self._closing:
             await asyncio.wait(self._closing, timeout=10.0)
+
+    def _add(self, connection: Connection) -> None:
+        self._connections[connection.name] = connection
+        connection.catalog.on_loaded = lambda kind: self._watchers.tell(connection.name)
+        self._watchers.tell(connection.name)
 
     async def _open(self, spec: Spec, name: str) -> Connection:
         connection = Connection(name, spec, self.consent)
@@ -199,17 +217,7 @@ class Host:
         if owner is not None and not owner.done():
             self._closing.add(owner)
             owner.add_done_callback(self._closing.discard)
-
-    async def _prefetch(self, connection: Connection) -> None:
-        """Fetch all listings in parallel; what fails is raised again by whoever asks for it."""
-        fetches = [
-            asyncio.ensure_future(connection.listing(kind)) for kind in ("tools", "resources", "templates", "prompts")
-        ]
-        try:
-            await asyncio.wait(fetches, timeout=PREFETCH_SECONDS)
-        finally:
-            for fetch in fetches:
-                fetch.add_done_callback(_retrieve)
+            owner.add_done_callback(lambda _: self._watchers.tell(connection.name))
 
     # Names
 
@@ -243,11 +251,6 @@ class Host:
         found = lookup.pick(name, kind, offered, self._connections)
         return self._connections[found[0]], found[1]
 
-    def _unknown(self, name: str) -> str:
-        if not self._connections:
-            return f"no server is connected, so there is no {name!r}; `%mcp connect TARGET` opens one"
-        return f"no server {name!r}.{did_you_mean(name, self._connections)} Connected: {listed(self._connections)}"
-
     # Shortcuts
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
@@ -263,8 +266,3 @@ class Host:
         """Get a prompt by `"server:prompt"`; see `Connection.prompt`."""
         connection, definition = await self.resolve(prompt, "prompts")
         return await connection.prompt(definition.name, arguments, **named)
-
-
-def _retrieve(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled():
-        task.exception()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.connection import Connection
 
-__all__ = ["numbered", "owner_of", "pick", "template_pattern"]
+__all__ = ["no_server", "numbered", "owner_of", "pick", "template_pattern"]
 
 
 def numbered(name: str, base: str) -> bool:
@@ -30,6 +30,18 @@ def numbered(name: str, base: str) -> bool:
     (True, False)
     """
     return re.fullmatch(re.escape(base) + r"_\d+", name) is not None
+
+
+def no_server(name: str, connected: Iterable[str]) -> str:
+    """Say that no session has this name, and which there are.
+
+    >>> no_server("waether", ["weather"])
+    "no server 'waether'. Did you mean 'weather'? Connected: weather"
+    """
+    names = list(connected)
+    if not names:
+        return f"no server is connected, so there is no {name!r}; `%mcp connect TARGET` opens one"
+    return f"no server {name!r}.{did_you_mean(name, names)} Connected: {listed(names)}"
 
 
 def pick(name: str, kind: str, offered: Mapping[str, Sequence[Any]], servers: Iterable[str]) -> tuple[str, Any]:

@@ -151,6 +151,14 @@ def _values(field: Field) -> list[str]:
     return [f"'{text}'" if re.search(r"\s", text) else text for text in texts]
 
 
+def _form(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
+    if positional:
+        return _call(positional, fragment, namespace)
+    templates = [t.uri_template for c in host.find() for t in c.catalog.cached("templates")]
+    more = [text for kind in ("tools", "prompts") for text in _names(kind, fragment).texts]
+    return Candidates(fragment, [*more, *(text for text in templates if text.startswith(fragment))])
+
+
 def _read(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
     if positional:
         return Candidates(fragment, [])
@@ -183,12 +191,14 @@ _POSITIONAL: dict[str, Callable[[list[str], str, Mapping[str, Any]], Candidates]
     "disconnect": _server,
     "reconnect": _server,
     "logs": _server,
+    "ui": _server,
     "tools": _server,
     "resources": _server,
     "templates": _server,
     "prompts": _server,
     "tool": _tool,
     "call": _call,
+    "form": _form,
     "read": _read,
     "prompt": _prompt,
 }

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
 from traitlets import observe
 
+from mcp_magic.core import starting
 from mcp_magic.errors import ArgumentsError, CommandError, did_you_mean
+from mcp_magic.magics.asking import Asking
 from mcp_magic.magics.awaiting import MAGICS, MARK, AwaitMagics
+from mcp_magic.magics.cells import Cells
 from mcp_magic.magics.running import interruptible, run_nested
 from mcp_magic.magics.settings import Settings
 from mcp_magic.magics.splitting import split_line
@@ -34,6 +37,15 @@ class MCPMagics(Magics, Settings):
     def __init__(self, shell: InteractiveShell, **kwargs: Any) -> None:
         super().__init__(shell, parent=shell, **kwargs)
         self.read_environment()
+        self.cells = Cells(shell)
+
+    def prepare(self) -> None:
+        """Make the kernel's host one that follows the settings and asks the person, unless they set an approver."""
+        from mcp_magic.notebook import host
+
+        self.pass_on()
+        if host.approver is None:
+            host.approver = Asking(self.cells, self, host.consent)
 
     @observe("display_rows", "display_characters", "approval", "approval_timeout", "audit_file")
     def _setting_changed(self, change: Any) -> None:
@@ -116,7 +128,11 @@ def load(shell: InteractiveShell) -> None:
     magics = MCPMagics(shell)
     shell.register_magics(magics)
     shell.input_transformers_post.append(AwaitMagics(shell))
+    magics.cells.install()
     install(shell)
+    starting.callbacks.append(magics.prepare)
+    if "mcp_magic.notebook" in sys.modules:
+        magics.prepare()
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -129,6 +145,10 @@ def unload(shell: InteractiveShell) -> None:
         return
     if len(host):
         run_nested(host.close())
+    if isinstance(host.approver, Asking):
+        host.approver = None
+    starting.callbacks.remove(magics.prepare)
+    magics.cells.uninstall()
     transformers = shell.input_transformers_post
     transformers[:] = [one for one in transformers if not isinstance(one, AwaitMagics)]
     for name in MAGICS:

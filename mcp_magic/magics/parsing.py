@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mcp_magic.errors import CommandError, did_you_mean
+from mcp_magic.results.plain import terminal_width
 from mcp_magic.results.text import Text
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def help_for_all(commands: Mapping[str, Command]) -> Text:
 def help_for_one(command: Command) -> Text:
     """Return the help of one subcommand: usage, what it does, its arguments, examples."""
     parser = command.parser()
-    width = min(shutil.get_terminal_size().columns, 100)
+    width = min(terminal_width(), 100)
     parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, max_help_position=28, width=width)
     usage = parser.format_help().removeprefix("usage: ").strip()
     head, _, arguments = usage.partition("\n\n")

@@ -36,6 +36,11 @@ class Settings(Configurable):
         help="What decides about calls of agents and servers that no rule matches: ask, auto, "
         "readonly (asks for what changes things), deny.",
     ).tag(config=True)
+    ask_with = Enum(
+        ("auto", "panel", "input"),
+        "auto",
+        help="How you are asked: auto, panel (buttons, where the frontend shows widgets), input (a line to type).",
+    ).tag(config=True)
     approval_timeout = Float(300.0, min=0.1, help="Seconds you have to answer when you are asked.").tag(config=True)
     audit_file = Unicode("", help="A JSON Lines file to which consent decisions are appended; empty: none.").tag(
         config=True

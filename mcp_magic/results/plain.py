@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import textwrap
 import unicodedata
 from typing import TYPE_CHECKING
@@ -43,7 +45,13 @@ def width(text: str) -> int:
 
 
 def terminal_width() -> int:
-    """Return the terminal's width; 100 where there is none, as in a notebook."""
+    """Return the terminal's width, or `COLUMNS`; 100 where there is none, as in a notebook.
+
+    A kernel inherits the terminal that Jupyter was started from, but nobody reads its outputs there: what
+    a saved notebook has must not depend on it.
+    """
+    if "COLUMNS" not in os.environ and not (sys.stdout is not None and sys.stdout.isatty()):
+        return 100
     return shutil.get_terminal_size((100, 24)).columns
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-__all__ = ["check_arguments"]
+__all__ = ["check_arguments", "schema_errors"]
 
 MAX_COMPILED = 512
 """Schemas whose compiled form is kept."""
@@ -58,14 +58,26 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     Traceback (most recent call last):
     mcp_magic.errors.ArgumentsError: n: expected integer, got 'x'
     """
-    compiled = _compiled.get(id(schema))
-    if compiled is None or compiled.schema is not schema:
-        compiled = _compile(schema)
+    compiled = _compile(schema)
     if not compiled.fits(arguments):
         _check(dict(arguments), compiled)
 
 
+def schema_errors(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[ValidationError] | None:
+    """Return all that jsonschema finds wrong with arguments; None if they obviously fit.
+
+    Args:
+        arguments: JSON values.
+        schema: As for `check_arguments`; names that it does not list are no error of jsonschema's.
+    """
+    compiled = _compile(schema)
+    return None if compiled.fits(arguments) else _errors(compiled, dict(arguments))
+
+
 def _compile(schema: Mapping[str, Any]) -> _Compiled:
+    known = _compiled.get(id(schema))
+    if known is not None and known.schema is schema:
+        return known
     while len(_compiled) >= MAX_COMPILED:
         _compiled.pop(next(iter(_compiled)), None)
     compiled = _compiled[id(schema)] = _Compiled(schema, quick_check(schema))

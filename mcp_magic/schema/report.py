@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from jsonschema.exceptions import ValidationError
 
-__all__ = ["path_text", "problems_of"]
+__all__ = ["path_text", "problems_of", "told_of"]
 
 _TOLD_BY_TYPE = frozenset(
     (
@@ -34,7 +34,7 @@ def problems_of(errors: Iterable[ValidationError], arguments: dict[str, Any], ro
     extra = [name for name in arguments if not root.is_open and root.at(name) is None]
     if extra:
         unknowns[unknown(extra, root)] = None
-    for error in (told for found in errors for told in _told(found)):
+    for error in (told for found in errors for told in told_of(found)):
         path = list(error.absolute_path)
         field = _field_at(root, path)
         if error.validator == "required" and isinstance(error.instance, dict):
@@ -85,13 +85,13 @@ def _missing(error: ValidationError, path: Sequence[str | int], field: Field) ->
     return found
 
 
-def _told(error: ValidationError) -> Iterator[ValidationError]:
+def told_of(error: ValidationError) -> Iterator[ValidationError]:
     """Yield, for a union's error, the errors of the variant that was meant; if none was, the error itself."""
     meant = _meant_variant(error) if isinstance(error.instance, dict | list) else []
     if not meant:
         yield error
     for each in meant:
-        yield from _told(each)
+        yield from told_of(each)
 
 
 def _meant_variant(error: ValidationError) -> list[ValidationError]:

@@ -8,6 +8,7 @@ from mcp_magic.magics.commands import (
     connect,
     consent,
     disconnect,
+    form,
     listings,
     logs,
     prompt,
@@ -15,6 +16,7 @@ from mcp_magic.magics.commands import (
     reconnect,
     servers,
     tool,
+    ui,
     up,
 )
 
@@ -33,6 +35,8 @@ COMMANDS = {
         config.COMMAND,
         *listings.COMMANDS,
         tool.COMMAND,
+        ui.COMMAND,
+        form.COMMAND,
         call.COMMAND,
         read.COMMAND,
         prompt.COMMAND,

@@ -1,0 +1,96 @@
+"""What a server offers, as cards: a tool, a resource, a template, a prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic.results import ToolCard, limits
+from mcp_magic.results.content import read_line
+from mcp_magic.results.html import Markup, facts, joined, table, tag
+from mcp_magic.results.parts import Part
+from mcp_magic.results.plain import aligned, terminal_width
+from mcp_magic.results.safe import cut, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp_types import Prompt, Resource, ResourceTemplate, Tool
+
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.schema import Field
+
+__all__ = ["prompt_part", "resource_part", "template_part", "tool_card"]
+
+
+def tool_card(connection: Connection, tool: Tool) -> ToolCard:
+    """Return a tool's card: description, hints, arguments, output, an example call."""
+    return ToolCard(
+        tool,
+        server=connection.name,
+        example=schema.call_line(
+            f"{connection.name}:{tool.name}", schema.example_arguments(tool.input_schema), schema=tool.input_schema
+        ),
+        arguments=_field_rows(tool.input_schema),
+        output=_field_rows(tool.output_schema) if tool.output_schema else None,
+        trusted=connection.spec.trust,
+    )
+
+
+def _field_rows(of: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": field.name,
+            "type": field.type_text,
+            "required": field.required,
+            "default": None if field.default is schema.MISSING else field.default,
+            "description": _described(field),
+        }
+        for field in schema.root_field(of).children
+    ]
+
+
+def _described(field: Field) -> str:
+    bounds = field.constraints_text
+    return f"{field.description or ''} ({bounds})".strip() if bounds else field.description or ""
+
+
+def resource_part(connection: Connection, resource: Resource) -> Part:
+    """Return a resource's card: what it is, and the line that reads it."""
+    size = limits.size_text(resource.size) if resource.size is not None else ""
+    known = [("uri", str(resource.uri)), ("type", resource.mime_type or ""), ("size", size)]
+    return _card(connection, resource, known, read_line(str(resource.uri), connection.name))
+
+
+def template_part(connection: Connection, template: ResourceTemplate) -> Part:
+    """Return a template's card; its line reads what it becomes with its parts filled in."""
+    known = [("template", template.uri_template), ("type", template.mime_type or "")]
+    return _card(connection, template, known, read_line(template.uri_template, connection.name))
+
+
+def prompt_part(connection: Connection, prompt: Prompt) -> Part:
+    """Return a prompt's card: its arguments, and the line that gets it with those that are required."""
+    arguments = prompt.arguments or []
+    example = {argument.name: "..." for argument in arguments if argument.required}
+    line = schema.prompt_line(f"{connection.name}:{prompt.name}", example)
+    names = ("argument", "required", "description")
+    rows = [[one_line(a.name, 200), "yes" if a.required else "", one_line(a.description or "", 300)] for a in arguments]
+    shown = rows[: limits.display.listing_rows]
+    if not shown:
+        return _card(connection, prompt, [], line)
+    markup, _ = table(names, shown, limit=limits.display.bytes // 3)
+    return _card(connection, prompt, [], line, Part(aligned(names, shown, total=terminal_width()), markup))
+
+
+def _card(connection: Connection, item: Any, known: list[tuple[str, str]], line: str, more: Part | None = None) -> Part:
+    name, title = one_line(f"{connection.name}:{item.name}", 200), one_line(item.title or "", 200)
+    description = cut((item.description or "").strip(), limits.display.characters)
+    known = [(label, one_line(value, 500)) for label, value in known if value]
+    line = cut(line, 2000)
+    plain = [f"{name}: {title}" if title else name, description]
+    plain += ["\n".join(f"{label:<9} {value}" for label, value in known), more.plain if more else "", line]
+    html = [tag("p", joined([tag("b", name), f" {title}" if title else ""]))]
+    html.append(tag("div", description, style="white-space:pre-wrap") if description else Markup())
+    html.append(facts((label, tag("code", value)) for label, value in known) if known else Markup())
+    html += [more.html if more else Markup(), tag("pre", tag("code", line), class_="mcp-line")]
+    return Part("\n\n".join(block for block in plain if block), joined(html))

@@ -1,0 +1,165 @@
+"""Asking with `input()`: in terminals, in consoles, and where a kernel cannot deliver clicks to a running cell.
+
+`input()` stops the event loop. While it waits, SIGINT and the time-out have to end it themselves.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import FrameType
+
+    from mcp_magic.core.consent import Decision, Request
+
+__all__ = ["InputAsker"]
+
+CHOICES = "[y]es, [n]o (and why), [e]dit, [a]lways: "
+
+
+class _TimeIsUp(BaseException):
+    """Ends `input()`; ipykernel goes on waiting after an `Exception`."""
+
+
+class InputAsker:
+    """An approver that asks line by line.
+
+    Args:
+        read: Asks with a prompt and returns the line; `input` if None.
+        write: Shows text; `print` if None.
+        seconds: How long it waits for each line; None for ever.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[str], str] | None = None,
+        write: Callable[[str], None] | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        # looked up here: ipykernel puts its own input() in the place of Python's while a cell runs
+        self._read = read if read is not None else lambda prompt: input(prompt)
+        self._write = write if write is not None else lambda text: print(text, flush=True)
+        self._seconds = seconds
+
+    async def ask(self, request: Request) -> Decision:
+        """Ask for a decision; the end of input and Ctrl-C deny.
+
+        Raises:
+            TimeoutError: Nobody answered in time.
+        """
+        from mcp_magic.core.consent import Decision
+
+        arguments: Mapping[str, Any] = request.arguments
+        while True:
+            self._write(_question(request, arguments))
+            try:
+                answer = self._line(f"Approve {_name(request)}? {CHOICES}")
+                letter, _, rest = answer.strip().partition(" ")
+                match letter.lower():
+                    case "y" | "yes":
+                        return self._approval(request, arguments)
+                    case "n" | "no":
+                        return Decision.deny(rest.strip())
+                    case "a" | "always":
+                        return self._approval(request, arguments, always=self._scope(request))
+                    case "e" | "edit":
+                        arguments = self._edited(request, arguments)
+            except EOFError:
+                return Decision.deny("the input ended")
+            except KeyboardInterrupt:
+                return Decision.deny("interrupted")
+
+    def _approval(self, request: Request, arguments: Mapping[str, Any], always: str = "") -> Decision:
+        from mcp_magic.core.consent import Decision
+        from mcp_magic.widgets.approval_text import changes
+
+        changed = arguments if changes(request.arguments, arguments) else None
+        return Decision.approve(changed, always=always)
+
+    def _scope(self, request: Request) -> str:
+        choices = {"t": "tool", "a": "arguments"} | ({"r": "run"} if request.run is not None else {})
+        of_the_run = ", this [r]un" if request.run is not None else ""
+        while True:
+            answer = self._line(f"Always for this [t]ool, these [a]rguments{of_the_run}: ").strip().lower()[:1]
+            if answer in choices:
+                return choices[answer]
+
+    def _edited(self, request: Request, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what was typed, or what was there if it cannot be sent."""
+        from dataclasses import replace
+
+        from mcp_magic.errors import ArgumentsError
+        from mcp_magic.widgets.hiding import read_arguments, written_arguments
+
+        current = replace(request, arguments=arguments)
+        self._write(f"now: {written_arguments(current, indent=None)}")
+        text = self._line("Arguments as JSON, empty to leave them: ")
+        if not text.strip():
+            return arguments
+        try:
+            return read_arguments(text, current)
+        except ArgumentsError as error:
+            self._write(str(error))
+            return arguments
+
+    def _line(self, prompt: str) -> str:
+        with _ended_by_signals(self._seconds):
+            return self._read(prompt)
+
+
+def _question(request: Request, arguments: Mapping[str, Any]) -> str:
+    from mcp_magic.widgets.approval_text import question_text
+
+    return question_text(request, arguments)
+
+
+def _name(request: Request) -> str:
+    from mcp_magic.results.safe import one_line
+
+    return one_line(request.name, 80)
+
+
+@contextmanager
+def _ended_by_signals(seconds: float | None) -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt, which while a magic runs only cancels its task, and the time end the wait.
+
+    Raises:
+        TimeoutError: The time was up.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals reach the main thread only
+        return
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
+    late = False
+    try:
+        with _alarm(seconds):
+            yield
+    except _TimeIsUp:
+        late = True
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
+    if late:
+        raise TimeoutError
+
+
+@contextmanager
+def _alarm(seconds: float | None) -> Iterator[None]:
+    """Raise `_TimeIsUp` after a time, where there is SIGALRM and nobody else uses it."""
+    if seconds is None or not hasattr(signal, "setitimer") or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise _TimeIsUp
+
+    previous = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

@@ -1,0 +1,44 @@
+"""`%mcp ui`: an explorer of the connected servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_magic.core.config import discover_servers
+from mcp_magic.magics.parsing import Command, Invocation
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.widgets.explorer import Explorer
+
+__all__ = ["COMMAND"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all, to begin with")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> Explorer:
+    """Open an explorer; the one that an earlier run of the cell opened is closed."""
+    from mcp_magic.magics.places import current_place
+    from mcp_magic.widgets.explorer import Explorer
+    from mcp_magic.widgets.lifecycle import keep
+
+    configured = discover_servers(invocation.directory)
+    offered = {e.name: e.spec for e in configured if e.spec and not (e.problem or e.disabled or e.shadowed_by)}
+    explorer = Explorer(invocation.host, arguments.server, offered=offered)
+    return keep(explorer, current_place(invocation.settings.shell))
+
+
+COMMAND = Command(
+    "ui",
+    "Explore",
+    "opens an explorer: search what servers offer, fill in forms, connect",
+    run,
+    options,
+    examples=("%mcp ui", "%mcp ui weather"),
+    details="It lists the configured servers, too, and connects one when its button is clicked. Running the cell "
+    "again closes the explorer that it showed before.",
+)

@@ -1,0 +1,174 @@
+"""The panel in which a person answers what agents, servers and apps want to call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from mcp_magic.results.html import note, page
+from mcp_magic.widgets.approval_card import Card
+from mcp_magic.widgets.approval_text import Outcome, outcomes_bundle, question_html, question_text
+from mcp_magic.widgets.shop import Shop
+
+if TYPE_CHECKING:
+    from mcp_magic.core.consent import Decision, Request
+
+__all__ = ["ApprovalPanel", "Replace", "Show"]
+
+Replace = Callable[[dict[str, Any]], None]
+"""Puts another mimebundle in the place of one that is shown."""
+
+Show = Callable[[dict[str, Any]], Replace]
+"""Shows a mimebundle, and returns what replaces it."""
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class ApprovalPanel:
+    """An approver: one panel for all the requests that wait, shown by `show`.
+
+    What was decided becomes one line in it. When nothing waits any more the whole panel is replaced by
+    those lines as plain HTML and text, which stay in the saved notebook, and all its widgets are closed. The next
+    request opens it anew, below.
+
+    Args:
+        show: Shows the panel where the person is looking.
+        seconds: Returns how long a request waits at most.
+    """
+
+    def __init__(self, show: Show, *, seconds: Callable[[], float] | None = None) -> None:
+        self._show = show
+        self._seconds = seconds
+        self._cards: list[Card] = []
+        self._outcomes: list[Outcome] = []
+        self._shop: Shop | None = None
+        self._replace: Replace = lambda _: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._context: Context | None = None
+        self._root: Any = None
+
+    @property
+    def waiting(self) -> tuple[Request, ...]:
+        """The requests that nobody has answered yet."""
+        return tuple(card.request for card in self._cards)
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        """What is shown of them."""
+        return tuple(self._cards)
+
+    @property
+    def widget(self) -> Any:
+        """The live panel; None while nothing waits."""
+        return self._root
+
+    async def ask(self, request: Request, *, until: float | None = None) -> Decision:
+        """Show a request and wait for the answer; whoever cancels the wait leaves a line that says so.
+
+        Args:
+            request: What waits.
+            until: The time of the loop at which the wait ends; None: as long from now as `seconds` says.
+
+        Raises:
+            TimeoutError: Nobody answered.
+        """
+        if until is None and self._seconds is not None:
+            until = asyncio.get_running_loop().time() + self._seconds()
+        card = self._add(request)
+        started = time.monotonic()
+        verdict, decision = "interrupted", None
+        try:
+            async with asyncio.timeout_at(until):
+                decision = await card.answer
+            verdict = "approved" if decision.approved else "denied"
+        except TimeoutError:
+            verdict = "not answered"
+            raise
+        finally:
+            self._settle(card, Outcome(request, verdict, time.monotonic() - started, decision))
+        return decision
+
+    __call__ = ask
+
+    def _add(self, request: Request) -> Card:
+        opened = self._shop is None
+        if self._shop is None:
+            self._open()
+        assert self._shop is not None
+        card = Card(request, self._shop.part(), self._post)
+        self._cards.append(card)
+        self._refresh()
+        if opened:
+            self._replace = self._show(self._live_bundle(request))
+        return card
+
+    def _open(self) -> None:
+        self._loop, self._context = asyncio.get_running_loop(), copy_context()
+        self._shop = shop = Shop()
+        self._heading = shop.make(ipywidgets.HTML, "label")
+        self._lines = shop.make(ipywidgets.HTML, "label")
+        all_ = [
+            self._button("Approve all", "check", "let all of them go out as shown", self._approve_all),
+            self._button("Deny all", "ban", "call none of them", self._deny_all),
+        ]
+        self._all = shop.make(ipywidgets.HBox, "line", children=all_)
+        self._root = shop.make(ipywidgets.VBox, "row")
+
+    def _button(self, text: str, icon: str, tooltip: str, work: Callable[[], None]) -> Any:
+        assert self._shop is not None
+        button = self._shop.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
+        button.on_click(lambda _: self._post(work))
+        return button
+
+    def _post(self, work: Callable[[], None]) -> None:
+        """Run something on the loop that waits, from whichever thread a frontend's message is handled on.
+
+        The context is that of the cell: what is sent from the context of a frontend's message would
+        make ipykernel deliver the answers to another shell.
+        """
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(work, context=self._context)
+
+    def _approve_all(self) -> None:
+        for card in self.cards:
+            card.approve()
+
+    def _deny_all(self) -> None:
+        for card in self.cards:
+            card.deny()
+
+    def _refresh(self) -> None:
+        count = len(self._cards)
+        limit = f"; what nobody answers within {self._seconds():g} s is denied" if self._seconds else ""
+        calls = "1 call waits" if count == 1 else f"{count} calls wait"
+        self._heading.value = page([note(f"{calls} for your answer{limit}")])
+        self._lines.value = outcomes_bundle(self._outcomes)["text/html"] if self._outcomes else ""
+        several = [self._all] if count > 1 else []
+        self._root.children = (self._lines, self._heading, *several, *(card.widget for card in self._cards))
+
+    def _settle(self, card: Card, outcome: Outcome) -> None:
+        self._cards.remove(card)
+        self._outcomes.append(outcome)
+        if self._cards:
+            self._refresh()
+            card.close()
+            return
+        # First the lines, then the end of the widgets: a frontend would show them as lost for a moment.
+        self._replace(outcomes_bundle(self._outcomes))
+        assert self._shop is not None
+        self._shop.close()
+        self._shop = self._root = None
+        self._outcomes.clear()
+
+    def _live_bundle(self, request: Request) -> dict[str, Any]:
+        view = {"version_major": 2, "version_minor": 0, "model_id": self._root.model_id}
+        return {
+            WIDGET_VIEW: view,
+            "text/html": question_html(request, request.arguments),
+            "text/plain": question_text(request, request.arguments),
+        }

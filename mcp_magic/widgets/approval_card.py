@@ -1,0 +1,139 @@
+"""One call that waits for an answer, drawn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from mcp_magic.core.consent import Decision
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.results.safe import one_line
+from mcp_magic.widgets.approval_edit import editor_for
+from mcp_magic.widgets.approval_text import ALWAYS, changes, question_html
+from mcp_magic.widgets.look import problem_markup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcp_magic.core.consent import Request
+    from mcp_magic.widgets.approval_edit import Editor
+    from mcp_magic.widgets.shop import Shop
+
+    Post = Callable[[Callable[[], None]], None]
+
+__all__ = ["Card"]
+
+
+class Card:
+    """The question about one request: what it is, and Approve, Edit, Deny.
+
+    What a frontend sends may be handled on another thread (ipykernel's subshells), so handlers do nothing
+    but post the work to the loop that waits. Nothing takes the focus when it appears: a person who is
+    typing elsewhere would answer with the next key. In the order of Tab: Approve, Edit, Deny, the reason, how far
+    it reaches; Enter in the reason denies.
+
+    Args:
+        request: What waits.
+        shop: Makes the widgets.
+        post: Runs a function on the loop that waits.
+
+    Attributes:
+        answer: Gets the decision.
+        widget: What is shown.
+    """
+
+    def __init__(self, request: Request, shop: Shop, post: Post) -> None:
+        self.request = request
+        self.answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        self._shop = shop
+        self._post = post
+        self._editor: Editor | None = None
+        self._arguments: Mapping[str, Any] = request.arguments
+        self._text = shop.make(ipywidgets.HTML, "label", value=question_html(request, self._arguments))
+        self._problem = shop.make(ipywidgets.HTML, "label")
+        self._place = shop.make(ipywidgets.VBox, "row")
+        self._make_buttons()
+        buttons = [self._approve, self._edit, self._deny, self._reason, self._scope]
+        line = shop.make(ipywidgets.HBox, "line", children=buttons)
+        inside = shop.make(ipywidgets.VBox, "inside", children=[self._text, self._place, self._problem, line])
+        self.widget = shop.make(ipywidgets.VBox, "row", children=[inside])  # apart from the next
+
+    def _make_buttons(self) -> None:
+        name = one_line(self.request.name, 80)
+        self._approve = self._button("Approve", "check", f"let {name} go out as shown", self.approve)
+        self._edit = self._button("Edit", "pencil", f"change the arguments of {name} first", self.edit)
+        self._deny = self._button("Deny", "ban", f"do not call {name}", self.deny)
+        self._reason = self._shop.make(
+            ipywidgets.Text, "bar", placeholder="why not; Enter denies", tooltip=f"why {name} must not be called"
+        )
+        self._reason.on_msg(self._entered)
+        scopes = [(text, how) for how, text in ALWAYS.items() if how != "run" or self.request.run is not None]
+        self._scope = self._shop.make(
+            ipywidgets.Dropdown,
+            "button",
+            options=[("only this time", ""), *scopes],
+            value="",
+            tooltip="what Approve approves",
+        )
+
+    def _button(self, text: str, icon: str, tooltip: str, work: Callable[[], None]) -> Any:
+        button = self._shop.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
+        button.on_click(lambda _: self._post(work))
+        return button
+
+    def _entered(self, _widget: Any, content: dict[str, Any], _buffers: Any) -> None:
+        if content.get("event") == "submit":
+            self._post(self.deny)
+
+    # What the buttons do, on the loop
+
+    def approve(self) -> None:
+        """Let the call go out, unless what was edited does not fit."""
+        if not self._approve.disabled:
+            changed = bool(changes(self.request.arguments, self._arguments))
+            self._decide(Decision.approve(self._arguments if changed else None, always=self._scope.value))
+
+    def deny(self) -> None:
+        """Refuse it, for the reason that was typed."""
+        self._decide(Decision.deny(self._reason.value.strip()))
+
+    def edit(self) -> None:
+        """Show the arguments to be changed, or forget the changes."""
+        if self.answer.done():
+            return
+        if self._editor is None:
+            self._editor = editor_for(self.request, self._shop, lambda: self._post(self._edited))
+            self._place.children = (self._editor.widget,)
+            self._edit.description = "Discard changes"
+            return
+        self._place.children = ()
+        self._editor.close()
+        self._editor = None
+        self._edit.description = "Edit"
+        self._show(self.request.arguments, "")
+
+    def _edited(self) -> None:
+        if self._editor is None or self.answer.done():
+            return
+        try:
+            self._show(self._editor.read(), "")
+        except ArgumentsError as error:
+            self._show(self._arguments, str(error))
+
+    def _show(self, arguments: Mapping[str, Any], problem: str) -> None:
+        self._arguments = arguments
+        self._text.value = question_html(self.request, arguments)
+        self._problem.value = problem_markup(problem)
+        self._approve.disabled = bool(problem)
+        edited = bool(changes(self.request.arguments, arguments))
+        self._approve.description = "Approve changed" if edited else "Approve"
+
+    def _decide(self, decision: Decision) -> None:
+        if not self.answer.done():
+            self.answer.set_result(decision)
+
+    def close(self) -> None:
+        """Close the widgets."""
+        self._shop.close()

@@ -1,0 +1,112 @@
+"""Secrets in arguments: hidden while a person looks at them, put back where the person left them alone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic.core.masking import MASK
+from mcp_magic.errors import ArgumentsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp_types import Tool
+
+    from mcp_magic.core.consent import Request
+    from mcp_magic.schema import Field
+
+__all__ = ["hidden_arguments", "lost_secret", "read_arguments", "restored", "written_arguments"]
+
+
+def hidden_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
+    """Return arguments with the values masked that their names or the tool's schema call secret.
+
+    >>> hidden_arguments({"user": "me", "login": {"password": "pw"}}, None)
+    {'user': 'me', 'login': {'password': '***'}}
+    """
+    field = schema.root_field(definition.input_schema) if definition is not None else None
+    shown: dict[str, Any] = _inside(dict(arguments), field)
+    return shown
+
+
+def _hidden(value: Any, field: Field | None, name: str) -> Any:
+    if value is not None and schema.is_secret(name, field):
+        return MASK
+    return _inside(value, field)
+
+
+def _inside(value: Any, field: Field | None) -> Any:
+    if isinstance(value, dict):
+        known = {child.name: child for child in field.children} if field else {}
+        return {name: _hidden(inner, known.get(name), str(name)) for name, inner in value.items()}
+    if isinstance(value, list):
+        item = field.item if field else None
+        return [_hidden(inner, item, "") for inner in value]
+    return value
+
+
+def restored(edited: Any, shown: Any, original: Any) -> Any:
+    """Return what a person made of `shown`, with what was masked in it as it is in `original`.
+
+    Lists whose length changed are left as they are: nobody knows which item is which.
+
+    >>> restored({"token": "***", "n": 2}, {"token": "***", "n": 1}, {"token": "abc", "n": 1})
+    {'token': 'abc', 'n': 2}
+    """
+    if edited == MASK and shown == MASK:
+        return original
+    if isinstance(edited, dict) and isinstance(shown, dict) and isinstance(original, dict):
+        return {name: restored(value, shown.get(name), original.get(name)) for name, value in edited.items()}
+    if isinstance(edited, list) and isinstance(shown, list) and len(edited) == len(shown):
+        return [restored(*three) for three in zip(edited, shown, original, strict=True)]
+    return edited
+
+
+def lost_secret(value: Any, original: Any) -> bool:
+    """Whether a mask is left in `value` that was no value of `original`: it would be sent as it stands.
+
+    >>> lost_secret([{"token": "***"}], [{"token": "a"}, {"token": "b"}])
+    True
+    """
+    return _has_mask(value) and not _has_mask(original)
+
+
+def _has_mask(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_mask, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_mask, value))
+    return bool(value == MASK)
+
+
+def written_arguments(request: Request, *, indent: int | None = 2) -> str:
+    """Return the arguments of a request as JSON to be edited, secrets masked."""
+    shown = hidden_arguments(request.arguments, request.definition)
+    return json.dumps(shown, ensure_ascii=False, indent=indent, default=str)
+
+
+def read_arguments(text: str, request: Request) -> dict[str, Any]:
+    """Return the arguments that a person wrote; what is still masked is what it was.
+
+    Raises:
+        ArgumentsError: They are no JSON object, or do not fit the tool's schema.
+    """
+    problem = ""
+    try:
+        edited = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = f"this is no JSON: {error}"
+    else:
+        if not isinstance(edited, dict):
+            problem = f"the arguments are a JSON object, not {type(edited).__name__}"
+    if problem:
+        raise ArgumentsError(problem)
+    original = dict(request.arguments)
+    arguments: dict[str, Any] = restored(edited, hidden_arguments(original, request.definition), original)
+    if lost_secret(arguments, original):
+        raise ArgumentsError("a hidden value was moved; write it out, or discard the changes")
+    if request.definition is not None:
+        schema.check_arguments(arguments, request.definition.input_schema)
+    return arguments

@@ -1,0 +1,212 @@
+"""A form that asks a server something: what tools, prompts and resource templates have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from mcp_magic.errors import MCPMagicError
+from mcp_magic.results.html import details, error_label, facts, joined, note, preformatted, tag
+from mcp_magic.results.parts import Part
+from mcp_magic.results.safe import one_line, shorten
+from mcp_magic.schema import is_secret
+from mcp_magic.widgets.form import Form
+from mcp_magic.widgets.hiding import hidden_arguments
+from mcp_magic.widgets.inputs_text import write_json
+from mcp_magic.widgets.look import FORM_STYLE
+from mcp_magic.widgets.running import Runner
+from mcp_magic.widgets.shop import Shop
+from mcp_magic.widgets.shown import Shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import Tool
+
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.widgets.shop import Complete
+
+__all__ = ["RequestForm"]
+
+
+class RequestForm(Shown):
+    """A form with buttons: Run, Cancel, Copy as code.
+
+    Subclasses say what is asked; they call `_build` when they know.
+
+    Attributes:
+        connection: Whom.
+        form: The form itself.
+        widget: All of it.
+    """
+
+    verb = "Run"
+    """What the button says."""
+
+    _definition: Tool | None = None
+    """Whose schema says which arguments are secret; without one, their names do."""
+
+    def __init__(self, connection: Connection, name: str, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.connection = connection
+        self.name = name
+        self._shop = Shop()
+        self._runner = Runner(self._shop, loop)
+
+    # What subclasses say
+
+    async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> Any:
+        """Ask the server; return a value that displays itself."""
+        raise NotImplementedError
+
+    def _line(self, arguments: Mapping[str, Any]) -> str:
+        """Return the line that does the same."""
+        raise NotImplementedError
+
+    def _heading(self) -> str:
+        """Return name, title and description as markup."""
+        raise NotImplementedError
+
+    # What came of it
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as JSON values.
+
+        Raises:
+            ArgumentsError: They do not fit.
+        """
+        return self.form.arguments
+
+    @property
+    def result(self) -> Any:
+        """What the server answered last, or None."""
+        return self._runner.result if self._runner.error is None else getattr(self._runner.error, "result", None)
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the last run failed, or None."""
+        return self._runner.error
+
+    @property
+    def running(self) -> bool:
+        """Whether the server is being asked."""
+        return self._runner.running
+
+    def set_arguments(self, arguments: Mapping[str, Any]) -> None:
+        """Fill in arguments."""
+        self.form.set_arguments(arguments)
+
+    async def run(self) -> Any:
+        """Do what the button does, wait, and return the result; None if it was cancelled.
+
+        Raises:
+            ArgumentsError: The arguments do not fit; nothing was sent.
+            ToolError, SessionError: It failed.
+        """
+        arguments = self._taken()
+        await self._runner.run(lambda on_progress: self._ask(arguments, on_progress), self._done)
+        error = self._runner.error
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            raise error
+        return self.result
+
+    def cancel(self) -> None:
+        """Do what Cancel does."""
+        self._runner.cancel()
+
+    def close(self) -> None:
+        """Close all widgets; what runs is cancelled. What came of it stays as text."""
+        if self._closed:
+            return
+        self._closed = True
+        self._runner.cancel()
+        self._shop.close()
+        self._settled()
+
+    # The widgets
+
+    def _build(self, schema: Mapping[str, Any], complete: Complete | None = None) -> None:
+        make = self._shop.make
+        self._shop.complete = complete
+        self._sent: dict[str, Any] | None = None
+        self.form = Form(schema, shop=self._shop)
+        self.form.on_change(self._changed)
+        self._run = make(ipywidgets.Button, "button", description=self.verb, icon="play", button_style="primary")
+        self._stop = make(ipywidgets.Button, "button", description="Cancel", icon="stop", disabled=True)
+        tooltip = "show the line that does the same, to copy it"
+        self._copy = make(ipywidgets.ToggleButton, "button", description="Copy as code", icon="copy", tooltip=tooltip)
+        self._code = make(ipywidgets.Text, "page", tooltip="select and copy")
+        buttons = (self._run, self._stop, self.form.toggle, self._copy)
+        self._buttons = make(ipywidgets.HBox, "line", children=buttons)
+        head = make(ipywidgets.HTML, "label", value=f"{FORM_STYLE}{self._heading()}")
+        self._top = (head, self.form.widget, self._buttons)
+        self.widget = make(ipywidgets.VBox, "", children=(*self._top, self._runner.widget))
+        self._run.on_click(lambda _: self._clicked())
+        self._stop.on_click(lambda _: self.cancel())
+        self._copy.observe(lambda _: self._show_code(), "value")
+
+    def _clicked(self) -> None:
+        if self.running or not self.form.submit():
+            return
+        arguments = self._taken()
+        self._runner.start(lambda on_progress: self._ask(arguments, on_progress), self._done)
+
+    def _taken(self) -> dict[str, Any]:
+        """Take the arguments and show that the server is being asked."""
+        arguments = self._sent = self.form.arguments
+        self._run.disabled, self._stop.disabled = True, False
+        return arguments
+
+    def _done(self) -> None:
+        if self._closed:
+            return
+        self._run.disabled, self._stop.disabled = False, True
+        self._settled()
+
+    def _changed(self) -> None:
+        if self._copy.value:
+            self._show_code()
+
+    def _show_code(self) -> None:
+        self._code.value = self.code
+        code = (self._code,) if self._copy.value else ()
+        self.widget.children = (*self._top, *code, self._runner.widget)
+
+    @property
+    def code(self) -> str:
+        """The line that does the same; a secret in it stands for a variable of its name."""
+        try:
+            draft = self.form.draft
+            secret = [name for name in draft if name.isidentifier() and self._is_secret(name)]
+            line = self._line({name: value for name, value in draft.items() if name not in secret})
+        except MCPMagicError as error:
+            return f"# {error}"
+        return " ".join([line, *(f"{name}=${name}" for name in secret)])
+
+    def _is_secret(self, name: str) -> bool:
+        return is_secret(name, self.form.root.field.at(name))
+
+    # Where there is no widget
+
+    def _parts(self) -> list[Part]:
+        what = f"form of {one_line(self.name, 200)}"
+        outcome = self._runner.outcome or "not run yet"
+        sent = hidden_arguments(self._sent if self._sent is not None else self.form.draft, self._definition)
+        line = self._line(sent)
+        rows = [(one_line(name, 60), shorten(write_json(value, None), 300)) for name, value in sent.items()]
+        table = facts(rows) if rows else note("no arguments")
+        html = joined([tag("p", joined([tag("b", what), f" — {outcome}"])), table, details("code", preformatted(line))])
+        parts = [Part(f"{what} — {outcome}\n{shorten(line, 2000)}", html)]
+        if self._runner.result is not None:
+            parts += self._runner.result._parts()
+        elif self.error is not None and str(self.error):
+            text = shorten(f"{type(self.error).__name__}: {self.error}", 2000)
+            parts.append(Part(text, tag("p", error_label(text))))
+        return parts
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else self._runner.outcome or "not run yet"
+        return f"<{type(self).__name__} {one_line(self.name, 100)}: {state}>"

@@ -1,0 +1,72 @@
+"""`%mcp ui` in a real kernel, run as JupyterLab runs a cell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.servers.bundled import FOLDER
+
+if TYPE_CHECKING:
+    from tests.kernel.driving import Cell, Kernel
+
+COUNT = "print(len(__import__('ipywidgets').widgets.widget._instances))"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def math(kernel: Kernel) -> None:
+    kernel.ok(f"%mcp connect {FOLDER / 'math_server.py'} --name math")
+
+
+def run(kernel: Kernel, code: str, cell: str, deleted: tuple[str, ...] = ()) -> Cell:
+    """Run a cell that has an id."""
+    session = kernel.client.session
+    content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+    metadata = {"cellId": cell, "deletedCells": list(deleted)}
+    message = session.msg("execute_request", content, metadata=metadata)
+    kernel.client.shell_channel.send(message)
+    shown = kernel.finish(message["header"]["msg_id"])
+    assert shown.status == "ok", shown.shown_error
+    return shown
+
+
+def widgets(kernel: Kernel) -> int:
+    return int(kernel.ok(COUNT).stdout)
+
+
+def test_the_magic_shows_a_live_widget_with_a_text_for_where_there_is_none(kernel: Kernel) -> None:
+    data = run(kernel, "%mcp ui math", "first").data
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"]
+    assert "math" in data["text/plain"]
+    assert "<table>" in data["text/html"]
+
+
+def test_running_a_cell_again_closes_what_it_showed_before(kernel: Kernel) -> None:
+    run(kernel, "%mcp ui", "again")
+    once = widgets(kernel)
+    for _ in range(10):
+        run(kernel, "%mcp ui", "again")
+    assert widgets(kernel) == once
+    run(kernel, "%mcp ui", "another")
+    assert widgets(kernel) > once
+
+
+def test_deleting_a_cell_closes_what_it_showed(kernel: Kernel) -> None:
+    run(kernel, "%mcp ui", "kept")
+    before = widgets(kernel)
+    run(kernel, "%mcp ui", "deleted")
+    run(kernel, "%mcp ui", "kept", deleted=("deleted",))
+    assert widgets(kernel) == before
+
+
+def test_an_unknown_server_is_an_error_of_one_line(kernel: Kernel) -> None:
+    cell = kernel.run("%mcp ui maht")
+    assert cell.ename == "UnknownServerError"
+    assert "Did you mean 'math'?" in cell.evalue
+
+
+def test_from_a_function_it_works_as_well(kernel: Kernel) -> None:
+    kernel.ok("def explore():\n    return get_ipython().run_line_magic('mcp', 'ui math')\nmade = explore()")
+    assert "math" in kernel.ok("made").text
+    kernel.ok("made.close()")

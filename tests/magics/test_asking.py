@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+from mcp_magic.core.consent import Consent, Decision, Request
+from mcp_magic.magics.asking import how_to_ask
+from mcp_magic.magics.asking_input import InputAsker
+from mcp_magic.magics.cells import Circumstances, loops_on_this_stack
+
+LAB: dict[str, Any] = {"allow_stdin": True, "widgets": True}
+CONSOLE: dict[str, Any] = {"allow_stdin": True}
+NBCLIENT: dict[str, Any] = {"allow_stdin": False, "widgets": False}
+
+
+@pytest.mark.parametrize(
+    ("where", "way"),
+    [
+        ({"kernel": (7, 4, 0), **LAB}, "panel"),
+        ({"kernel": (8, 0, 0), **LAB}, "panel"),
+        ({"kernel": (7, 2, 0), **LAB, "subshells": True}, "panel"),
+        ({"kernel": (7, 0, 0), **LAB, "subshells": True}, "panel"),
+        ({"kernel": (7, 3, 0), **LAB}, "input"),
+        ({"kernel": (6, 30, 1), **LAB}, "input"),
+        ({"kernel": (6, 30, 1), **LAB, "subshells": True}, "input"),
+        ({"kernel": (7, 4, 0), **LAB, "nested": True}, "input"),
+        ({"kernel": (7, 2, 0), **LAB, "subshells": True, "nested": True}, "input"),
+        ({"kernel": (7, 4, 0), **CONSOLE}, "input"),
+        ({"kernel": (0,), **LAB}, "input"),
+        ({"kernel": (6, 30, 1), **LAB, "running": False}, "panel"),
+        ({"kernel": (7, 4, 0), **LAB, "running": False, "nested": True}, "panel"),
+        ({"kernel": (7, 4, 0), **CONSOLE, "running": False}, "nobody"),
+        ({"kernel": (7, 4, 0), **NBCLIENT}, "nobody"),
+        ({"kernel": (7, 4, 0), "allow_stdin": False, "widgets": True}, "nobody"),
+        ({"kernel": None, "allow_stdin": True}, "input"),
+        ({"kernel": None, "allow_stdin": False}, "nobody"),
+    ],
+)
+def test_a_person_is_asked_where_they_can_answer(where: dict[str, Any], way: str) -> None:
+    assert how_to_ask(Circumstances(**where)) == way
+
+
+@pytest.mark.parametrize(
+    ("ask_with", "where", "way"),
+    [
+        ("panel", {"kernel": (7, 4, 0), **CONSOLE}, "panel"),
+        ("panel", {"kernel": (6, 30, 1), **LAB}, "panel"),
+        ("panel", {"kernel": None, "allow_stdin": True}, "input"),
+        ("input", {"kernel": (7, 4, 0), **LAB}, "input"),
+        ("input", {"kernel": (7, 4, 0), **LAB, "running": False}, "nobody"),
+        ("input", {"kernel": (7, 4, 0), **NBCLIENT}, "nobody"),
+    ],
+)
+def test_a_setting_says_what_is_known_to_work_better(ask_with: str, where: dict[str, Any], way: str) -> None:
+    assert how_to_ask(Circumstances(**where), ask_with) == way
+
+
+async def test_a_nested_loop_is_seen_on_the_stack() -> None:
+    assert loops_on_this_stack() == 1
+    counted: list[int] = []
+    thread = threading.Thread(target=lambda: counted.append(loops_on_this_stack()))
+    thread.start()
+    thread.join()
+    assert counted == [0]
+
+
+class Typist:
+    """Types lines; keeps the prompts and what was written."""
+
+    def __init__(self, *lines: str | BaseException) -> None:
+        self._lines = list(lines)
+        self.prompts: list[str] = []
+        self.written: list[str] = []
+
+    def read(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        line = self._lines.pop(0)
+        if isinstance(line, BaseException):
+            raise line
+        return line
+
+    async def answer(self, request: Request) -> Decision:
+        return await InputAsker(self.read, self.written.append).ask(request)
+
+
+FORECAST = Request("weather", "forecast", {"location": "London"}, "agent", run="r1")
+
+
+@pytest.mark.parametrize(
+    ("lines", "decision"),
+    [
+        (["y"], Decision(True)),
+        ([" YES "], Decision(True)),
+        (["n"], Decision.deny("")),
+        (["no too far"], Decision.deny("too far")),
+        (["", "what", "y"], Decision(True)),
+        (["a", "t"], Decision.approve(always="tool")),
+        (["always", "x", "a"], Decision.approve(always="arguments")),
+        (["a", "r"], Decision.approve(always="run")),
+        (["e", '{"location": "Paris"}', "y"], Decision.approve({"location": "Paris"})),
+        (["e", "", "y"], Decision(True)),
+        (["e", "{", "n never mind"], Decision.deny("never mind")),
+        ([EOFError()], Decision.deny("the input ended")),
+        (["e", EOFError()], Decision.deny("the input ended")),
+        ([KeyboardInterrupt()], Decision.deny("interrupted")),
+    ],
+)
+async def test_lines_are_answers(lines: list[str | BaseException], decision: Decision) -> None:
+    typist = Typist(*lines)
+
+    assert await typist.answer(FORECAST) == decision
+    assert not typist._lines
+
+
+async def test_the_question_says_who_wants_what() -> None:
+    typist = Typist("e", '{"location": "Paris"}', "y")
+    await typist.answer(FORECAST)
+
+    assert typist.written[0] == (
+        "agent wants to call weather:forecast [! destructive] [~ open world]\n  location = London"
+    )
+    assert typist.written[1] == 'now: {"location": "London"}'
+    assert typist.written[2].endswith("  location = Paris   ✎ changed; was London")
+    assert typist.prompts[1] == "Arguments as JSON, empty to leave them: "
+
+
+async def test_an_edit_that_does_not_fit_is_said_and_not_taken() -> None:
+    typist = Typist("e", "[1]", "y")
+
+    assert await typist.answer(FORECAST) == Decision(True)
+    assert "the arguments are a JSON object, not list" in typist.written
+
+
+async def test_secrets_are_not_written_and_survive_two_edits() -> None:
+    login = Request("web", "login", {"user": "me", "password": "hunter2"}, "agent")
+    typist = Typist("e", '{"user": "you", "password": "***"}', "e", '{"user": "us", "password": "***"}', "y")
+
+    decision = await typist.answer(login)
+
+    assert decision.arguments == {"user": "us", "password": "hunter2"}
+    assert "hunter2" not in "".join(typist.written)
+
+
+async def test_while_a_line_is_read_ctrl_c_raises_and_afterwards_it_is_as_before() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    during: list[Any] = []
+
+    def read(prompt: str) -> str:
+        during.append(signal.getsignal(signal.SIGINT))
+        signal.raise_signal(signal.SIGINT)
+        return "y"
+
+    assert await InputAsker(read, print).ask(FORECAST) == Decision.deny("interrupted")
+    assert during == [signal.default_int_handler]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+async def test_a_policy_that_asks_where_nobody_can_be_asked_denies() -> None:
+    decision = await Consent().decide(FORECAST)
+
+    assert decision == Decision.deny("nobody can be asked here", by="nobody")

@@ -1,0 +1,104 @@
+"""Consent in terminal IPython: `input()` asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kernel.servers import MATH
+from tests.terminal.test_terminal import Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+QUESTION = r"Approve math:add\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways: "
+CALL = "(await host['math'].call_tool('add', {'a': 1, 'b': 2}, asker='agent')).data"
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    folder: Path = tmp_path_factory.mktemp("terminal")
+    running = Terminal(folder, "--simple-prompt")
+    running.run("%load_ext mcp_magic")
+    running.run(f"%mcp connect {MATH} --name math")
+    running.run("from mcp_magic import host")
+    yield running
+    running.child.close(force=True)
+
+
+def asked(terminal: Terminal, line: str = CALL) -> str:
+    """Type a line that asks; return what was said before the question."""
+    terminal.send(line)
+    terminal.child.expect(QUESTION)
+    return str(terminal.child.before)
+
+
+def test_yes_lets_the_call_go_out(terminal: Terminal) -> None:
+    said = asked(terminal)
+
+    assert "agent wants to call math:add" in said
+    assert "a = 1" in said
+    assert "3" in terminal.run("y").split("Out", 1)[1]
+
+
+def test_no_gives_the_reason(terminal: Terminal) -> None:
+    asked(terminal)
+
+    assert "DeniedError: math:add was not called; denied by person: not now." in terminal.run("n not now")
+
+
+def test_arguments_are_edited(terminal: Terminal) -> None:
+    asked(terminal)
+    terminal.send("e")
+    terminal.child.expect("Arguments as JSON, empty to leave them: ")
+    terminal.send('{"a": "x", "b": 2}')
+    terminal.child.expect(QUESTION)
+    assert "a: expected integer or number, got 'x'" in terminal.child.before
+    terminal.send("e")
+    terminal.child.expect("Arguments as JSON, empty to leave them: ")
+    terminal.send('{"a": 40, "b": 2}')
+    terminal.child.expect(QUESTION)
+    assert "a = 40   ✎ changed; was 1" in terminal.child.before
+
+    assert "42" in terminal.run("y")
+
+
+def test_ctrl_c_denies_and_the_session_lives_on(terminal: Terminal) -> None:
+    asked(terminal)
+    said, seconds = terminal.interrupt()
+
+    assert "denied by person: interrupted." in said
+    assert seconds < 1.0
+    assert "7" in terminal.run("%mcp call math:add a=3 b=4")
+
+
+def test_nobody_answers_in_time(terminal: Terminal) -> None:
+    terminal.run("%config MCPMagics.approval_timeout = 0.3")
+    try:
+        asked(terminal)
+        assert "denied by time-out: nobody answered within 0.3 s." in terminal.wait()
+    finally:
+        terminal.run("%config MCPMagics.approval_timeout = 300.0")
+
+
+@pytest.mark.parametrize(
+    "line", ["%mcp call math:add a=5 b=6", "(lambda: get_ipython().run_line_magic('mcp', 'call math:add a=5 b=6'))()"]
+)
+def test_a_rule_makes_the_persons_own_calls_wait(terminal: Terminal, line: str) -> None:
+    terminal.run("%mcp ask math:add")
+    try:
+        assert "You are about to call math:add" in asked(terminal, line)
+        assert "11" in terminal.run("y")
+    finally:
+        terminal.run("%mcp approvals --clear")
+
+
+def test_always_is_not_asked_again(terminal: Terminal) -> None:
+    asked(terminal)
+    terminal.send("a")
+    terminal.child.expect(r"Always for this \[t\]ool, these \[a\]rguments: ")
+    assert "3" in terminal.run("t")
+    assert "Approve" not in terminal.run(CALL)
+    terminal.run("%mcp approvals --clear")

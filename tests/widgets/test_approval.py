@@ -1,0 +1,365 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+import pytest
+from ipywidgets.widgets import widget as registry
+from mcp_types import Tool, ToolAnnotations
+
+from mcp_magic.core.consent import Consent, Decision, Request
+from mcp_magic.errors import DeniedError
+from mcp_magic.widgets.approval import WIDGET_VIEW, ApprovalPanel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FORECAST = Tool(
+    name="forecast",
+    description="Tells the <i>weather</i>.",
+    input_schema={
+        "type": "object",
+        "properties": {"location": {"type": "string"}, "days": {"type": "integer", "maximum": 10}},
+        "required": ["location"],
+    },
+    annotations=ToolAnnotations(read_only_hint=True),
+)
+
+
+def request(location: str = "London", **more: Any) -> Request:
+    given = {"asker": "agent", "definition": FORECAST, **more}
+    return Request("weather", "forecast", {"location": location}, **given)
+
+
+class Page:
+    """What a notebook shows: outputs that can be replaced."""
+
+    def __init__(self) -> None:
+        self.outputs: list[dict[str, Any]] = []
+
+    def show(self, bundle: dict[str, Any]) -> Any:
+        self.outputs.append(bundle)
+        place = len(self.outputs) - 1
+
+        def replace(other: dict[str, Any]) -> None:
+            self.outputs[place] = other
+
+        return replace
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for output in self.outputs for line in output["text/plain"].splitlines()]
+
+
+@pytest.fixture
+def page() -> Page:
+    return Page()
+
+
+@pytest.fixture
+def panel(page: Page) -> Iterator[ApprovalPanel]:
+    """A panel; afterwards all its widgets are closed."""
+    before = set(registry._instances)
+    made = ApprovalPanel(page.show)
+    yield made
+    assert made.waiting == ()
+    assert made.widget is None
+    assert set(registry._instances) <= before
+
+
+def widgets(root: Any, kind: type[Any]) -> list[Any]:
+    """Return the widgets of a kind, in the order in which Tab reaches them."""
+    inside = [found for child in getattr(root, "children", ()) for found in widgets(child, kind)]
+    return [root, *inside] if isinstance(root, kind) else inside
+
+
+def button(panel: ApprovalPanel, description: str, number: int = 0) -> Any:
+    named = [one for one in widgets(panel.widget, ipywidgets.Button) if one.description == description]
+    return named[number]
+
+
+def text(panel: ApprovalPanel) -> str:
+    return "".join(one.value for one in widgets(panel.widget, ipywidgets.HTML))
+
+
+def receive(widget: Any, content: dict[str, Any]) -> None:
+    """Do what ipywidgets does with a frontend's custom message."""
+    widget._handle_msg({"content": {"data": {"method": "custom", "content": content}}, "buffers": []})
+
+
+def json_face(panel: ApprovalPanel) -> Any:
+    """Return the text field of the form's face of JSON."""
+    widgets(panel.widget, ipywidgets.ToggleButton)[0].value = True
+    return widgets(panel.widget, ipywidgets.Textarea)[0]
+
+
+async def ask(panel: ApprovalPanel, *requests: Request) -> list[asyncio.Task[Decision]]:
+    """Ask, and wait until all of it is shown."""
+    tasks = [asyncio.ensure_future(panel.ask(one)) for one in requests]
+    while len(panel.waiting) < len(requests):
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def handled() -> None:
+    """Let what the handlers posted be done."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_approve_lets_the_call_go_out_as_it_is(panel: ApprovalPanel, page: Page) -> None:
+    [asked] = await ask(panel, request())
+    button(panel, "Approve").click()
+
+    assert await asked == Decision(True)
+    assert page.lines == ["✓ approved weather:forecast(location=London) by person, 0.0 s (agent asked)"]
+
+
+async def test_the_panel_says_who_wants_what_and_escapes_it(panel: ApprovalPanel, page: Page) -> None:
+    evil = request("</td><script>alert(1)</script>", asker="server <b>x</b>", trusted=True)
+    [asked] = await ask(panel, evil)
+
+    shown = text(panel) + page.outputs[0]["text/html"]
+    assert "server &lt;b&gt;x&lt;/b&gt; wants to call" in shown
+    assert "weather:forecast" in shown
+    assert "Tells the &lt;i&gt;weather&lt;/i&gt;." in shown
+    assert "which you trust, says that it changes nothing" in shown
+    assert "<script>" not in shown
+    assert page.outputs[0][WIDGET_VIEW]["model_id"] == panel.widget.model_id
+    button(panel, "Deny").click()
+    await asked
+    assert "<script>" not in page.outputs[0]["text/html"]
+
+
+async def test_deny_gives_the_reason_that_was_typed(panel: ApprovalPanel, page: Page) -> None:
+    [asked] = await ask(panel, request())
+    widgets(panel.widget, ipywidgets.Text)[0].value = " too far "
+    button(panel, "Deny").click()
+
+    assert await asked == Decision.deny("too far")
+    assert page.lines == ["✗ denied weather:forecast(location=London) by person, because: too far, 0.0 s (agent asked)"]
+
+
+async def test_enter_in_the_reason_denies(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, request())
+    reason = widgets(panel.widget, ipywidgets.Text)[0]
+    reason.value = "no"
+    receive(reason, {"event": "submit"})
+
+    assert await asked == Decision.deny("no")
+
+
+async def test_tab_reaches_approve_edit_deny_reason_and_scope_and_each_says_what_it_does(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, request())
+
+    kinds = (ipywidgets.Button, ipywidgets.Text, ipywidgets.Dropdown)
+    reached = widgets(panel.widget, kinds)
+    assert [getattr(one, "description", "") or type(one).__name__ for one in reached] == [
+        "Approve",
+        "Edit",
+        "Deny",
+        "Text",
+        "Dropdown",
+    ]
+    assert all(one.tooltip for one in reached)
+    button(panel, "Deny").click()
+    await asked
+
+
+@pytest.mark.parametrize(
+    ("run", "scopes"), [(None, ["", "tool", "arguments"]), ("run-1", ["", "tool", "arguments", "run"])]
+)
+async def test_an_approval_reaches_as_far_as_is_chosen(
+    panel: ApprovalPanel, page: Page, run: str | None, scopes: list[str]
+) -> None:
+    for scope in scopes:
+        [asked] = await ask(panel, request(run=run))
+        [choice] = widgets(panel.widget, ipywidgets.Dropdown)
+        assert [value for _, value in choice.options] == scopes
+        choice.value = scope
+        button(panel, "Approve").click()
+        assert (await asked).always == scope
+    assert "always for this tool" in page.lines[1]
+
+
+async def test_edited_arguments_are_checked_marked_and_sent(panel: ApprovalPanel, page: Page) -> None:
+    [asked] = await ask(panel, request())
+    button(panel, "Edit").click()
+    await handled()
+    field = json_face(panel)
+    assert json.loads(field.value) == {"location": "London"}
+
+    field.value = '{"location": "London", "days": 99}'
+    await handled()
+    assert "days: expected integer" in text(panel)
+    assert button(panel, "Approve").disabled
+    button(panel, "Approve").click()
+    field.value = '{"location": '
+    await handled()
+    assert button(panel, "Approve").disabled
+    field.value = '{"location": "Paris", "days": 2}'
+    await handled()
+    assert "✎ changed; was London" in text(panel)
+    assert "✎ added" in text(panel)
+    button(panel, "Approve changed").click()
+
+    assert (await asked).arguments == {"location": "Paris", "days": 2}
+    assert "by person, changed location, days, " in page.lines[0]
+
+
+async def test_a_field_of_the_form_is_edited(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, request())
+    button(panel, "Edit").click()
+    await handled()
+    [field] = [one for one in widgets(panel.widget, ipywidgets.Text) if one.value == "London"]
+    field.value = "Paris"
+    await handled()
+    button(panel, "Approve changed").click()
+
+    assert (await asked).arguments == {"location": "Paris"}
+
+
+async def test_changes_can_be_discarded(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, request())
+    button(panel, "Edit").click()
+    await handled()
+    json_face(panel).value = "nonsense"
+    await handled()
+    button(panel, "Discard changes").click()
+    await handled()
+
+    assert not widgets(panel.widget, ipywidgets.Textarea)
+    assert not button(panel, "Approve").disabled
+    button(panel, "Approve").click()
+    assert await asked == Decision(True)
+
+
+async def test_an_edit_that_changes_nothing_is_no_edit(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, request())
+    button(panel, "Edit").click()
+    await handled()
+    json_face(panel).value = '{ "location":"London" }'
+    await handled()
+    button(panel, "Approve").click()
+
+    assert await asked == Decision(True)
+
+
+async def test_secrets_are_masked_and_survive_an_edit(panel: ApprovalPanel, page: Page) -> None:
+    login = Request("web", "login", {"user": "me", "password": "hunter2"}, "agent")
+    [asked] = await ask(panel, login)
+    button(panel, "Edit").click()
+    await handled()
+    [field] = widgets(panel.widget, ipywidgets.Textarea)
+    assert "hunter2" not in field.value + text(panel) + json.dumps(page.outputs)
+
+    field.value = field.value.replace("me", "you")
+    await handled()
+    button(panel, "Approve changed").click()
+
+    assert (await asked).arguments == {"user": "you", "password": "hunter2"}
+    assert "hunter2" not in json.dumps(page.outputs)
+
+
+async def test_several_wait_in_one_panel_and_are_decided_one_by_one(panel: ApprovalPanel, page: Page) -> None:
+    first, second = await ask(panel, request("Oslo"), request("Rome"))
+    assert "2 calls wait" in text(panel)
+    button(panel, "Deny", 1).click()
+    assert not (await second).approved
+
+    assert "✗ denied" in text(panel)
+    assert "1 call waits" in text(panel)
+    assert len(page.outputs) == 1
+    button(panel, "Approve").click()
+    assert (await first).approved
+    assert [line[:10] for line in page.lines] == ["✗ denied w", "✓ approved"]
+
+
+@pytest.mark.parametrize("verdict", ["Approve", "Deny"])
+async def test_all_are_decided_together(panel: ApprovalPanel, verdict: str) -> None:
+    asked = await ask(panel, request("Oslo"), request("Rome"), request("Ulm"))
+    button(panel, f"{verdict} all").click()
+
+    assert {decision.approved for decision in await asyncio.gather(*asked)} == {verdict == "Approve"}
+
+
+async def test_approve_all_leaves_what_was_edited_into_something_invalid(panel: ApprovalPanel) -> None:
+    first, second = await ask(panel, request("Oslo"), request("Rome"))
+    button(panel, "Edit").click()
+    await handled()
+    json_face(panel).value = "{}"
+    await handled()
+    button(panel, "Approve all").click()
+
+    assert (await second).approved
+    assert panel.waiting == (request("Oslo"),)
+    button(panel, "Deny").click()
+    assert not (await first).approved
+
+
+async def test_one_call_alone_has_no_buttons_for_all(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, request())
+
+    assert not [one for one in widgets(panel.widget, ipywidgets.Button) if "all" in one.description]
+    button(panel, "Approve").click()
+    await asked
+
+
+async def test_a_call_after_the_last_answer_opens_a_panel_below(panel: ApprovalPanel, page: Page) -> None:
+    for number in (1, 2):
+        [asked] = await ask(panel, request())
+        assert len(page.outputs) == number
+        button(panel, "Approve").click()
+        await asked
+    assert all(WIDGET_VIEW not in output for output in page.outputs)
+
+
+async def test_clicks_may_come_from_another_thread(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, request())
+    clicking = threading.Thread(target=button(panel, "Approve").click)
+    clicking.start()
+
+    assert (await asyncio.wait_for(asked, 5)).approved
+    clicking.join()
+
+
+async def test_the_first_click_counts(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, request())
+    deny = button(panel, "Deny")
+    button(panel, "Approve").click()
+    deny.click()
+
+    assert (await asked).approved
+
+
+async def test_a_wait_that_is_cancelled_leaves_a_line(panel: ApprovalPanel, page: Page) -> None:
+    [asked] = await ask(panel, request())
+    asked.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert page.lines == ["… interrupted weather:forecast(location=London) 0.0 s (agent asked)"]
+
+
+async def test_a_wait_that_nobody_ends_leaves_a_line(page: Page) -> None:
+    panel = ApprovalPanel(page.show, seconds=lambda: 0.05)
+
+    with pytest.raises(TimeoutError):
+        await panel.ask(request())
+    assert page.lines[0].startswith("… not answered weather:forecast(location=London)")
+    assert panel.widget is None
+
+
+async def test_consent_asks_the_panel(panel: ApprovalPanel) -> None:
+    consent = Consent(approver=panel)
+    checking = asyncio.ensure_future(consent.check(request()))
+    while not panel.waiting:
+        await asyncio.sleep(0)
+    widgets(panel.widget, ipywidgets.Text)[0].value = "not today"
+    button(panel, "Deny").click()
+
+    with pytest.raises(DeniedError, match="denied by person: not today"):
+        await checking

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp_types import Tool
+
+from mcp_magic.core.consent import Decision, Request
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.widgets.approval_text import Outcome, call_text, question_html, question_text
+from mcp_magic.widgets.hiding import hidden_arguments, read_arguments, restored, written_arguments
+
+
+def request(**arguments: Any) -> Request:
+    return Request("fs", "write", arguments, "agent")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({}, "fs:write()"),
+        ({"path": "/tmp/a.txt"}, "fs:write(path=/tmp/a.txt)"),
+        ({"n": 3, "on": True, "no": None}, "fs:write(n=3, on=true, no=null)"),
+        ({"text": "a) by person"}, 'fs:write(text="a) by person")'),
+        ({"text": ""}, 'fs:write(text="")'),
+        ({"text": "a\nb"}, 'fs:write(text="a b")'),
+        ({"x": [1, {"y": 2}]}, 'fs:write(x=[1, {"y": 2}])'),
+        ({"token": "abc"}, "fs:write(token=***)"),
+    ],
+)
+def test_a_call_is_one_line(arguments: dict[str, Any], line: str) -> None:
+    assert call_text(request(**arguments), arguments) == line
+
+
+def test_a_line_stays_short_however_much_is_in_it() -> None:
+    many = {f"name{number}" * 20: "x" * 10_000 for number in range(100)}
+
+    assert len(call_text(request(**many), many)) < 300
+    assert len(str(Outcome(request(**many), "denied", 1.0, Decision.deny("y" * 10_000)))) < 700
+
+
+def test_escape_sequences_and_hidden_text_are_written_out() -> None:
+    asked = request(text="\x1b[2Jx\u202ey")
+
+    for shown in (question_text(asked, asked.arguments), question_html(asked, asked.arguments)):
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        assert "\\u202e" in shown
+
+
+def test_long_values_are_cut_and_say_how_long_they_are() -> None:
+    asked = request(text="x" * 50_000)
+
+    assert "(50,000 characters)" in question_text(asked, asked.arguments)
+    assert len(question_html(asked, asked.arguments)) < 10_000
+
+
+def test_what_was_changed_is_said_in_words() -> None:
+    asked = request(a=1, b=2, c=True)
+
+    shown = question_text(asked, {"a": 1, "b": 5, "c": 1, "d": 0})
+
+    assert "  a = 1\n" in shown
+    assert "  b = 5   ✎ changed; was 2" in shown
+    assert "  c = 1   ✎ changed; was true" in shown
+    assert "  d = 0   ✎ added" in shown
+    assert "  b = 2   ✎ left out" in question_text(asked, {"a": 1, "c": True})
+
+
+def test_the_schema_says_what_is_secret_too() -> None:
+    tool = Tool(
+        name="write",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "pin": {"type": "string", "format": "password"},
+                "keys": {"type": "array", "items": {"type": "string", "writeOnly": True}},
+                "login": {"type": "object", "properties": {"code": {"type": "string", "format": "password"}}},
+            },
+        },
+    )
+    given = {"pin": "1", "keys": ["a"], "login": {"code": "2", "user": "me"}}
+
+    assert hidden_arguments(given, tool) == {"pin": "***", "keys": ["***"], "login": {"code": "***", "user": "me"}}
+
+
+def test_hidden_values_come_back_only_where_they_were() -> None:
+    original = {"users": [{"token": "a"}, {"token": "b"}], "n": 1}
+    shown = hidden_arguments(original, None)
+
+    assert restored(shown, shown, original) == original
+    assert restored({"users": [{"token": "c"}, {"token": "***"}]}, shown, original) == {
+        "users": [{"token": "c"}, {"token": "b"}]
+    }
+    with pytest.raises(ArgumentsError, match="a hidden value was moved"):
+        read_arguments('{"users": [{"token": "***"}]}', Request("s", "t", original))
+
+
+def test_arguments_are_read_as_they_were_written() -> None:
+    asked = request(n=2**70, text="ü\u2028", password="pw", nested={"a": [None, 1.5]})
+
+    assert read_arguments(written_arguments(asked), asked) == asked.arguments
+    assert "pw" not in written_arguments(asked)
+
+
+@pytest.mark.parametrize(("text", "problem"), [("[1]", "a JSON object, not list"), ("{", "no JSON")])
+def test_what_is_no_object_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ArgumentsError, match=problem):
+        read_arguments(text, request())

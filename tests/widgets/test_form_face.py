@@ -1,0 +1,171 @@
+"""The whole form: its face of JSON, what it says of itself, how fast it is."""
+
+from __future__ import annotations
+
+import doctest
+import statistics
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ipywidgets.widgets.widget import _instances
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.widgets import inputs, inputs_choice, inputs_text, look, matching, running
+from mcp_magic.widgets.form import Form
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+DOCUMENTED = (inputs, inputs_choice, inputs_text, look, matching, running)
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "s": {"type": "string"}, "o": {"properties": {"k": {"type": "string"}}}},
+    "required": ["n"],
+}
+
+
+def test_the_json_is_checked_while_typing_and_does_not_lose_what_is_wrong() -> None:
+    with closing(Form(SCHEMA)) as form:
+        form.as_json = True
+        form._json.widget.value = '{"n": "x"}'
+        assert "n: expected integer, got &#x27;x&#x27;" in form._rest.value
+        form._json.widget.value = '{"n": 1'
+        assert "expected JSON, got a text that is none" in form._rest.value
+        with pytest.raises(ArgumentsError, match="expected JSON"):
+            form.arguments
+        form.as_json = False
+        assert form.as_json is True, "there is nothing to show in the fields"
+        assert form._json.widget.value == '{"n": 1'
+        form._json.widget.value = '{"n": 1, "zz": true}'
+        form.as_json = False
+        assert form.as_json is False
+        assert form.draft == {"n": 1, "zz": True}
+        assert form.problems == ["unknown argument 'zz'. It takes n, s, o"]
+        assert "unknown argument &#x27;zz&#x27;" in form._rest.value
+
+
+@pytest.mark.parametrize("text", ["[1]", "null", "3"])
+def test_json_that_is_no_object_is_refused(text: str) -> None:
+    with closing(Form(SCHEMA)) as form:
+        form.as_json = True
+        form._json.widget.value = text
+        assert form.problems == [f"arguments: expected a JSON object, got {text}"]
+        assert form.submit() is False
+
+
+def test_big_integers_pass_through_the_json() -> None:
+    with closing(Form(SCHEMA)) as form:
+        form.set_arguments({"n": 2**200})
+        form.as_json = True
+        assert str(2**200) in form._json.widget.value
+        form.as_json = False
+        assert form.arguments == {"n": 2**200}
+
+
+def test_submitting_hands_over_what_fits() -> None:
+    taken: list[dict[str, Any]] = []
+    with closing(Form(SCHEMA)) as form:
+        form.on_submit(taken.append)
+        assert form.submit() is False
+        form.root.at("n").input.widget.value = "1"
+        assert form.submit() is True
+    assert taken == [{"n": 1}]
+
+
+def test_changes_are_told_once_each_and_only_those_of_the_person() -> None:
+    changes: list[dict[str, Any]] = []
+    with closing(Form(SCHEMA)) as form:
+        form.on_change(lambda: changes.append(form.draft))
+        form.set_arguments({"n": 5, "o": {"k": "v"}})
+        assert changes == []
+        form.root.at("n").input.widget.value = "6"
+        form.root.at("o").at("k").input.widget.value = "w"
+    assert changes == [{"n": 6, "o": {"k": "v"}}, {"n": 6, "o": {"k": "w"}}]
+
+
+def test_clearing_shows_what_was_there_at_first() -> None:
+    with closing(Form({**SCHEMA, "required": ["o"]})) as form:
+        form.set_arguments({"n": 1, "s": "", "o": {"k": "x"}, "more": 1})
+        form.clear()
+        assert form.draft == {"o": {}}
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "properties": {}}, {}])
+def test_without_parameters_there_is_nothing_to_enter(schema: dict[str, Any]) -> None:
+    with closing(Form(schema)) as form:
+        assert "takes no arguments" in form._body.children[0].value
+        assert form.arguments == {}
+        assert form.submit() is True
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "string"}, {"enum": [1]}, {"type": "array"}, {"oneOf": [{"type": "null"}]}]
+)
+def test_a_schema_of_no_object_is_json_and_no_error(schema: dict[str, Any]) -> None:
+    with closing(Form(schema)) as form:
+        assert form.draft == {}
+        form.set_arguments({"a": 1})
+        assert form.draft == {"a": 1}
+
+
+def test_arguments_of_one_of_several_kinds_begin_with_a_choice() -> None:
+    one, two = ({"type": "object", "properties": {name: {"type": "integer"}}, "required": [name]} for name in "ab")
+    with closing(Form({"anyOf": [one, two]})) as form:
+        form.root._menu.value = 2
+        form.root.at("b").input.widget.value = "1"
+        assert form.arguments == {"b": 1}
+
+
+def level(count: int, *inner: dict[str, Any]) -> dict[str, Any]:
+    kinds = ("string", "integer", "number", "boolean")
+    properties: dict[str, Any] = {f"f{i}": {"type": kinds[i % 4], "description": "a field"} for i in range(count)}
+    properties |= {f"o{i}": each for i, each in enumerate(inner)}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def test_a_hundred_fields_in_three_levels_are_there_in_less_than_a_third_of_a_second() -> None:
+    schema = level(30, level(18, level(16)), level(18, level(14)))
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        form = Form(schema)
+        seconds.append(time.perf_counter() - started)
+        assert len(list(form.entries())) == 100, "all are required, so all are open"
+        form.close()
+    assert statistics.median(seconds) < 0.3
+
+
+def test_what_is_closed_costs_nothing() -> None:
+    before = len(_instances)
+    with closing(Form({"properties": {"a": level(90)}})):
+        assert len(_instances) < before + 40
+
+
+@pytest.mark.parametrize("module", DOCUMENTED)
+def test_the_examples_in_docstrings_are_right(module: ModuleType) -> None:
+    result = doctest.testmod(module)
+    assert result.attempted
+    assert result.failed == 0
+
+
+WIDE = {"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(5000)}}
+DOUBLING = {
+    "type": "object",
+    "properties": {f"p{i}": {"$ref": "#"} for i in range(60)},
+    "required": [f"p{i}" for i in range(60)],
+}
+LONG_ENUM = {"type": "object", "properties": {"e": {"enum": list(range(100_000))}}}
+
+
+@pytest.mark.parametrize("schema", [WIDE, DOUBLING, LONG_ENUM, {"type": "object", "properties": {"o": WIDE}}])
+def test_a_schema_without_measure_makes_a_form_with_measure(schema: dict[str, Any]) -> None:
+    before = len(_instances)
+    value = {"p1": {"p2": {"p3": {}}}} if schema is DOUBLING else {"e": 99_999} if schema is LONG_ENUM else {"p1": 1}
+    with closing(Form(schema)) as form:
+        assert len(_instances) < before + 2000
+        form.set_arguments(value)
+        assert form.draft == value
+        assert len(_instances) < before + 3000

@@ -1,0 +1,283 @@
+"""Forms that call tools of a live server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import comm
+import pytest
+from ipywidgets.widgets.widget import _instances
+from mcp.server.mcpserver import MCPServer
+from pydantic import Field
+
+from mcp_magic.core.host import Host
+from mcp_magic.errors import ArgumentsError, ToolError
+from mcp_magic.magics.splitting import split_line
+from mcp_magic.results.limits import display
+from mcp_magic.schema import parse_arguments
+from mcp_magic.widgets.shown import VIEW
+from mcp_magic.widgets.tool_form import ToolForm
+from tests.servers import bundled
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from mcp_magic.core.connection import Connection
+
+
+@pytest.fixture
+async def connection() -> AsyncIterator[Connection]:
+    host = Host()
+    yield await host.connect(bundled.load("showcase_server").server, name="showcase")
+    await host.close()
+
+
+@pytest.fixture
+async def opened(connection: Connection) -> AsyncIterator[Callable[..., Any]]:
+    """Opens forms, and sees that they leave no widget and no comm."""
+    before, comms = set(_instances), set(comm.get_comm_manager().comms)
+    forms: list[ToolForm] = []
+
+    async def open_form(tool: str, **arguments: Any) -> ToolForm:
+        form = ToolForm(connection, await connection.find_tool(tool))
+        forms.append(form)
+        if arguments:
+            form.set_arguments(arguments)
+        return form
+
+    yield open_form
+    for form in forms:
+        form.close()
+    assert not set(_instances) - before
+    assert not set(comm.get_comm_manager().comms) - comms
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+def html(form: ToolForm) -> str:
+    return form._repr_mimebundle_()["text/html"]
+
+
+async def test_run_shows_the_result_as_the_call_would(opened: Any, connection: Connection) -> None:
+    form = await opened("defaults", count=7)
+    assert form.result is None
+    form._run.click()
+    await until(lambda: form.result is not None and not form.running)
+    assert form.result.data["count"] == 7
+    called = await connection.call("defaults", count=7)
+    [shown] = form._runner.output.outputs
+    assert shown == {"output_type": "display_data", "data": called._repr_mimebundle_(), "metadata": {}}
+    assert "done in " in form._runner._note.value
+
+
+@pytest.mark.parametrize("tool", ["image_png", "audio_wav", "mixed", "structured", "embedded_binary"])
+async def test_what_is_shown_can_be_sent_to_the_page(opened: Any, tool: str) -> None:
+    form = await opened(tool)
+    await form.run()
+    assert json.loads(json.dumps(form._runner.output.outputs[0])) == form._runner.output.outputs[0]
+
+
+async def test_run_does_nothing_while_something_is_wrong_and_says_what(opened: Any, connection: Connection) -> None:
+    form = await opened("constrained")
+    sent = connection.calls
+    form._run.click()
+    assert not form.running
+    assert "missing: even (integer)" in form.form.root.at("even")._problem.value
+    with pytest.raises(ArgumentsError, match=r"missing: even \(integer\)"):
+        await form.run()
+    assert connection.calls == sent
+
+
+async def test_an_error_of_the_tool_is_one_line_and_the_result_is_kept(opened: Any) -> None:
+    form = await opened("fail_error", message="no <b>luck</b>")
+    form._run.click()
+    await until(lambda: form.error is not None and not form.running)
+    assert form.result.is_error
+    [shown] = form._runner.output.outputs
+    assert (shown["output_type"], shown["ename"]) == ("error", "ToolError")
+    assert len(shown["traceback"]) == 1
+    assert "no <b>luck</b>" in shown["evalue"]
+    assert "no &lt;b&gt;luck&lt;/b&gt;" in html(form)
+    assert "<b>luck" not in html(form)
+    with pytest.raises(ToolError, match="luck"):
+        await form.run()
+
+
+async def test_cancel_ends_the_call_at_the_server(opened: Any, connection: Connection) -> None:
+    before = (await connection.call("cancellations")).data
+    form = await opened("slow", seconds=600)
+    form._run.click()
+    await until(lambda: form._runner._progress is not None)
+    assert form.running
+    assert form._run.disabled
+    form._stop.click()
+    await until(lambda: not form.running)
+    assert form.result is None
+    assert "cancelled after" in form._runner._note.value
+    assert form._run.disabled is False
+    async with asyncio.timeout(10):
+        while (await connection.call("cancellations")).data == before:
+            await asyncio.sleep(0)
+    form.set_arguments({"seconds": 0})
+    assert (await form.run()).text == "waited 0 s"
+
+
+@pytest.mark.parametrize("total", [True, False])
+async def test_progress_is_shown_while_the_call_runs(opened: Any, total: bool) -> None:
+    form = await opened("progress", steps=8, delay=0.1, total=total)
+    notes: list[str] = []
+    shares: list[float] = []
+    form._runner._note.observe(lambda change: notes.append(change["new"]), "value")
+    form._runner._bar.observe(lambda change: shares.append(change["new"]), "value")
+    await form.run()
+    seen = [note for note in notes if "step " in note]
+    assert seen
+    assert all((" of 8 · step " in note) is total for note in seen)
+    assert shares
+    assert all(0 <= share <= 1 for share in shares)
+    assert len(notes) < 40, "not one message for each notification"
+
+
+async def test_a_click_on_another_thread_runs_on_the_loop_of_the_session(opened: Any) -> None:
+    form = await opened("defaults")
+    threading.Thread(target=form._run.click).start()
+    await until(lambda: form.result is not None and not form.running)
+    assert form.result.data["count"] == 3
+
+
+async def test_a_second_click_while_it_runs_does_nothing(opened: Any, connection: Connection) -> None:
+    form = await opened("slow", seconds=600)
+    form._run.click()
+    await until(lambda: form._runner._progress is not None)
+    sent = connection.calls
+    form._run.click()
+    form._run.click()
+    form.cancel()
+    await until(lambda: not form.running)
+    assert connection.calls == sent
+
+
+async def test_the_code_is_the_line_that_does_the_same(opened: Any, connection: Connection) -> None:
+    form = await opened("defaults", text="it's", items=[3])
+    form._copy.value = True
+    assert form._code in form.widget.children
+    assert form._code.value == form.code
+    form.form.root.at("count").input.widget.value = "5"
+    assert "count=5" in form._code.value
+    words = split_line(form.code.removeprefix("%mcp "))
+    assert words[:2] == ["call", "showcase:defaults"]
+    assert parse_arguments(words[2:], form.tool.input_schema) == form.arguments
+
+
+async def test_closing_while_it_runs_cancels_and_closes(connection: Connection) -> None:
+    before = set(_instances)
+    form = ToolForm(connection, await connection.find_tool("slow"))
+    form.set_arguments({"seconds": 600})
+    form._run.click()
+    await until(lambda: form._runner._progress is not None)
+    form.close()
+    form.close()
+    await until(lambda: not form.running)
+    assert not set(_instances) - before
+    assert VIEW not in form._repr_mimebundle_()
+
+
+async def test_two_hundred_forms_leave_nothing(connection: Connection) -> None:
+    before, comms = len(_instances), len(comm.get_comm_manager().comms)
+    tool = await connection.find_tool("nested")
+    for _ in range(200):
+        ToolForm(connection, tool).close()
+    assert len(_instances) == before
+    assert len(comm.get_comm_manager().comms) == comms
+
+
+async def test_without_a_widget_it_says_what_it_was_and_what_came_of_it(opened: Any) -> None:
+    form = await opened("defaults", text="<i>x</i>")
+    bundle = form._repr_mimebundle_()
+    assert bundle[VIEW]["model_id"] == form.widget.model_id
+    assert "form of showcase:defaults — not run yet" in bundle["text/plain"]
+    await form.run()
+    bundle = form._repr_mimebundle_()
+    assert "— done in " in bundle["text/plain"]
+    assert "%mcp call showcase:defaults" in bundle["text/plain"]
+    assert "some text" not in bundle["text/plain"]
+    assert "&lt;i&gt;x&lt;/i&gt;" in bundle["text/html"]
+    assert "<i>x" not in bundle["text/html"]
+    assert len(bundle["text/html"]) < display.bytes + 20_000
+
+
+async def test_what_is_kept_is_written_again_when_something_came_of_it(opened: Any) -> None:
+    form = await opened("defaults")
+    published: list[tuple[str, bool]] = []
+    form.publish = lambda bundle, update: published.append((bundle["text/plain"], update))
+    await form.run()
+    assert published == [], "it was never shown"
+    form._ipython_display_()
+    await form.run()
+    form.close()
+    assert [update for _, update in published] == [False, True, True]
+    assert "— done in " in published[1][0]
+
+
+async def test_hostile_texts_stay_text(connection: Connection) -> None:
+    tool = (await connection.find_tool("nothing")).model_copy(deep=True)
+    evil = "</div></style><script>alert(1)</script><img src=x onerror=alert(1)>"
+    tool.description = tool.title = evil
+    tool.input_schema = {
+        "type": "object",
+        "title": evil,
+        "properties": {
+            evil: {"type": "string", "title": evil, "description": evil, "default": evil},
+            "e": {"oneOf": [{"const": evil, "title": evil}, {"const": 1}]},
+            "u": {"anyOf": [{"type": "object", "title": evil, "properties": {evil: {}}}, {"type": "integer"}]},
+            "o": {"type": "object", "properties": {evil: {"pattern": evil, "type": "string"}}, "required": [evil]},
+        },
+        "required": ["o", "e"],
+    }
+    form = ToolForm(connection, tool)
+    form.set_arguments({evil: evil, "e": evil, "u": evil, "o": {evil: 1}, "x": evil})
+    form.form.submit()
+    for widget in list(_instances.values()):
+        if "HTML" in type(widget).__name__ and "Style" not in type(widget).__name__:
+            assert "<script" not in widget.value
+            assert "<img" not in widget.value
+    assert "<script" not in html(form)
+    assert "<img" not in html(form)
+    form.close()
+
+
+async def test_secrets_stay_out_of_the_code_and_of_what_is_saved() -> None:
+    server = MCPServer("vault")
+
+    @server.tool()
+    def unlock(api_key: str, phrase: Annotated[str, Field(json_schema_extra={"format": "password"})], n: int) -> int:
+        return n
+
+    host = Host()
+    connection = await host.connect(server, name="vault")
+    with closing(ToolForm(connection, await connection.find_tool("unlock"))) as form:
+        form.set_arguments({"api_key": "hunter2", "phrase": "sesame", "n": 1})
+        assert form.code == "%mcp call vault:unlock n=1 api_key=$api_key phrase=$phrase"
+        assert (await form.run()).data == 1
+        saved = str(form._repr_mimebundle_())
+        assert "hunter2" not in saved
+        assert "sesame" not in saved
+    await host.close()
+
+
+async def test_sending_an_optional_text_that_may_be_null_begins_with_an_empty_text(opened: Any) -> None:
+    form = await opened("nullable", text="a")
+    form.form.root.at("number").give()
+    form.form.root.at("flag").give()
+    assert form.form.draft == {"text": "a"}, "a number and a choice are there once they are entered"
+    note = (await opened("defaults")).form.root.at("nothing")
+    note.give()
+    assert note.get() == ""
