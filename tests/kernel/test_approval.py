@@ -330,3 +330,20 @@ def test_nbclient_executes_a_notebook_that_asks_without_waiting(tmp_path: Path) 
 
     assert caught.value.ename == "DeniedError"
     assert "`%mcp allow weather:forecast --first` would allow it." in caught.value.evalue
+
+
+def test_the_first_cell_that_imports_the_host_finds_it_ready_to_ask(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, environment(tmp_path))
+    try:
+        kernel.ok("%load_ext mcp_magic")
+        kernel.ok("%config MCPMagics.approval_timeout = 7.0")
+        assert kernel.ok("import sys\n'mcp_magic.notebook' in sys.modules").text == "False"
+        kernel.ok("from mcp_magic import host")
+        assert kernel.ok("(type(host.approver).__name__, host.consent.timeout)").text == "('Asking', 7.0)"
+
+        kernel.ok("%unload_ext mcp_magic")
+        assert kernel.ok("host.approver is None").text == "True"
+        kernel.ok("%load_ext mcp_magic")
+        assert kernel.ok("type(host.approver).__name__").text == "'Asking'"
+    finally:
+        kernel.shutdown()
