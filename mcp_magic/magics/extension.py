@@ -10,7 +10,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_loca
 from traitlets import observe
 
 from mcp_magic.core import starting
-from mcp_magic.errors import ArgumentsError, CommandError, did_you_mean
+from mcp_magic.errors import CommandError, did_you_mean
 from mcp_magic.magics.asking import Asking
 from mcp_magic.magics.awaiting import MAGICS, MARK, AwaitMagics
 from mcp_magic.magics.cells import Cells
@@ -95,12 +95,7 @@ class MCPMagics(Magics, Settings):
         from mcp_magic.notebook import host
 
         def evaluate(source: str) -> Any:
-            problem = ""
-            try:
-                return eval(source, {**self.shell.user_ns, **local_ns})
-            except Exception as error:
-                problem = f"{source[:60]!r} cannot be evaluated: {type(error).__name__}: {error}"
-            raise ArgumentsError(problem)
+            return eval(source, {**self.shell.user_ns, **local_ns})
 
         def lookup(name: str) -> Any:
             return local_ns.get(name, self.shell.user_ns.get(name))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mcp_magic.errors import CommandError, did_you_mean
+from mcp_magic.errors import ArgumentsError, CommandError, did_you_mean
 from mcp_magic.results.plain import terminal_width
 from mcp_magic.results.text import Text
 
@@ -37,7 +37,7 @@ class Invocation:
         settings: The magic's traits.
         body: The cell below a `%%mcp` line, or None.
         command: What followed ` -- `.
-        evaluate: Evaluates a Python expression in the caller's scope.
+        evaluate: Evaluates a Python expression in the caller's scope; raises what the expression raises.
         lookup: Returns a variable of the caller's scope, or None.
         directory: Where relative paths start.
         variables: Returns the names of the variables that hold a server.
@@ -55,11 +55,19 @@ class Invocation:
     def value(self, word: str) -> Any:
         """Return the object that `$name` or `{expression}` stands for, or the word itself."""
         found = _REFERENCE.fullmatch(word)
-        return self.evaluate(found[1] or found[2]) if found else word
+        return self._evaluated(found[1] or found[2]) if found else word
 
     def text(self, word: str) -> str:
         """Return a text with every `$name` and `{expression}` in it replaced; a backslash keeps one as it is."""
-        return _INLINE.sub(lambda m: m[0][1:] if m[0][0] == "\\" else str(self.evaluate(m[1] or m[2])), word)
+        return _INLINE.sub(lambda m: m[0][1:] if m[0][0] == "\\" else str(self._evaluated(m[1] or m[2])), word)
+
+    def _evaluated(self, source: str) -> Any:
+        problem = ""
+        try:
+            return self.evaluate(source)
+        except Exception as error:
+            problem = f"cannot evaluate {source[:60]!r}: {type(error).__name__}: {error}"
+        raise ArgumentsError(problem)
 
 
 @dataclass(frozen=True)

@@ -5,32 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 from mcp_magic import errors
-from mcp_magic.magics.extension import MCPMagics
 from mcp_magic.notebook import host
-from tests.servers.bundled import load
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
-
-
-@pytest.fixture
-async def magic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Any]:
-    """Run `%mcp LINE` in a shell, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    magics = MCPMagics(InteractiveShell())
-    await host.connect(load("math_server").server, name="math")
-
-    async def run(line: str, cell: str | None = None) -> Any:
-        return await magics._run(line, cell, {})
-
-    yield run
-    host.consent.rules.clear()
-    host.consent.audit.records.clear()
-    await host.close()
 
 
 async def test_rules_are_listed_in_the_order_in_which_they_are_tried(magic: Any) -> None:

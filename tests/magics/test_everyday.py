@@ -1,0 +1,146 @@
+"""The subcommands of every day, through the magic, over live servers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_magic import errors
+from mcp_magic.notebook import host
+from tests.processes import start_http
+from tests.servers.bundled import command, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write_config(folder: Path, **servers: Any) -> None:
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def stdio(name: str) -> dict[str, Any]:
+    program, *arguments = command(name)
+    return {"command": program, "args": arguments}
+
+
+async def test_all_servers_of_a_file_connect_in_parallel_and_the_failing_one_is_reported(
+    magic: Any, tmp_path: Path
+) -> None:
+    write_config(
+        tmp_path,
+        show=stdio("showcase_server"),
+        broken={"command": sys.executable, "args": ["-c", "raise SystemExit('no licence')"]},
+        off={**stdio("paging_server"), "disabled": True},
+        wrong={"type": "stdio"},
+    )
+    listing = await magic("connect --config mcp.json")
+    state = {row["server"]: row["state"] for row in listing}
+    assert state == {"show": "open", "broken": "failed", "off": "disabled", "wrong": "not started"}
+    assert "no licence" in str(listing.df.set_index("server").loc["broken", "problem"])
+    assert set(host) == {"math", "show"}
+
+
+async def test_named_servers_of_a_file_connect(magic: Any, tmp_path: Path) -> None:
+    write_config(tmp_path, show=stdio("showcase_server"), paging=stdio("paging_server"))
+    listing = await magic("connect --config mcp.json paging")
+    assert [row["server"] for row in listing] == ["paging"]
+    with pytest.raises(errors.ConfigError, match=r"mcp\.json has no server 'pagin'\. Did you mean 'paging'\?"):
+        await magic("connect --config mcp.json pagin")
+
+
+async def test_a_configured_name_is_a_target(magic: Any, tmp_path: Path) -> None:
+    write_config(tmp_path, paging=stdio("paging_server"))
+    assert (await magic("connect paging")).state == "open"
+    assert "paging" in [row["server"] for row in await magic("config")]
+
+
+async def test_headers_take_variables_and_show_masked(magic: Any) -> None:
+    with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
+        line = "connect $url --name show --header 'Authorization: Bearer {secret.strip()}' --header 'X-Team: blue'"
+        connection = await magic(line, url=server.url, secret=" sesame-123 ")
+        assert (await magic("call show:headers")).data["authorization"] == "Bearer sesame-123"
+        assert "sesame" not in repr(connection.spec) + str(connection._repr_mimebundle_())
+        await magic("disconnect show")
+
+
+async def test_a_variable_of_the_caller_is_a_target(magic: Any) -> None:
+    connection = await magic("connect mine --trust", mine=load("showcase_server").server)
+    assert connection.name == "mine"
+    assert connection.spec.trust
+
+
+async def test_disconnect_and_reconnect(magic: Any) -> None:
+    old = host["math"]
+    assert (await magic("reconnect math")) is host["math"] is not old
+    assert len(await magic("disconnect math")) == 0
+    assert "math" not in host
+    with pytest.raises(errors.CommandError, match="name the servers, or say --all"):
+        await magic("disconnect")
+    with pytest.raises(errors.UnknownServerError):
+        await magic("reconnect math")
+
+
+async def test_listings_are_searched(magic: Any) -> None:
+    assert [row["tool"] for row in await magic("tools --search PRIME")] == ["math:primes"]
+    assert "no tools with 'zzz'" in str(await magic("tools math --search zzz"))
+    assert [row["prompt"] for row in await magic("prompts math")] == ["math:explain"]
+    assert len(await magic("templates")) == 1
+    assert len(await magic("resources")) == 1
+
+
+async def test_a_tool_card_has_arguments_hints_and_an_example_that_runs(magic: Any) -> None:
+    card = await magic("tool math:add")
+    assert {row["name"] for row in card.arguments} == {"a", "b"}
+    assert "read-only" in str(card)
+    assert not (await magic(card.example.removeprefix("%mcp "))).is_error
+
+
+async def test_a_call_returns_a_value_or_a_dataframe(magic: Any) -> None:
+    assert (await magic("call math:add a=1 b=2")).data == 3
+    frame = await magic("call math:statistics numbers=1 numbers=3 --df")
+    assert frame["mean"][0] == 2
+    assert (await magic("call math:statistics", '{"numbers": [1, 3]}')).data["mean"] == 2
+    with pytest.raises(errors.ArgumentsError, match="the cell below %%mcp call is no JSON: Expecting"):
+        await magic("call math:statistics", "{numbers")
+    with pytest.raises(errors.ArgumentsError, match="must be a JSON object, not list"):
+        await magic("call math:statistics", "[1]")
+
+
+async def test_a_call_takes_a_time_out(magic: Any) -> None:
+    await host.connect(load("showcase_server").server, name="show")
+    with pytest.raises(errors.RequestTimeoutError):
+        await magic("call show:slow seconds=30 --timeout 0.1")
+
+
+async def test_resources_and_prompts_are_read(magic: Any) -> None:
+    assert (await magic("read math://constants")).data["pi"] > 3
+    assert (await magic("read $uri --server math", uri="math://table/2")).df is not None
+    prompt = await magic("prompt math:explain topic=primes level=beginner")
+    assert "primes" in prompt.messages[0].content
+
+
+async def test_logs_have_stderr_and_messages_with_secrets_masked(magic: Any) -> None:
+    connection = await host.connect(command("showcase_server"), name="show", env={"API_TOKEN": "sesame-123"})
+    await connection.call("write_stderr", text="using sesame-123")
+    await connection.call("log", level="warning", message="mind the gap")
+    listing = await magic("logs show")
+    text = str(listing)
+    assert "using ***" in text
+    assert "mind the gap" in text
+    assert {row["source"] for row in listing} >= {"stderr"}
+
+
+async def test_the_listing_of_servers_has_state_counts_and_latency(magic: Any) -> None:
+    (row,) = await magic("")
+    assert (row["server"], row["state"], row["transport"], row["tools"]) == ("math", "open", "in-process", 8)
+    assert row["latency"].endswith(" ms")
+
+
+async def test_help_is_there_for_all_and_for_one(magic: Any) -> None:
+    assert "%mcp connect" in str(await magic("--help"))
+    assert str(await magic("call --help")).startswith("%mcp call")
+    with pytest.raises(errors.CommandError, match="%%mcp tools takes no cell below"):
+        await magic("tools", "a cell")
