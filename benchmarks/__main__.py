@@ -28,6 +28,7 @@ SUBJECTS = {
     "frames": "100,000 rows to a DataFrame against pandas alone",
     "display": "what of 50 MB reaches the page",
     "explorer": "%mcp ui of 50 servers with 200 tools each",
+    "forms": "a form of 100 fields in three levels",
 }
 """Subject -> what it measures. Each is a module here with `run(quick=...)`; a new one is a module and a row."""
 

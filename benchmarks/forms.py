@@ -1,0 +1,60 @@
+"""How long a form of a hundred fields takes to be made."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from typing import Any
+
+from benchmarks.timing import Result, at_most
+
+__all__ = ["hundred_fields", "run"]
+
+GOAL_BUILD = 0.3
+"""Seconds."""
+
+KINDS: tuple[dict[str, Any], ...] = (
+    {"type": "string", "description": "Some text", "minLength": 1},
+    {"type": "integer", "minimum": 0, "maximum": 100},
+    {"type": "number", "default": 0.5},
+    {"type": "boolean"},
+    {"enum": ["red", "green", "blue"]},
+    {"type": "array", "items": {"type": "string"}},
+)
+
+
+def run(*, quick: bool = False) -> list[Result]:
+    """Measure from the schema to the last widget; the first form also imports ipywidgets, and is not counted."""
+    from mcp_magic.widgets.form import Form
+
+    seconds, fields = [], 0
+    for _ in range(2 if quick else 20):
+        gc.collect()
+        started = time.perf_counter()
+        form = Form(hundred_fields())
+        seconds.append(time.perf_counter() - started)
+        fields = sum(not list(entry.input.entries()) for _, entry in form.entries())
+        form.close()
+    note = f"{fields} fields that are drawn"
+    return [at_most("form of 100 fields in three levels", statistics.median(seconds[1:]), GOAL_BUILD, "s", note)]
+
+
+def hundred_fields() -> dict[str, Any]:
+    """Return a schema of 100 values in three levels: 20, in 4 objects 8 each, and in those again 12; all required.
+
+    >>> def count(schema): return sum(count(p) if "properties" in p else 1 for p in schema["properties"].values())
+    >>> count(hundred_fields())
+    100
+    """
+    inner = [_object(_values(12)) for _ in range(4)]
+    middle = [_object({**_values(8), "more": each}) for each in inner]
+    return _object({**_values(20), **{f"part_{number}": each for number, each in enumerate(middle)}})
+
+
+def _values(count: int) -> dict[str, Any]:
+    return {f"value_{number}": KINDS[number % len(KINDS)] for number in range(count)}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}

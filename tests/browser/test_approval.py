@@ -1,0 +1,206 @@
+"""Consent as a person gives it: by clicks and keys, in a real JupyterLab, while the cell that asks is running."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.living import (
+    SETUP,
+    WAIT_MS,
+    button,
+    errors,
+    expect,
+    field,
+    finished,
+    output,
+    press,
+    run,
+    saved,
+    start,
+)
+from tests.browser.notebooks import write_notebook
+from tests.browser.test_look import CONTRASTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Locator
+
+    from tests.browser.lab import JupyterLab, Lab
+
+pytestmark = pytest.mark.slow
+
+CALL = 'r = await host["show"].call_tool("one_text", {"text": "hi"}, asker="agent")\nr.text'
+
+
+@pytest.fixture(scope="module")
+def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    write_notebook(jupyterlab.folder / "approval.ipynb", SETUP)
+    with jupyterlab.open(live_browser, "approval.ipynb") as lab:
+        lab.run_all()
+        lab.page.set_default_timeout(WAIT_MS)
+        lab.theme("light")  # JupyterLab remembers the last one
+        yield lab
+
+
+def asked(cell: Locator) -> Locator:
+    """Wait until a running cell shows its panel, and return it."""
+    expect(button(cell, "Approve")).to_be_visible()
+    expect(cell.locator(".jp-InputPrompt")).to_have_text("[*]:")
+    return output(cell)
+
+
+def test_approve_lets_the_call_of_a_running_cell_go_out(lab: Lab) -> None:
+    cell = start(lab, CALL)
+    panel = asked(cell)
+    expect(panel).to_contain_text("agent wants to call show:one_text")
+    expect(panel.locator(".mcp-badge")).to_contain_text("read-only")
+    lab.shoot("approval-asked", first=lab.cells.count() - 1)
+    press(panel, "Approve")
+
+    shown = finished(cell)
+    expect(shown).to_contain_text("✓ approved show:one_text(text=hi) by person")
+    expect(shown).to_contain_text("'hi'")
+    expect(shown.locator("button")).to_have_count(0)
+
+
+def test_edited_arguments_go_out_in_place_of_the_first(lab: Lab) -> None:
+    cell = start(lab, CALL)
+    panel = asked(cell)
+    press(panel, "Edit")
+    field(panel, "text").fill("ho")
+    expect(panel).to_contain_text("changed; was hi")
+    lab.shoot("approval-edited", first=lab.cells.count() - 1)
+    press(panel, "Approve changed")
+
+    shown = finished(cell)
+    expect(shown).to_contain_text("✓ approved show:one_text(text=ho) by person, changed text")
+    expect(shown).to_contain_text("'ho'")
+
+
+def test_a_denial_says_its_reason_to_whoever_asked(lab: Lab) -> None:
+    cell = start(lab, CALL)
+    reason = asked(cell).locator("input[placeholder^='why not']")
+    reason.fill("not today")
+    reason.press("Enter")
+
+    expect(finished(cell)).to_contain_text("✗ denied show:one_text(text=hi) by person, because: not today")
+    [error] = errors(lab, cell)
+    assert error.startswith("DeniedError: show:one_text")
+    assert "not today" in error
+
+
+def test_what_nobody_answers_is_denied_in_time(lab: Lab) -> None:
+    run(lab, "%config MCPMagics.approval_timeout = 0.5")
+    cell = start(lab, CALL)
+
+    expect(finished(cell)).to_contain_text("… not answered show:one_text(text=hi)")
+    assert [error.split(":")[0] for error in errors(lab, cell)] == ["DeniedError"]
+    run(lab, "%config MCPMagics.approval_timeout = 300.0")
+
+
+def test_a_rule_asks_about_what_the_person_types(lab: Lab) -> None:
+    run(lab, "%mcp ask show:one_text")
+    cell = start(lab, "%mcp call show:one_text text=typed")
+    panel = asked(cell)
+    expect(panel).to_contain_text("You are about to call show:one_text")
+    press(panel, "Approve")
+
+    expect(finished(cell)).to_contain_text("✓ approved show:one_text(text=typed)")
+    expect(output(cell).locator(".mcp-magic").last).to_contain_text("typed")
+    run(lab, "host.consent.rules.clear()")
+
+
+def test_several_calls_wait_in_one_panel_and_are_decided_together(lab: Lab) -> None:
+    ask = 'host["show"].call_tool("one_text", {{"text": "{}"}}, asker="agent")'
+    both = ", ".join(map(ask.format, ("one", "two")))
+    cell = start(lab, f"import asyncio\n[r.text for r in await asyncio.gather({both})]")
+    expect(cell).to_contain_text("2 calls wait for your answer")
+    lab.shoot("approval-several", first=lab.cells.count() - 1)
+    press(output(cell), "Approve all")
+
+    expect(finished(cell)).to_contain_text("['one', 'two']")
+    expect(output(cell).get_by_text("✓ approved")).to_have_count(2)
+
+
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+def test_approve_is_reached_by_tab_and_pressed_by_key(lab: Lab, key: str) -> None:
+    cell = start(lab, CALL)
+    approve = button(asked(cell), "Approve")
+    cell.locator(".jp-InputPrompt").click()  # the notebook has the keys, and no field of the panel
+    for _ in range(20):
+        lab.page.keyboard.press("Tab")
+        if approve.evaluate("button => button === document.activeElement"):
+            break
+    expect(approve).to_be_focused()
+    lab.page.keyboard.press(key)
+
+    expect(finished(cell)).to_contain_text("✓ approved show:one_text(text=hi) by person")
+    assert errors(lab, cell) == []
+
+
+def test_a_request_from_the_background_is_answered_by_a_click(lab: Lab) -> None:
+    started = start(
+        lab,
+        "import asyncio\ngo = asyncio.Event()\nasync def later():\n    await go.wait()\n"
+        '    return await host["show"].call_tool("one_text", {"text": "later"}, asker="agent")\n'
+        "task = asyncio.create_task(later())",
+    )
+    finished(started)
+    finished(start(lab, "go.set()"))
+    panel = lab.page.locator(".jp-Cell-outputArea", has=lab.page.locator("button", has_text="Approve"))
+    expect(panel).to_contain_text("agent wants to call show:one_text")
+    press(panel, "Approve")
+
+    expect(run(lab, "(await task).text")).to_contain_text("'later'")
+    expect(panel).to_have_count(0)
+
+
+def test_a_request_of_one_cell_is_answered_while_another_waits(lab: Lab) -> None:
+    """The request comes from a task of an earlier cell, while `%mcp call` of the last one goes on."""
+    run(lab, f"import asyncio\nasync def ask():\n    {CALL.splitlines()[0]}\n    return r.text")
+    cell = start(lab, "task = asyncio.create_task(ask())\n%mcp call show:slow seconds=600")
+    press(asked(cell), "Approve")
+
+    expect(output(cell)).to_contain_text("✓ approved show:one_text(text=hi)")
+    expect(cell.locator(".jp-InputPrompt")).to_have_text("[*]:")
+    lab.command("notebook:interrupt-kernel")
+    expect(cell.locator(".jp-InputPrompt")).not_to_have_text("[*]:")
+    expect(run(lab, "task.result()")).to_contain_text("'hi'")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_text_of_a_panel_is_readable(lab: Lab, theme: str) -> None:
+    lab.theme(theme)
+    cell = start(lab, CALL)
+    panel = asked(cell)
+    press(panel, "Edit")
+    field(panel, "text").fill("ho")
+    expect(panel).to_contain_text("changed; was hi")
+    lab.shoot(f"approval-{theme}", first=lab.cells.count() - 1)
+    found = lab.page.evaluate(CONTRASTS.replace(".mcp-magic *'", ".mcp-magic *, .mcp-form, .mcp-form *'"))
+    press(panel, "Deny")
+    finished(cell)
+    assert {"mcp-note", "mcp-type", "mcp-badge mcp-badge-safe"} <= {name for _, name, _ in found}
+    assert [weak for weak in found if weak[0] < 4.5] == []  # WCAG 2, level AA
+
+
+def test_what_was_decided_is_read_in_the_saved_notebook_without_its_kernel(
+    lab: Lab, jupyterlab: JupyterLab, live_browser: Browser
+) -> None:
+    cell = start(lab, CALL)
+    press(asked(cell), "Approve")
+    finished(cell)
+    notebook = saved(lab)
+    decided = notebook["cells"][-1]["outputs"][0]["data"]
+    assert set(decided) == {"text/plain", "text/html"}
+    (jupyterlab.folder / "approval-later.ipynb").write_text(json.dumps({**notebook, "cells": notebook["cells"][-1:]}))
+
+    with jupyterlab.open(live_browser, "approval-later.ipynb") as later:
+        shown = output(later.cells.first)
+        expect(shown.get_by_text("✓ approved")).to_be_visible()
+        expect(shown).to_contain_text("show:one_text(text=hi) by person")
+        later.shoot("approval-later")

@@ -1,0 +1,98 @@
+"""The explorer as a person uses it: search, choose, fill in, run, in a real JupyterLab."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.living import SETUP, WAIT_MS, button, expect, field, press, run
+from tests.browser.notebooks import write_notebook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Locator
+
+    from tests.browser.lab import JupyterLab, Lab
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    write_notebook(jupyterlab.folder / "explorer.ipynb", SETUP)
+    with jupyterlab.open(live_browser, "explorer.ipynb") as lab:
+        lab.run_all()
+        lab.page.set_default_timeout(WAIT_MS)
+        lab.theme("light")  # JupyterLab remembers the last one
+        yield lab
+
+
+@pytest.fixture
+def explorer(lab: Lab) -> Locator:
+    shown = run(lab, "%mcp ui")
+    expect(rows(shown)).to_have_count(25)
+    return shown
+
+
+def rows(explorer: Locator) -> Locator:
+    return explorer.locator(".mcp-explorer-list button.mcp-explorer-name")
+
+
+def status(explorer: Locator) -> Locator:
+    return explorer.locator(".mcp-explorer-list").get_by_role("status")
+
+
+def search(explorer: Locator) -> Locator:
+    return explorer.locator("input[placeholder^='words of a name']")
+
+
+def test_a_tool_is_searched_by_typing_chosen_and_run_in_its_form(lab: Lab, explorer: Locator) -> None:
+    search(explorer).press_sequentially("one text block")
+    expect(rows(explorer)).not_to_have_count(25)
+    expect(button(explorer, "show:slow")).to_have_count(0)
+    expect(status(explorer)).to_contain_text(f"{rows(explorer).count()} of ")
+    press(explorer, "show:one_text")
+    card = explorer.locator(".mcp-explorer-card")
+    expect(card).to_contain_text("Return one text block.")
+    expect(card.locator(".mcp-badge", has_text="read-only")).to_be_visible()
+    press(explorer, "Open form")
+    field(explorer.locator(".mcp-explorer-detail"), "text").fill("explored")
+    press(explorer, "Run")
+
+    expect(explorer.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("explored")
+    lab.shoot("explorer-form", first=lab.cells.count() - 1)
+    press(explorer, "Close form")
+    expect(button(explorer, "Run")).to_have_count(0)
+
+
+def test_a_word_that_nothing_has_finds_nothing_and_its_deletion_all(explorer: Locator) -> None:
+    search(explorer).fill("zzzz")
+    expect(rows(explorer)).to_have_count(0)
+    expect(status(explorer)).to_contain_text("0 of ")
+    search(explorer).fill("")
+
+    expect(rows(explorer)).to_have_count(25)
+
+
+def test_pages_are_turned_and_kinds_chosen(explorer: Locator) -> None:
+    first = rows(explorer).first.inner_text()
+    press(explorer, "Next →")
+    expect(rows(explorer).first).not_to_have_text(first)
+    expect(status(explorer)).to_contain_text("26\u201350 of ")
+    explorer.get_by_role("button", name="prompts").click()
+
+    expect(status(explorer)).to_contain_text("prompts")
+    count = int(status(explorer).inner_text().split()[0])
+    expect(rows(explorer)).to_have_count(count)
+
+
+def test_a_resource_is_read_in_the_explorer(explorer: Locator) -> None:
+    explorer.get_by_role("button", name="resources").click()
+    search(explorer).fill("rows.json")
+    expect(rows(explorer)).to_have_count(1)
+    rows(explorer).click()
+    press(explorer, "Read")
+
+    expect(explorer.locator(".mcp-explorer-detail table").last).to_be_visible()

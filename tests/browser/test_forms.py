@@ -1,0 +1,183 @@
+"""Forms as a person uses them: filled in and run in a real JupyterLab, reloaded, and read without a kernel."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.living import SETUP, WAIT_MS, button, expect, field, press, run, saved, start
+from tests.browser.notebooks import write_notebook
+from tests.browser.test_look import CONTRASTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Locator
+
+    from tests.browser.lab import JupyterLab, Lab
+
+pytestmark = pytest.mark.slow
+
+ORDER = {
+    "customer": {
+        "name": "Ada",
+        "email": "ada@example.com",
+        "address": {"street": "Main Street 1", "postcode": "10115"},
+    },
+    "lines": [{"sku": "AB-1234", "quantity": 3, "price": 2.5}],
+    "priority": "high",
+}
+
+LABELLED = CONTRASTS.replace("'.mcp-magic, .mcp-magic *'", "'.mcp-magic, .mcp-magic *, .mcp-form, .mcp-form *'")
+
+
+@pytest.fixture(scope="module")
+def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    write_notebook(jupyterlab.folder / "forms.ipynb", SETUP)
+    with jupyterlab.open(live_browser, "forms.ipynb") as lab:
+        lab.run_all()
+        lab.page.set_default_timeout(WAIT_MS)
+        lab.theme("light")  # JupyterLab remembers the last one
+        yield lab
+
+
+def fill_order(form: Locator) -> None:
+    field(form, "name").fill("Ada")
+    field(form, "email").fill("ada@example.com")
+    field(form, "street").fill("Main Street 1")
+    field(form, "postcode").fill("10115")
+    press(form, "Add")
+    field(form, "sku").fill("AB-1234")
+    field(form, "quantity").fill("3")
+    field(form, "price").fill("2.5")
+    field(form, "priority").select_option("high")
+
+
+def test_a_nested_form_is_filled_by_its_labels_and_run(lab: Lab) -> None:
+    form = run(lab, "form = %mcp form show:nested\nform")
+    fill_order(form)
+    press(form, "Run")
+
+    expect(form.get_by_text("done in")).to_be_visible()
+    expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("7.5")  # 3 at 2.50
+    lab.shoot("form-nested", first=lab.cells.count() - 1)
+    shown = run(lab, "import json; print(json.dumps([form.arguments, form.result.data]))").inner_text()
+    arguments, receipt = json.loads(shown)
+    assert arguments == {"order": ORDER}
+    assert receipt["total"] == 7.5
+    assert receipt["order"]["customer"]["address"] == {**ORDER["customer"]["address"], "country": "DE"}  # type: ignore[index]
+
+
+def test_what_does_not_fit_is_said_below_its_field_and_not_sent(lab: Lab) -> None:
+    form = run(lab, "form = %mcp form show:nested\nform")
+    fill_order(form)
+    postcode, quantity = field(form, "postcode"), field(form, "quantity")
+    postcode.fill("12")
+    quantity.fill("many")
+    problems = form.locator(".mcp-problem")
+
+    expect(problems).to_have_count(2)
+    wrong_postcode = r"postcode: expected string, matches ^\d{5}$, got '12'"
+    for place, said in ((postcode, wrong_postcode), (quantity, "quantity: expected integer")):
+        entry = place.locator("xpath=ancestor::*[contains(@class, 'widget-vbox')][1]")
+        expect(entry.locator(".mcp-problem")).to_contain_text(said)
+    press(form, "Run")
+    lab.shoot("form-problems", first=lab.cells.count() - 1)
+    expect(problems).to_have_count(2)
+    expect(form.get_by_text("done in")).to_have_count(0)
+    postcode.fill("10115")
+    quantity.fill("2")
+    expect(problems).to_have_count(0)
+    press(form, "Run")
+    expect(form.get_by_text("done in")).to_be_visible()
+
+
+def test_json_and_fields_stay_in_step(lab: Lab) -> None:
+    form = run(lab, "form = %mcp form show:defaults\nform")
+    field(form, "text").fill("typed")
+    press(form, "Edit as JSON")
+    area = form.locator("textarea")
+    expect(area).to_have_value('{"text": "typed"}')
+    area.fill('{"text": "written", "count": 12345678901234567890}')
+    press(form, "Edit as JSON")
+
+    expect(field(form, "text")).to_have_value("written")
+    expect(field(form, "count")).to_have_value("12345678901234567890")
+    press(form, "Copy as code")
+    expect(form.locator("input[title='select and copy']")).to_have_value(
+        "%mcp call show:defaults text=written count=12345678901234567890"
+    )
+    press(form, "Run")
+    expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("12345678901234567890")
+
+
+def test_a_call_that_takes_long_is_cancelled_by_its_button(lab: Lab) -> None:
+    form = run(lab, "%mcp form show:slow seconds=600")
+    press(form, "Run")
+    expect(form.get_by_text("started")).to_be_visible()
+    press(form, "Cancel")
+
+    expect(form.get_by_text("cancelled after")).to_be_visible()
+    expect(button(form, "Run")).to_be_enabled()
+
+
+def test_a_form_is_run_while_another_cell_waits_for_its_call(lab: Lab) -> None:
+    form = run(lab, "%mcp form show:one_text")
+    waiting = start(lab, "%mcp call show:slow seconds=600")
+    expect(waiting.locator(".jp-InputPrompt")).to_have_text("[*]:")
+    field(form, "text").fill("meanwhile")
+    press(form, "Run")
+
+    expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("meanwhile")
+    expect(waiting.locator(".jp-InputPrompt")).to_have_text("[*]:")
+    lab.command("notebook:interrupt-kernel")
+    expect(waiting.locator(".jp-InputPrompt")).not_to_have_text("[*]:")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_text_of_a_form_is_readable(lab: Lab, theme: str) -> None:
+    form = run(lab, "%mcp form show:nested")
+    press(form, "Run")  # everything that must be there is missed
+    expect(form.locator(".mcp-problem").first).to_be_visible()
+    lab.theme(theme)
+    lab.shoot(f"form-{theme}", first=lab.cells.count() - 1)
+    found = lab.page.evaluate(LABELLED)
+    assert {"mcp-type", "mcp-needed", "mcp-hint", "mcp-form mcp-problem"} <= {name for _, name, _ in found}
+    assert [weak for weak in found if weak[0] < 4.5] == []  # WCAG 2, level AA
+
+
+def test_a_form_works_after_the_page_is_loaded_again(lab: Lab) -> None:
+    run(lab, "again = %mcp form show:one_text text=before\nagain")
+    last = lab.cells.count() - 1
+    saved(lab)
+    lab.page.reload()
+    lab.wait_ready()
+    form = lab.cells.nth(last).locator(".jp-Cell-outputArea")
+    expect(field(form, "text")).to_have_value("before")
+    field(form, "text").fill("after")
+    press(form, "Run")
+
+    expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("after")
+    assert "after" in run(lab, "print(again.result.text)").inner_text()
+
+
+def test_a_saved_form_is_read_without_its_kernel(lab: Lab, jupyterlab: JupyterLab, live_browser: Browser) -> None:
+    form = run(lab, "%mcp form show:one_text")
+    field(form, "text").fill("kept <b>words</b>")
+    press(form, "Run")
+    expect(form.get_by_text("done in")).to_be_visible()
+    kept = saved(lab)["cells"][-1]["outputs"][0]["data"]
+    assert "form of show:one_text — done in" in kept["text/plain"]
+    assert "kept &lt;b&gt;words&lt;/b&gt;" in kept["text/html"]
+
+    cell = {**saved(lab)["cells"][-1], "execution_count": None}
+    notebook = {**saved(lab), "cells": [cell]}
+    (jupyterlab.folder / "form-later.ipynb").write_text(json.dumps(notebook))
+    with jupyterlab.open(live_browser, "form-later.ipynb") as later:  # a kernel that knows nothing of it
+        shown = later.cells.first.locator(".jp-Cell-outputArea")
+        expect(shown.get_by_text("form of show:one_text — done in")).to_be_visible()
+        expect(shown.locator("td", has_text="kept <b>words</b>")).to_be_visible()
+        expect(shown.get_by_text("Error displaying widget")).to_have_count(0)
+        later.shoot("form-later")
