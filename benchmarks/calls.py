@@ -10,7 +10,7 @@ from benchmarks.timing import Result, async_pairs, compared
 from mcp_magic.core.host import Host
 
 if TYPE_CHECKING:
-    from mcp_magic.core.specs import Spec
+    from mcp_magic.config.specs import Spec
 
 __all__ = ["run"]
 

@@ -13,7 +13,7 @@ from mcp_magic.core.host import Host
 from mcp_magic.errors import MCPMagicError
 
 if TYPE_CHECKING:
-    from mcp_magic.core.specs import Spec
+    from mcp_magic.config.specs import Spec
 
 __all__ = ["run"]
 

@@ -12,7 +12,7 @@ from benchmarks.cells import WAIT_SECONDS, execute, kernel
 from benchmarks.timing import Result, at_most
 
 if TYPE_CHECKING:
-    from mcp_magic.core.specs import InProcessSpec
+    from mcp_magic.config.specs import InProcessSpec
 
 __all__ = ["many_servers", "run"]
 
@@ -66,7 +66,7 @@ def many_servers(servers: int, tools: int) -> dict[str, InProcessSpec]:
     from mcp.server import Server
     from mcp_types import ListToolsResult, Tool, ToolAnnotations
 
-    from mcp_magic.core.specs import InProcessSpec
+    from mcp_magic.config.specs import InProcessSpec
 
     def tool(server: int, number: int) -> Tool:
         word = WORDS[number % len(WORDS)]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_magic.core.specs import HttpSpec, InProcessSpec, StdioSpec
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
     from mcp_magic.core.connection import Connection
     from mcp_magic.core.host import Host
-    from mcp_magic.core.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
     from mcp_magic.errors import MCPMagicError
     from mcp_magic.notebook import host
     from mcp_magic.results import PromptResult, ResourceResult, ToolResult
@@ -24,16 +24,16 @@ __version__ = "0.1.0"
 _WHERE = {
     "Connection": "mcp_magic.core.connection",
     "Host": "mcp_magic.core.host",
-    "HttpSpec": "mcp_magic.core.specs",
-    "InProcessSpec": "mcp_magic.core.specs",
+    "HttpSpec": "mcp_magic.config.specs",
+    "InProcessSpec": "mcp_magic.config.specs",
     "MCPMagicError": "mcp_magic.errors",
     "PromptResult": "mcp_magic.results",
     "ResourceResult": "mcp_magic.results",
-    "Spec": "mcp_magic.core.specs",
-    "SseSpec": "mcp_magic.core.specs",
-    "StdioSpec": "mcp_magic.core.specs",
+    "Spec": "mcp_magic.config.specs",
+    "SseSpec": "mcp_magic.config.specs",
+    "StdioSpec": "mcp_magic.config.specs",
     "ToolResult": "mcp_magic.results",
-    "WebSocketSpec": "mcp_magic.core.specs",
+    "WebSocketSpec": "mcp_magic.config.specs",
     "host": "mcp_magic.notebook",
 }
 """Public name -> the module that has it, imported when the name is first used."""

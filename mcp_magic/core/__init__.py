@@ -1,1 +1,1 @@
-"""Sessions: where servers are, how they are opened, called and closed. MCP and asyncio only."""
+"""Sessions: how they are opened, called and closed, and who may call. MCP and asyncio only."""

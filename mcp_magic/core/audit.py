@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.core.masking import MASK
+from mcp_magic.config.masking import MASK
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:

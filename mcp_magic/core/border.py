@@ -12,6 +12,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import errors
+from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.core.foreign import (
     CLOSED,
     chain_text,
@@ -22,12 +23,11 @@ from mcp_magic.core.foreign import (
     named,
     waited_in_vain,
 )
-from mcp_magic.core.specs import InProcessSpec, StdioSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.core.specs import Spec
+    from mcp_magic.config.specs import Spec
     from mcp_magic.core.transports import Line
 
 __all__ = ["CODES", "Place", "closed_error", "connect_error", "request_error"]

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import Implementation, ServerCapabilities
 
+    from mcp_magic.config.specs import Spec
     from mcp_magic.core.consent import Consent
-    from mcp_magic.core.specs import Spec
     from mcp_magic.core.transports import Line
 
 __all__ = ["Connection"]

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.names import check_name, unique_name
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, SseSpec
+from mcp_magic.config.targets import resolve_target
 from mcp_magic.core import lookup
 from mcp_magic.core.connection import Connection
 from mcp_magic.core.consent import Consent
-from mcp_magic.core.names import check_name, unique_name
-from mcp_magic.core.specs import HttpSpec, InProcessSpec, SseSpec
-from mcp_magic.core.targets import resolve_target
 from mcp_magic.core.watchers import Watchers
 from mcp_magic.errors import HTTPStatusError, MCPMagicError, UnknownServerError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mcp_magic.core.specs import Spec
+    from mcp_magic.config.specs import Spec
     from mcp_magic.results import PromptResult, ResourceResult, ToolResult
 
 __all__ = ["Host"]
@@ -96,7 +96,7 @@ class Host:
             name: What to call it; the default is made from the target. A name given here that is
                 taken by another server is taken over.
             **options: `transport`, `headers`, `env`, `cwd`, `timeout`, `trust`, `verify`, `cert`,
-                `client_factory`: see `core.targets.resolve_target`.
+                `client_factory`: see `config.targets.resolve_target`.
 
         Raises:
             TargetError: The target names no server.

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Prompt, Tool
 
+    from mcp_magic.config.specs import Spec
     from mcp_magic.core.catalog import Catalog
     from mcp_magic.core.consent import Consent
-    from mcp_magic.core.specs import Spec
 
 __all__ = ["Requests"]
 

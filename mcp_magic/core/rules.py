@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.checks import check_consent
-from mcp_magic.core.fields import FieldError
+from mcp_magic.config.checks import check_consent
+from mcp_magic.config.fields import FieldError
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:

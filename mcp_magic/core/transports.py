@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
 from mcp_magic.core.errlog import ErrorLog
-from mcp_magic.core.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
 from mcp_magic.core.websocket import tls_context, websocket_client
 from mcp_magic.errors import TargetError
 

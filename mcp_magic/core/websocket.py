@@ -15,7 +15,7 @@ from mcp_magic.errors import MissingDependencyError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_magic.core.specs import WebSocketSpec
+    from mcp_magic.config.specs import WebSocketSpec
 
 __all__ = ["websocket_client"]
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import schema
-from mcp_magic.core.targets import is_server
+from mcp_magic.config.targets import is_server
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.commands import COMMANDS
 from mcp_magic.magics.remote import complete_prompt, complete_uri
@@ -83,7 +83,7 @@ def _server(positional: list[str], fragment: str, namespace: Mapping[str, Any]) 
 
 
 def _target(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
-    from mcp_magic.core.config import discover_servers
+    from mcp_magic.config.files import discover_servers
 
     variables = [name for name, value in namespace.items() if not name.startswith("_") and is_server(value)]
     configured = [entry.name for entry in discover_servers() if not entry.problem]

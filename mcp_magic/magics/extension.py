@@ -90,7 +90,7 @@ class MCPMagics(Magics, Settings):
         return await command.run(self._invocation(cell, rest, local_ns or {}), arguments)
 
     def _invocation(self, cell: str | None, command: list[str], local_ns: Mapping[str, Any]) -> Invocation:
-        from mcp_magic.core.targets import is_server
+        from mcp_magic.config.targets import is_server
         from mcp_magic.magics.parsing import Invocation
         from mcp_magic.notebook import host
 

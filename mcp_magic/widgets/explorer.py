@@ -23,8 +23,8 @@ from mcp_magic.widgets.shop import Shop
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from mcp_magic.config.specs import Spec
     from mcp_magic.core.host import Host
-    from mcp_magic.core.specs import Spec
     from mcp_magic.widgets.explorer_detail import MakeForm
 
 __all__ = ["Explorer"]

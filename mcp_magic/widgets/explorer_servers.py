@@ -15,9 +15,9 @@ from mcp_magic.widgets.explorer_rows import Pages
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping
 
+    from mcp_magic.config.specs import Spec
     from mcp_magic.core.connection import Connection
     from mcp_magic.core.host import Host
-    from mcp_magic.core.specs import Spec
     from mcp_magic.widgets.doing import Doing
     from mcp_magic.widgets.shop import Shop
 

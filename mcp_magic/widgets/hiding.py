@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.core.masking import MASK
+from mcp_magic.config.masking import MASK
 from mcp_magic.errors import ArgumentsError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from mcp import MCPError
 
 from mcp_magic import errors
+from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
 from mcp_magic.core.border import CODES, Place, connect_error, request_error
-from mcp_magic.core.specs import HttpSpec, StdioSpec, WebSocketSpec
 
 HTTP = Place("web", HttpSpec(url="http://127.0.0.1:1/mcp", headers={"Authorization": "Bearer sesame-123"}))
 TRANSPORT_ERRORS = [

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_magic import errors
-from mcp_magic.core.specs import StdioSpec
-from mcp_magic.core.targets import resolve_target
+from mcp_magic.config.specs import StdioSpec
+from mcp_magic.config.targets import resolve_target
 from tests.core.asgi import answering, never, serving
 from tests.processes import free_port
 

@@ -12,8 +12,8 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
-from mcp_magic.core.specs import HttpSpec
-from mcp_magic.core.targets import resolve_target
+from mcp_magic.config.specs import HttpSpec
+from mcp_magic.config.targets import resolve_target
 from tests.core.asgi import Forgetful, serving
 from tests.processes import start_http
 from tests.servers.bundled import command, load

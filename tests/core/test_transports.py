@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.core.specs import HttpSpec, StdioSpec
+from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import HTTPStatusError, MissingDependencyError, UnreachableError
 from tests.core.asgi import answering, serving
 from tests.core.websockets_server import serve_websocket

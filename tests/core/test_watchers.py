@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from mcp_magic.core.specs import InProcessSpec
+from mcp_magic.config.specs import InProcessSpec
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import pytest
 from ipywidgets.widgets.widget import _instances as alive
 
 from benchmarks.explorer import many_servers
+from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.core.host import Host
-from mcp_magic.core.specs import InProcessSpec, StdioSpec
 from mcp_magic.errors import UnknownServerError
 from mcp_magic.widgets.explorer import VIEW, Explorer
 from mcp_magic.widgets.explorer_items import Index, make_item, search

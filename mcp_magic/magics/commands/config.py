@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.config import discover_servers, load_config
+from mcp_magic.config.files import discover_servers, load_config
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
     import argparse
 
-    from mcp_magic.core.config import ServerEntry
+    from mcp_magic.config.files import ServerEntry
 
 __all__ = ["COMMAND"]
 

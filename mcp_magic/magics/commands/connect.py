@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.config import find_server, load_config
-from mcp_magic.core.names import slug
-from mcp_magic.core.targets import parse_env, parse_header
+from mcp_magic.config.files import find_server, load_config
+from mcp_magic.config.names import slug
+from mcp_magic.config.targets import parse_env, parse_header
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, did_you_mean, listed
 from mcp_magic.magics.commands.servers import server_listing, server_row
 from mcp_magic.magics.parsing import Command, Invocation
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from mcp_magic.core.config import ServerEntry
+    from mcp_magic.config.files import ServerEntry
     from mcp_magic.core.connection import Connection
     from mcp_magic.results import Listing
 

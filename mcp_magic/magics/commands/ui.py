@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_magic.core.config import discover_servers
+from mcp_magic.config.files import discover_servers
 from mcp_magic.magics.parsing import Command, Invocation
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.declaration import find_declaration, load_declaration, parse_declaration
-from mcp_magic.core.names import slug
-from mcp_magic.core.plan import plan
+from mcp_magic.config.declaration import find_declaration, load_declaration, parse_declaration
+from mcp_magic.config.names import slug
+from mcp_magic.config.plan import plan
 from mcp_magic.core.rules import rule_of
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.commands.servers import server_row
@@ -18,10 +18,10 @@ from mcp_magic.results import Listing
 if TYPE_CHECKING:
     import argparse
 
-    from mcp_magic.core.config import ServerEntry
+    from mcp_magic.config.declaration import Declaration
+    from mcp_magic.config.files import ServerEntry
+    from mcp_magic.config.plan import Step
     from mcp_magic.core.consent import Consent
-    from mcp_magic.core.declaration import Declaration
-    from mcp_magic.core.plan import Step
 
 __all__ = ["COMMAND"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic.core.fields import FieldError, as_text, flag, kind_of, path_of, reject_unknown, seconds, text, texts
-from mcp_magic.core.specs import DEFAULT_TIMEOUT, HttpSpec, Spec, SseSpec, StdioSpec, UrlSpec, WebSocketSpec
-from mcp_magic.core.variables import Variables, read_env_file
+from mcp_magic.config.fields import FieldError, as_text, flag, kind_of, path_of, reject_unknown, seconds, text, texts
+from mcp_magic.config.specs import DEFAULT_TIMEOUT, HttpSpec, Spec, SseSpec, StdioSpec, UrlSpec, WebSocketSpec
+from mcp_magic.config.variables import Variables, read_env_file
 from mcp_magic.errors import did_you_mean
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.entries import ServerEntry
-from mcp_magic.core.hostfiles import parse_servers
-from mcp_magic.core.jsonfile import parse_json, read_text
-from mcp_magic.core.names import slug
+from mcp_magic.config.entries import ServerEntry
+from mcp_magic.config.hostfiles import parse_servers
+from mcp_magic.config.jsonfile import parse_json, read_text
+from mcp_magic.config.names import slug
 from mcp_magic.errors import ConfigError, did_you_mean, listed
 
 if TYPE_CHECKING:

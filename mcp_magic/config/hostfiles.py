@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.entries import ServerEntry, make_spec
-from mcp_magic.core.fields import FieldError, flag, kind_of
-from mcp_magic.core.variables import Variables
+from mcp_magic.config.entries import ServerEntry, make_spec
+from mcp_magic.config.fields import FieldError, flag, kind_of
+from mcp_magic.config.variables import Variables
 from mcp_magic.errors import ConfigError, did_you_mean, listed
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_magic.core.masking import mask_arguments, mask_url
-from mcp_magic.core.specs import HttpSpec, InProcessSpec, SseSpec, StdioSpec, WebSocketSpec
+from mcp_magic.config.masking import mask_arguments, mask_url
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, SseSpec, StdioSpec, WebSocketSpec
 
 SECRET = "s3cr3t-value"
 

@@ -10,7 +10,7 @@ from mcp_magic.errors import listed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcp_magic.core.specs import Spec
+    from mcp_magic.config.specs import Spec
 
 __all__ = ["Step", "plan"]
 
@@ -54,7 +54,7 @@ def _step(name: str, spec: Spec, current: Spec | None) -> Step:
 def _changes(old: Spec, new: Spec) -> str:
     """Return what differs, or an empty string.
 
-    >>> from mcp_magic.core.specs import StdioSpec
+    >>> from mcp_magic.config.specs import StdioSpec
     >>> _changes(StdioSpec(command="a", env={"K": "1"}), StdioSpec(command="b", env={"K": "2"}))
     'command, env'
     """

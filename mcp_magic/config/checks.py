@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.fields import FieldError, kind_of, reject_unknown
+from mcp_magic.config.fields import FieldError, kind_of, reject_unknown
 from mcp_magic.errors import did_you_mean, listed
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mcp_magic.core.config import find_server
-from mcp_magic.core.entries import ServerEntry, make_spec, url_spec
-from mcp_magic.core.fields import FieldError
-from mcp_magic.core.masking import mask_arguments
-from mcp_magic.core.names import name_of_command, name_of_url, slug, unique_name
-from mcp_magic.core.overrides import Overrides, parse_env, parse_header
-from mcp_magic.core.serverfiles import is_path, spec_of_file
-from mcp_magic.core.specs import InProcessSpec, Spec, StdioSpec, UrlSpec
-from mcp_magic.core.variables import Variables
+from mcp_magic.config.entries import ServerEntry, make_spec, url_spec
+from mcp_magic.config.fields import FieldError
+from mcp_magic.config.files import find_server
+from mcp_magic.config.masking import mask_arguments
+from mcp_magic.config.names import name_of_command, name_of_url, slug, unique_name
+from mcp_magic.config.overrides import Overrides, parse_env, parse_header
+from mcp_magic.config.serverfiles import is_path, spec_of_file
+from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec
+from mcp_magic.config.variables import Variables
 from mcp_magic.errors import ConfigError, TargetError, did_you_mean
 
 __all__ = ["is_server", "parse_env", "parse_header", "resolve_target", "unique_name"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.entries import spec_type, url_spec
-from mcp_magic.core.fields import FieldError, seconds
-from mcp_magic.core.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
+from mcp_magic.config.entries import spec_type, url_spec
+from mcp_magic.config.fields import FieldError, seconds
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
 from mcp_magic.errors import TargetError
 
 if TYPE_CHECKING:

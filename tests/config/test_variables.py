@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_magic.core.hostfiles import parse_servers
-from mcp_magic.core.specs import HttpSpec, StdioSpec
+from mcp_magic.config.hostfiles import parse_servers
+from mcp_magic.config.specs import HttpSpec, StdioSpec
 
 SECRET = "s3cr3t-value"
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_magic.core.config import discover_servers, find_configs, find_server, load_config
-from mcp_magic.core.specs import StdioSpec
+from mcp_magic.config.files import discover_servers, find_configs, find_server, load_config
+from mcp_magic.config.specs import StdioSpec
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:

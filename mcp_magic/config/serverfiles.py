@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mcp_magic.core.names import name_of_command
-from mcp_magic.core.specs import StdioSpec
+from mcp_magic.config.names import name_of_command
+from mcp_magic.config.specs import StdioSpec
 from mcp_magic.errors import TargetError
 
 __all__ = ["is_path", "spec_of_file"]

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mcp_magic.core.masking import (
+from mcp_magic.config.masking import (
     MASK,
     argument_secrets,
     header_secrets,

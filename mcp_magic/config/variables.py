@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.fields import FieldError
+from mcp_magic.config.fields import FieldError
 from mcp_magic.errors import did_you_mean
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from mcp import Client
 from mcp.server import Server
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.core.entries import ServerEntry
-from mcp_magic.core.specs import HttpSpec, InProcessSpec, SseSpec, StdioSpec, WebSocketSpec
-from mcp_magic.core.targets import is_server, parse_env, parse_header, resolve_target
+from mcp_magic.config.entries import ServerEntry
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, SseSpec, StdioSpec, WebSocketSpec
+from mcp_magic.config.targets import is_server, parse_env, parse_header, resolve_target
 from mcp_magic.errors import ConfigError, TargetError
 
 SECRET = "s3cr3t-value"

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.checks import check_agent, check_consent, check_setting
-from mcp_magic.core.config import load_config, parse_servers
-from mcp_magic.core.entries import ServerEntry, make_spec
-from mcp_magic.core.fields import FieldError, flag, kind_of, reject_unknown
-from mcp_magic.core.jsonfile import parse_json, read_text
-from mcp_magic.core.names import check_name
-from mcp_magic.core.tomllines import find_line
-from mcp_magic.core.variables import MissingHereError, Variables
+from mcp_magic.config.checks import check_agent, check_consent, check_setting
+from mcp_magic.config.entries import ServerEntry, make_spec
+from mcp_magic.config.fields import FieldError, flag, kind_of, reject_unknown
+from mcp_magic.config.files import load_config, parse_servers
+from mcp_magic.config.jsonfile import parse_json, read_text
+from mcp_magic.config.names import check_name
+from mcp_magic.config.tomllines import find_line
+from mcp_magic.config.variables import MissingHereError, Variables
 from mcp_magic.errors import ConfigError, TargetError
 
 if TYPE_CHECKING:

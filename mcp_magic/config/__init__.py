@@ -1,0 +1,1 @@
+"""Where servers are: specs, targets, the config files of hosts, declarations. Nothing is ever started here."""
