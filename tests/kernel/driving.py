@@ -133,9 +133,11 @@ class Kernel:
             if message["parent_header"].get("msg_id") == message_id and message["msg_type"] == "stream":
                 seen += message["content"]["text"]
 
-    def send(self, kind: str, content: dict[str, Any]) -> None:
-        """Send a message on the shell channel, as a widget's view does."""
-        self.client.shell_channel.send(self.client.session.msg(kind, content))
+    def send(self, kind: str, content: dict[str, Any]) -> str:
+        """Send a message on the shell channel, as a widget's view does; return its id."""
+        message = self.client.session.msg(kind, content)
+        self.client.shell_channel.send(message)
+        return str(message["header"]["msg_id"])
 
     def complete(self, code: str) -> list[str]:
         """Return what Tab offers at the end of `code`."""

@@ -70,3 +70,24 @@ def test_from_a_function_it_works_as_well(kernel: Kernel) -> None:
     kernel.ok("def explore():\n    return get_ipython().run_line_magic('mcp', 'ui math')\nmade = explore()")
     assert "math" in kernel.ok("made").text
     kernel.ok("made.close()")
+
+
+def test_the_search_is_answered_while_a_cell_awaits_a_call(kernel: Kernel) -> None:
+    kernel.ok(f"%mcp connect {FOLDER / 'showcase_server.py'} --name show")
+    kernel.ok("from mcp_magic import host\nfrom mcp_magic.widgets.explorer import Explorer\nexplorer = Explorer(host)")
+    search = kernel.ok("print(explorer.search.model_id)").stdout.strip()
+    waiting = kernel.start(
+        "async def tell(*_):\n    print('started')\n"
+        "await host['show'].call_tool('slow', {'seconds': 600}, on_progress=tell)"
+    )
+    kernel.until_stream(waiting, "started")
+    state = {"method": "update", "state": {"value": "slow"}, "buffer_paths": []}
+    typed = kernel.send("comm_msg", {"comm_id": search, "data": state})
+    seen = ""
+    while "show:slow" not in seen:
+        message = kernel.client.get_iopub_msg(timeout=10)
+        if message["msg_type"] == "comm_msg" and message["parent_header"].get("msg_id") == typed:
+            seen += str(message["content"])
+    kernel.interrupt()
+    assert kernel.finish(waiting).status == "error"
+    kernel.ok("explorer.close()")
