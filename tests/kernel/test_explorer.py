@@ -76,10 +76,7 @@ def test_the_search_is_answered_while_a_cell_awaits_a_call(kernel: Kernel) -> No
     kernel.ok(f"%mcp connect {FOLDER / 'showcase_server.py'} --name show")
     kernel.ok("from mcp_magic import host\nfrom mcp_magic.widgets.explorer import Explorer\nexplorer = Explorer(host)")
     search = kernel.ok("print(explorer.search.model_id)").stdout.strip()
-    waiting = kernel.start(
-        "async def tell(*_):\n    print('started')\n"
-        "await host['show'].call_tool('slow', {'seconds': 600}, on_progress=tell)"
-    )
+    waiting = kernel.start("print('started')\nawait host['show'].call('slow', seconds=600)")
     kernel.until_stream(waiting, "started")
     state = {"method": "update", "state": {"value": "slow"}, "buffer_paths": []}
     typed = kernel.send("comm_msg", {"comm_id": search, "data": state})
