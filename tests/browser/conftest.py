@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]:
     problem = missing()
     if problem and os.environ.get("MCP_MAGIC_REQUIRE_BROWSER") == "1":

@@ -33,7 +33,9 @@ async def until(true: Callable[[], bool], timeout: float = 10.0) -> None:
 
 
 def children() -> list[psutil.Process]:
-    return list(psutil.Process().children(recursive=True))
+    """Return the server processes of this test; other tests may have left a browser or a Jupyter server."""
+    mine = psutil.Process().children()
+    return [process for process in mine if any("notebooks/servers" in word for word in process.cmdline())]
 
 
 async def test_a_session_is_used_by_tasks_that_did_not_open_it(host: Host) -> None:
