@@ -245,8 +245,8 @@ async def test_a_protocol_error_has_its_code_and_what_it_means(host: Host) -> No
     connection = await host.connect(load("showcase_server").server, name="show")
     with pytest.raises(errors.ProtocolError) as caught:
         await connection.call("fail_protocol")
-    assert caught.value.code == -32602 or caught.value.code < 0
-    assert f"({caught.value.code}, " in str(caught.value)
+    assert str(caught.value) == "show:fail_protocol: This tool always refuses its parameters. (-32602, invalid params)"
+    assert (caught.value.code, caught.value.data) == (-32602, {"reason": "showcase"})
 
 
 async def test_garbage_on_stdout_in_a_session_disturbs_nothing(host: Host, tmp_path: Any) -> None:

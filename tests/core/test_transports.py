@@ -144,8 +144,6 @@ async def test_a_client_factory_makes_the_http_client(host: Host) -> None:
 
 
 async def test_tls_is_verified_against_the_authority_that_is_named(host: Host, tmp_path: Path) -> None:
-    import ssl
-
     from tests.core.certificates import self_signed
 
     certificate, key = self_signed(tmp_path)
@@ -159,4 +157,3 @@ async def test_tls_is_verified_against_the_authority_that_is_named(host: Host, t
         anything = await host.connect(f"{url}/mcp", name="any", verify=False)
         assert anything.state == "open"
         await host.disconnect("secure", "any")
-    assert ssl.OPENSSL_VERSION
