@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["Cell", "Kernel", "environment", "until"]
+__all__ = ["SILENCE_SECONDS", "Cell", "Kernel", "environment", "until"]
 
 START_SECONDS = 60.0
+SILENCE_SECONDS = 3.0
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -160,12 +161,16 @@ class Kernel:
             self.manager.shutdown_kernel()
         self.manager.cleanup_resources()
 
+    def wake(self) -> None:
+        """What helps a kernel that has been silent for long; most need nothing."""
+
     def _next(self, started: float, timeout: float) -> dict[str, Any]:
-        left = timeout - (time.monotonic() - started)
-        try:
-            return self.client.get_iopub_msg(timeout=max(left, 0.01))  # type: ignore[no-any-return]
-        except Empty:
-            raise AssertionError(f"the kernel said nothing for {timeout:g} s") from None
+        while (left := timeout - (time.monotonic() - started)) > 0:
+            try:
+                return self.client.get_iopub_msg(timeout=min(left, SILENCE_SECONDS))  # type: ignore[no-any-return]
+            except Empty:
+                self.wake()
+        raise AssertionError(f"the kernel said nothing for {timeout:g} s")
 
     def _reply(self, message_id: str, timeout: float) -> dict[str, Any]:
         while True:
