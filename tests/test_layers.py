@@ -13,7 +13,19 @@ import pytest
 import mcp_magic
 
 PACKAGE = Path(mcp_magic.__file__).parent
-LAYERS = ("errors", "schema", "results", "config", "core", "langchain", "widgets", "notebook", "magics", "__init__")
+LAYERS = (
+    "errors",
+    "schema",
+    "results",
+    "config",
+    "core",
+    "langchain",
+    "agent",
+    "widgets",
+    "notebook",
+    "magics",
+    "__init__",
+)
 HEAVY = ("mcp", "mcp_types", "pandas", "IPython", "ipywidgets", "jsonschema", "langchain_core", "langgraph", "httpx2")
 
 

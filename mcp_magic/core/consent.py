@@ -21,7 +21,7 @@ from mcp_magic.errors import ArgumentsError, DeniedError
 if TYPE_CHECKING:
     from mcp_types import Tool
 
-__all__ = ["PERSON", "POLICIES", "Approver", "Consent", "Decision", "Request"]
+__all__ = ["PERSON", "POLICIES", "Approver", "Consent", "Decision", "Request", "refusal"]
 
 PERSON = "person"
 """The asker of calls that the person types or submits: they need no second yes unless a rule says so."""
@@ -125,24 +125,37 @@ class Consent:
         """
         if request.asker == PERSON and not self.rules:
             return request.arguments
-        started = time.perf_counter()
-        decision = await self.decide(request)
-        if decision is None:
-            return request.arguments
-        arguments = request.arguments if decision.arguments is None else decision.arguments
-        self._remember(request, decision, arguments)
-        self.audit.add(_record(request, decision, time.perf_counter() - started))
+        decision = await self.review(request)
         if not decision.approved:
-            raise DeniedError(_refusal(request, decision), decision.reason)
-        return arguments
+            raise refusal(request, decision)
+        return request.arguments if decision.arguments is None else decision.arguments
 
-    async def decide(self, request: Request) -> Decision | None:
+    async def review(self, request: Request, *, policy: str | None = None) -> Decision:
+        """Decide about a request, remember what holds from now on, and put the decision on record.
+
+        Args:
+            request: What waits.
+            policy: What no rule matches, instead of the host's.
+
+        Raises:
+            ConfigError: The audit file cannot be written.
+        """
+        started = time.perf_counter()
+        decision = await self.decide(request, policy=policy)
+        if decision is None:
+            return Decision(True)
+        self._remember(request, decision)
+        self.audit.add(_record(request, decision, time.perf_counter() - started))
+        return decision
+
+    async def decide(self, request: Request, *, policy: str | None = None) -> Decision | None:
         """Return the decision about a request; None if there is nothing to decide."""
         rule = self.rule_for(request)
         if rule is None and request.asker == PERSON:
             return None
-        action = rule.action if rule else self._by_policy(request)
-        by = f"rule `{rule}`" if rule else f"approval = {self.policy!r}"
+        policy = policy or self.policy
+        action = rule.action if rule else _by_policy(policy, request)
+        by = f"rule `{rule}`" if rule else f"approval = {policy!r}"
         if action == "allow":
             return Decision(True, by=by)
         if action == "deny":
@@ -164,11 +177,6 @@ class Consent:
         """Drop the rules of an agent run that has ended."""
         self.rules[:] = [rule for rule in self.rules if rule.run != run]
 
-    def _by_policy(self, request: Request) -> str:
-        if self.policy == "readonly":
-            return "allow" if request.read_only else "ask"
-        return {"auto": "allow", "deny": "deny"}.get(self.policy, "ask")
-
     async def _ask(self, request: Request) -> Decision:
         if self.approver is None:
             reason = "nobody can be asked here"
@@ -184,10 +192,11 @@ class Consent:
         except Exception as error:
             return Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
 
-    def _remember(self, request: Request, decision: Decision, arguments: Mapping[str, Any]) -> None:
+    def _remember(self, request: Request, decision: Decision) -> None:
         """Turn "always" into a rule, before the one that made us ask."""
         if not decision.approved or not decision.always:
             return
+        arguments = request.arguments if decision.arguments is None else decision.arguments
         exact = {name: _exactly(value) for name, value in arguments.items()}
         made = Rule(
             "allow",
@@ -199,6 +208,12 @@ class Consent:
         asked = self.rule_for(request)
         if made not in self.rules:
             self.rules.insert(self.rules.index(asked) if asked else len(self.rules), made)
+
+
+def _by_policy(policy: str, request: Request) -> str:
+    if policy == "readonly":
+        return "allow" if request.read_only else "ask"
+    return {"auto": "allow", "deny": "deny"}.get(policy, "ask")
 
 
 def _exactly(value: Any) -> Any:
@@ -215,12 +230,13 @@ def _valid(request: Request, decision: Decision) -> Decision:
     return decision
 
 
-def _refusal(request: Request, decision: Decision) -> str:
+def refusal(request: Request, decision: Decision) -> DeniedError:
+    """Return the error that says who refused a call, why, and what would allow it."""
     because = f": {decision.reason}" if decision.reason else ""
     text = f"{request.name} was not called; denied by {decision.by}{because}."
     if decision.by != PERSON:
         text += f" `%mcp allow {request.name} --first` would allow it."
-    return text
+    return DeniedError(text, decision.reason)
 
 
 def _record(request: Request, decision: Decision, seconds: float) -> Record:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.core.catalog import KINDS, all_pages
-from mcp_magic.core.consent import PERSON, Request
+from mcp_magic.core.consent import PERSON, Request, refusal
 from mcp_magic.core.sending import METHOD_NOT_FOUND, Sending
 from mcp_magic.errors import UnknownPromptError, UnknownToolError, did_you_mean, listed
 from mcp_magic.results import PromptResult, ResourceResult, ToolResult
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.catalog import Catalog
-    from mcp_magic.core.consent import Consent
+    from mcp_magic.core.consent import Consent, Decision
 
 __all__ = ["Requests"]
 
@@ -66,6 +66,7 @@ class Requests(Sending):
         validate: bool = True,
         asker: str = PERSON,
         run: str | None = None,
+        decision: Decision | None = None,
     ) -> ToolResult:
         """Call a tool and return what it answers, an error it reports too.
 
@@ -77,6 +78,7 @@ class Requests(Sending):
             validate: Whether to hold the arguments against the tool's schema first.
             asker: Who wants the call, for consent: the person, `"agent"`, `"server NAME"`, `"app NAME"`.
             run: The agent run that wants it, or None.
+            decision: What consent has decided about this call already; it is not asked again.
 
         Raises:
             DeniedError: Consent refused the call; nothing was sent.
@@ -84,9 +86,9 @@ class Requests(Sending):
         known = await self.find_tool(tool) if validate else self._index().get(tool)
         if validate and known is not None:
             schema.check_arguments(arguments, known.input_schema)
-        if self.consent is not None and (asker != PERSON or self.consent.rules):
+        if self.consent is not None and (decision is not None or asker != PERSON or self.consent.rules):
             request = Request(self.name, tool, arguments, asker, known, self.spec.trust, run)
-            arguments = await self.consent.check(request)
+            arguments = await self._allowed(request, self.consent, decision)
         started = time.perf_counter()
         raw = await self._send(
             f"{self.name}:{tool}",
@@ -100,6 +102,14 @@ class Requests(Sending):
             seconds=time.perf_counter() - started,
             output_schema=known.output_schema if known is not None else None,
         )
+
+    async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:
+        """Return the arguments with which a call may go out."""
+        if decision is None:
+            return await consent.check(request)
+        if not decision.approved:
+            raise refusal(request, decision)
+        return request.arguments if decision.arguments is None else decision.arguments
 
     async def read(self, uri: str, *, timeout: float | None = None) -> ResourceResult:
         """Read a resource.

@@ -1,0 +1,1 @@
+"""The agent: models, graph, runs, transcript; no widgets."""
