@@ -1,6 +1,6 @@
 """Makes the pictures of the documentation from a real JupyterLab: `python -m docs.make_images` in the main folder.
 
-Needs Chromium and Playwright (`pip install playwright`).
+Names of pictures (`forms explorer`) make only those. Needs Chromium and Playwright (`pip install playwright`).
 """
 
 from __future__ import annotations
@@ -9,28 +9,49 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.browser.lab import JupyterLab, chromium, missing
+from tests.browser.living import button, expect, field, finished, press, run, start
 from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from playwright.sync_api import Browser
+
+    from tests.browser.lab import Lab
+
+    Picture = Callable[[Lab], int]
 
 IMAGES = Path(__file__).with_name("images")
 
 HIDDEN = ("%load_ext mcp_magic", "from servers.start import start")
-"""The beginnings of the quickstart's cells that run first and are not in the picture."""
+"""The beginnings of the quickstart's cells that run first and are in no picture."""
 
 SHOWN = ("%mcp connect $url", "%mcp tools weather", "forecast = %mcp call", "%mcp call weather:plot_forecast")
-"""The beginnings of those that are."""
+"""The beginnings of those that are in the picture of the quickstart."""
 
-WIDTH, SCALE = 960, 1.35
-"""The window's width in CSS pixels, and the picture's pixels for each of them."""
+WIDTH, WIDE, SCALE = 960, 1180, 1.35
+"""A window's width in CSS pixels, that of a wide one, and the picture's pixels for each of them."""
+
+CONNECT = """%mcp connect $url --name weather
+%mcp connect servers/math_server.py
+from mcp_magic import host
+
+weather = host["weather"]"""
+"""The cell before the other pictures."""
+
+ASKED = '(await weather.call_tool("{}", {}, asker="analyst")).data'
+"""A cell that calls a tool for an agent."""
 
 
-def sources() -> list[str]:
-    """Return the cells of the quickstart that the picture needs, in its order."""
-    cells = [source(cell) for cell in json.loads((NOTEBOOKS / "quickstart.ipynb").read_text())["cells"]]
-    found = [cell for cell in cells if cell.startswith(HIDDEN + SHOWN)]
-    if len(found) != len(HIDDEN + SHOWN):
-        sys.exit(f"the quickstart has changed: {len(found)} of the cells that the picture shows were found")
+def cells(beginnings: tuple[str, ...]) -> list[str]:
+    """Return the cells of the quickstart that begin so, in its order."""
+    found = [source(cell) for cell in json.loads((NOTEBOOKS / "quickstart.ipynb").read_text())["cells"]]
+    found = [cell for cell in found if cell.startswith(beginnings)]
+    if len(found) != len(beginnings):
+        sys.exit(f"the quickstart has changed: {len(found)} of the cells that the picture needs were found")
     return found
 
 
@@ -40,22 +61,104 @@ def source(cell: dict[str, object]) -> str:
     return "".join(lines) if isinstance(lines, list) else str(lines)
 
 
-def main() -> None:
-    """Make docs/images/quickstart.png."""
+# Each returns the first cell of its picture.
+
+
+def quickstart(lab: Lab) -> int:
+    """Connect, look, call."""
+    for each in cells(SHOWN):
+        run(lab, each)
+    return len(HIDDEN)
+
+
+def connected(lab: Lab) -> int:
+    """Connect two servers, and return the number of the next cell."""
+    run(lab, CONNECT)
+    return lab.cells.count()
+
+
+def forms(lab: Lab) -> int:
+    """A form that was filled in and run."""
+    first = connected(lab)
+    form = run(lab, "%mcp form weather:history location=Tokyo start=2026-05-01 end=2026-05-04")
+    field(form, "units").select_option("imperial")
+    press(form, "Run")
+    expect(form.get_by_text("done in")).to_be_visible()
+    expect(form.locator(".mcp-magic table").last).to_be_visible()
+    return first
+
+
+def approval(lab: Lab) -> int:
+    """A call that was approved, and one that is being changed before it is."""
+    first = connected(lab)
+    approved = start(lab, ASKED.format("get_weather", '{"location": "Tokyo"}') + '["sky"]')
+    press(approved, "Approve")
+    finished(approved)
+    waiting = start(lab, ASKED.format("forecast", '{"location": "Tokyo", "days": 7}'))
+    press(waiting, "Edit")
+    field(waiting, "days").fill("3")
+    expect(waiting).to_contain_text("changed; was 7")
+    return first
+
+
+def explorer(lab: Lab) -> int:
+    """An explorer with a search, and a tool that was chosen."""
+    first = connected(lab)
+    shown = run(lab, "%mcp ui")
+    shown.locator("input[placeholder^='words of a name']").press_sequentially("weather")
+    press(shown, "weather:forecast")
+    expect(button(shown, "Open form")).to_be_visible()
+    return first
+
+
+def explorer_dark(lab: Lab) -> int:
+    """The same in JupyterLab's dark theme, with a form."""
+    first = explorer(lab)
+    lab.theme("dark")
+    press(lab.page.locator(".mcp-explorer").last, "Open form")
+    expect(button(lab.page.locator(".mcp-explorer").last, "Run")).to_be_visible()
+    return first
+
+
+PICTURES: dict[str, tuple[Picture, int]] = {
+    "quickstart": (quickstart, WIDTH),
+    "forms": (forms, WIDTH),
+    "approval": (approval, 1060),
+    "explorer": (explorer, WIDE),
+    "explorer-dark": (explorer_dark, WIDE),
+}
+"""Name of a picture -> what makes it, and the window's width."""
+
+
+def make(server: JupyterLab, browser: Browser, name: str) -> Path:
+    """Make one picture, in a kernel of its own."""
+    picture, width = PICTURES[name]
+    with server.open(browser, "picture.ipynb", width=width, scale=SCALE) as lab:
+        lab.theme("light")  # JupyterLab remembers the last one
+        lab.run_all()
+        first = picture(lab)
+        lab.page.mouse.move(0, 0)
+        lab.page.evaluate("document.activeElement?.blur()")
+        file = lab.shoot(name, first=first, path=IMAGES / f"{name}.png")
+        lab.command("notebook:interrupt-kernel")
+    return file
+
+
+def main(names: Iterable[str]) -> None:
+    """Make the pictures, all without names."""
+    wanted = list(names) or list(PICTURES)
+    if unknown := set(wanted) - set(PICTURES):
+        sys.exit(f"there is no picture {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}")
     if missing():
         sys.exit(missing())
     with tempfile.TemporaryDirectory() as folder:
         notebooks = copy_of(NOTEBOOKS, Path(folder) / "notebooks")
-        write_notebook(notebooks / "picture.ipynb", sources(), may_fail=False)
-        with (
-            JupyterLab(notebooks) as server,
-            chromium() as browser,
-            server.open(browser, "picture.ipynb", width=WIDTH, scale=SCALE) as lab,
-        ):
-            lab.run_all()
-            file = lab.shoot("quickstart", first=len(HIDDEN), path=IMAGES / "quickstart.png")
-    print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
+        write_notebook(notebooks / "picture.ipynb", cells(HIDDEN), may_fail=False)
+        with JupyterLab(notebooks) as server, chromium() as browser:
+            for name in wanted:
+                file = make(server, browser, name)
+                print(f"{file}: {file.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -23,6 +23,8 @@
     ├── ArgumentsError          arguments that do not fit a schema (also ValueError)
     ├── DeniedError             a call that consent refused; nothing was sent
     ├── ToolError               a tool ran and reported an error
+    ├── ModelError              a chat model cannot be made, or its provider refused or failed
+    ├── ThreadError             a kept conversation cannot be read or written
     └── NoTableError            a result holds no rows (also ValueError)
 
 Messages are one or two lines: what, where, what would be valid, what to do next. Errors of the
@@ -52,6 +54,7 @@ __all__ = [
     "InvalidResponseError",
     "MCPMagicError",
     "MissingDependencyError",
+    "ModelError",
     "NoTableError",
     "NotAnMCPServerError",
     "NotFoundError",
@@ -61,6 +64,7 @@ __all__ = [
     "SessionClosedError",
     "SessionError",
     "TargetError",
+    "ThreadError",
     "ToolError",
     "UnknownPromptError",
     "UnknownResourceError",
@@ -137,7 +141,13 @@ class SessionError(MCPMagicError):
 
 
 class SessionClosedError(SessionError):
-    """The session is gone; the message says how to open it again."""
+    """The session is gone; the message says how to open it again.
+
+    Attributes:
+        sent: Whether the request may have reached the server; False where it certainly did not.
+    """
+
+    sent: bool = True
 
 
 class RequestTimeoutError(SessionError, TimeoutError):
@@ -212,6 +222,14 @@ class DeniedError(MCPMagicError):
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class ModelError(MCPMagicError):
+    """A chat model cannot be made, or its provider refused or failed; never with a key in it."""
+
+
+class ThreadError(MCPMagicError):
+    """A kept conversation cannot be read or written."""
 
 
 class NoTableError(MCPMagicError, ValueError):

@@ -17,6 +17,7 @@ from mcp_magic.core.host import Host
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
 
     from mcp_magic.core.consent import Approver
@@ -44,16 +45,53 @@ class NotebookHost(Host):
     def approver(self, approver: Approver | None) -> None:
         self.consent.approver = approver
 
-    def langchain_tools(self, *servers: str) -> list[StructuredTool]:
+    def langchain_tools(self, *servers: str, **settings: Any) -> list[StructuredTool]:
         """Return the tools of the open sessions as LangChain tools.
 
         Args:
             *servers: Names of servers; without any, all that are open.
+            **settings: `timeout` (seconds a call may take), `timeouts` (the same by `"server:tool"` or a pattern),
+                `images` (whether the model takes images), `limit` (characters of a result that it reads), `asker`.
+
+        Raises:
+            UnknownServerError: A name is none of an open session.
+            UnknownToolError: A time-out is for a tool that is not there.
         """
         from mcp_magic.langchain.tools import langchain_tools
 
         connections = [self[name] for name in servers] if servers else self.find()
-        return [tool for connection in connections for tool in langchain_tools(connection)]
+        return langchain_tools(*connections, **settings)
+
+    async def langchain_spec_tools(
+        self, target: Any, *, name: str | None = None, **options: Any
+    ) -> list[StructuredTool]:
+        """Return the tools of a server that need no open session: each call opens one, unless this host has one.
+
+        Args:
+            target: What `connect` takes.
+            name: The server's name; the default is made from the target.
+            **options: `options`, a `langchain.tools.Options`, and those of `connect`.
+
+        Raises:
+            TargetError: The target names no server.
+            ConnectError: No session could be opened.
+        """
+        from mcp_magic.langchain.spectools import spec_tools
+
+        return await spec_tools(target, name=name, host=self, **options)
+
+    async def langchain_resources(self, *wanted: str) -> list[Blob]:
+        """Read resources as LangChain blobs.
+
+        Args:
+            *wanted: URIs, and names of servers for all that they list; without any, all of all open sessions.
+
+        Raises:
+            UnknownServerError, UnknownResourceError, AmbiguousNameError: Nobody has it, or several could.
+        """
+        from mcp_magic.langchain.resources import langchain_resources
+
+        return await langchain_resources(self, *wanted)
 
     def close_at_exit(self) -> None:
         """Close all sessions when the interpreter ends, so that no server outlives its kernel."""

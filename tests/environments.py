@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 
 EVERYTHING = "@modelcontextprotocol/server-everything"
-NODE_PACKAGES = {EVERYTHING: "2026.8.31"}
+FILESYSTEM = "@modelcontextprotocol/server-filesystem"
+NODE_PACKAGES = {EVERYTHING: "2026.8.31", FILESYSTEM: "2026.8.31"}
 """Runs on Node 18 and newer."""
 
 MCP1_PACKAGES = {"mcp": "1.30.0", "mcp-server-sqlite": "2025.4.25"}
@@ -104,7 +105,7 @@ def make_node() -> bool:
     """Install the Node packages; return whether that was needed."""
     npm = shutil.which("npm")
     if npm is None:
-        raise InstallationError("npm is not installed; the tests with server-everything need Node 18 or newer.")
+        raise InstallationError("npm is not installed; the tests with its servers need Node 18 or newer.")
     packages = [f"{name}@{version}" for name, version in NODE_PACKAGES.items()]
 
     def build(folder: Path) -> None:
@@ -164,6 +165,13 @@ def everything_command(transport: str = "stdio") -> list[str]:
     make_node()
     script = cache() / "node" / "node_modules" / EVERYTHING / "dist" / "index.js"
     return [shutil.which("node") or "node", str(script), transport]
+
+
+def filesystem_command(folder: Path) -> list[str]:
+    """Return the command of server-filesystem, which reads and writes in one folder."""
+    make_node()
+    script = cache() / "node" / "node_modules" / FILESYSTEM / "dist" / "index.js"
+    return [shutil.which("node") or "node", str(script), str(folder)]
 
 
 def sqlite_command(db: Path) -> list[str]:

@@ -26,6 +26,7 @@ LAYERS = (
     "magics",
     "__init__",
 )
+LANGCHAINS = {"OfflineModel", "ScriptedModel", "build_graph"}  # they are LangChain's models, and LangGraph's graph
 HEAVY = ("mcp", "mcp_types", "pandas", "IPython", "ipywidgets", "jsonschema", "langchain_core", "langgraph", "httpx2")
 
 
@@ -104,7 +105,7 @@ def test_only_the_magics_touch_the_shell(name: str) -> None:
 def test_importing_the_package_and_its_public_names_imports_nothing_heavy() -> None:
     code = (
         "import sys, mcp_magic, mcp_magic.notebook, mcp_magic.results, mcp_magic.schema, mcp_magic.core.host\n"
-        "for name in mcp_magic.__all__: getattr(mcp_magic, name)\n"
+        f"for name in set(mcp_magic.__all__) - {LANGCHAINS!r}: getattr(mcp_magic, name)\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

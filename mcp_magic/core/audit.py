@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic import schema
-from mcp_magic.config.masking import MASK
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from mcp_types import Tool
 
 __all__ = ["Audit", "Record", "masked"]
 
@@ -74,17 +74,19 @@ class Audit:
         Raises:
             ConfigError: The file cannot be written. The call must not go out then.
         """
+        if self.file is not None:
+            self._write(record, self.file)
         self.records.append(record)
-        if self.file is None:
-            return
+
+    def _write(self, record: Record, path: Path) -> None:
         problem = ""
         try:
             line = json.dumps(asdict(record), ensure_ascii=False, default=str)
-            with self.file.expanduser().open("a", encoding="utf-8") as file:
+            with path.expanduser().open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
                 file.flush()
         except OSError as error:
-            problem = f"the audit file {str(self.file)!r} cannot be written: {error.strerror}; nothing was called"
+            problem = f"the audit file {str(path)!r} cannot be written: {error.strerror}; nothing was called"
         if problem:
             raise ConfigError(problem)
 
@@ -94,18 +96,23 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def masked(value: Any, path: str = "") -> Any:
-    """Return a copy of arguments with the values of secret-looking names masked, and long texts cut.
+def masked(arguments: Mapping[str, Any], definition: Tool | None = None) -> dict[str, Any]:
+    """Return a copy of arguments for a record: secrets masked, by their names and the tool's schema; long texts cut.
 
     >>> masked({"user": "me", "login": {"password": "pw"}, "text": "x" * 3000})["login"]
     {'password': '***'}
     """
-    if path and schema.is_secret(path) and value is not None:
-        return MASK
+    from mcp_magic.core.calltext import hidden_arguments
+
+    shown: dict[str, Any] = _cut(hidden_arguments(arguments, definition))
+    return shown
+
+
+def _cut(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: masked(inner, str(name)) for name, inner in value.items()}
+        return {name: _cut(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [masked(inner) for inner in value]
+        return [_cut(inner) for inner in value]
     if isinstance(value, str) and len(value) > MAX_TEXT:
         return f"{value[:MAX_TEXT]}… ({len(value):,} characters)"
     return value

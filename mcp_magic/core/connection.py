@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.consent import Consent
+    from mcp_magic.core.host import Host
     from mcp_magic.core.transports import Line
+    from mcp_magic.errors import SessionClosedError
 
 __all__ = ["Connection"]
 
@@ -56,6 +58,8 @@ class Connection(Requests):
         tools: The server's tools as awaitable functions: `await connection.tools.add(a=1, b=2)`.
         notices: What the server said unasked: log messages, changes.
         consent: The host's rules about who may call what, or None where nothing is asked.
+        host: The host that holds it, or None.
+        loop: The event loop it was opened on, or None before.
     """
 
     def __init__(self, name: str, spec: Spec, consent: Consent | None = None) -> None:
@@ -66,6 +70,8 @@ class Connection(Requests):
         self.catalog = Catalog(self._list)
         self.notices = Notices(self.catalog.changed)
         self.tools = ToolNamespace(self)
+        self.host: Host | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.opened_at: float | None = None
         self.connect_seconds = 0.0
         self._place = Place(name, spec)
@@ -75,7 +81,7 @@ class Connection(Requests):
         self._ready: asyncio.Future[None] | None = None
         self._closing = False
         self._renewing = False
-        self._lost: Exception | None = None
+        self._lost: SessionClosedError | None = None
 
     # What is known of the session
 
@@ -141,7 +147,7 @@ class Connection(Requests):
             ConnectError: Why there is none, in words.
         """
         quiet_sdk_logging()
-        loop = asyncio.get_running_loop()
+        self.loop = loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
         self._closing, self._lost = False, None
         self._leave.clear()
@@ -241,9 +247,9 @@ class Connection(Requests):
         return self.client
 
     def _gone(self) -> Exception:
-        if self._lost is not None:
-            return type(self._lost)(*self._lost.args)
-        return closed_error(self._place)
+        gone = closed_error(self._place) if self._lost is None else type(self._lost)(*self._lost.args)
+        gone.sent = False
+        return gone
 
     async def _after_failure(self, failure: Exception) -> None:
         """Give the owner a moment to notice that the server is gone, so that state and last words are there."""

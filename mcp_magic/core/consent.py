@@ -8,94 +8,31 @@ or any coroutine. Where nobody can answer the call is denied, and the denial say
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.core.audit import Audit, Record, masked, now
-from mcp_magic.core.rules import Rule
-from mcp_magic.errors import ArgumentsError, DeniedError
+from mcp_magic.core.calltext import changes
+from mcp_magic.core.decisions import PERSON, Approver, Decision, Request, refusal
+from mcp_magic.core.rules import Rule, lasting_rule
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.merge import json_equal
 
 if TYPE_CHECKING:
-    from mcp_types import Tool
+    from collections.abc import Mapping
 
 __all__ = ["PERSON", "POLICIES", "Approver", "Consent", "Decision", "Request", "refusal"]
-
-PERSON = "person"
-"""The asker of calls that the person types or submits: they need no second yes unless a rule says so."""
 
 POLICIES = ("ask", "auto", "readonly", "deny")
 
 ASK_SECONDS = 300.0
 """Seconds a person has to decide; after that nobody is taken to be there."""
 
-
-@dataclass(frozen=True)
-class Request:
-    """A call that waits for a decision.
-
-    Attributes:
-        server: The server's name.
-        tool: The tool's name.
-        arguments: What it would be called with.
-        asker: Who wants it: `PERSON`, `"agent"`, `"server NAME"`, `"app NAME"`.
-        definition: The tool as the server lists it, or None.
-        trusted: Whether the person believes the server's annotation hints.
-        run: The agent run that asks, or None.
-    """
-
-    server: str
-    tool: str
-    arguments: Mapping[str, Any]
-    asker: str = PERSON
-    definition: Tool | None = None
-    trusted: bool = False
-    run: str | None = None
-
-    @property
-    def name(self) -> str:
-        """`"server:tool"`."""
-        return f"{self.server}:{self.tool}"
-
-    @property
-    def read_only(self) -> bool:
-        """Whether a trusted server says that the tool changes nothing."""
-        hints = self.definition.annotations if self.definition else None
-        return self.trusted and hints is not None and hints.read_only_hint is True
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What was decided about a request.
-
-    Attributes:
-        approved: Whether the call goes out.
-        arguments: What it goes out with, if the person changed that; else None.
-        reason: Why not, for whoever asked.
-        by: Who decided.
-        always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run).
-    """
-
-    approved: bool
-    arguments: Mapping[str, Any] | None = None
-    reason: str = ""
-    by: str = PERSON
-    always: str = ""
-
-    @classmethod
-    def approve(cls, arguments: Mapping[str, Any] | None = None, *, always: str = "") -> Decision:
-        """Let the call go out, with changed arguments if there are any."""
-        return cls(True, arguments, always=always)
-
-    @classmethod
-    def deny(cls, reason: str = "", *, by: str = PERSON) -> Decision:
-        """Refuse it."""
-        return cls(False, None, reason, by)
-
-
-Approver = Callable[[Request], Awaitable[Decision]]
+EARLY_SECONDS = 0.5
+"""Seconds by which an approver may say before us that the time is up."""
 
 
 @dataclass
@@ -130,37 +67,48 @@ class Consent:
             raise refusal(request, decision)
         return request.arguments if decision.arguments is None else decision.arguments
 
-    async def review(self, request: Request, *, policy: str | None = None) -> Decision:
+    async def review(
+        self, request: Request, *, policy: str | None = None, approver: Approver | None = None
+    ) -> Decision:
         """Decide about a request, remember what holds from now on, and put the decision on record.
 
         Args:
             request: What waits.
-            policy: What no rule matches, instead of the host's.
+            policy: What decides where no rule matches, instead of the host's.
+            approver: Who is asked, instead of the host's approver.
 
         Raises:
             ConfigError: The audit file cannot be written.
         """
         started = time.perf_counter()
-        decision = await self.decide(request, policy=policy)
+        decision = await self.decide(request, policy=policy, approver=approver)
         if decision is None:
             return Decision(True)
-        self._remember(request, decision)
         self.audit.add(_record(request, decision, time.perf_counter() - started))
+        self._remember(request, decision)
         return decision
 
-    async def decide(self, request: Request, *, policy: str | None = None) -> Decision | None:
+    async def decide(
+        self, request: Request, *, policy: str | None = None, approver: Approver | None = None
+    ) -> Decision | None:
         """Return the decision about a request; None if there is nothing to decide."""
         rule = self.rule_for(request)
         if rule is None and request.asker == PERSON:
             return None
-        policy = policy or self.policy
-        action = rule.action if rule else _by_policy(policy, request)
-        by = f"rule `{rule}`" if rule else f"approval = {policy!r}"
+        action = self.verdict(request, policy)
+        by = f"rule `{rule}`" if rule else f"approval = {policy or self.policy!r}"
         if action == "allow":
             return Decision(True, by=by)
         if action == "deny":
             return Decision(False, reason=rule.reason if rule else "", by=by)
-        return await self._ask(request)
+        return await self._ask(request, approver or self.approver)
+
+    def verdict(self, request: Request, policy: str | None = None) -> str:
+        """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; nobody is asked."""
+        rule = self.rule_for(request)
+        if rule is not None:
+            return rule.action
+        return "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
 
     def rule_for(self, request: Request) -> Rule | None:
         """Return the first rule that matches a request, or None."""
@@ -177,34 +125,47 @@ class Consent:
         """Drop the rules of an agent run that has ended."""
         self.rules[:] = [rule for rule in self.rules if rule.run != run]
 
-    async def _ask(self, request: Request) -> Decision:
-        if self.approver is None:
+    async def _ask(self, request: Request, approver: Approver | None) -> Decision:
+        if approver is None:
             reason = "nobody can be asked here"
             return Decision.deny(reason, by="nobody")
+        before = copy.deepcopy(request.arguments)
+        started = time.perf_counter()
         try:
             async with asyncio.timeout(self.timeout):
-                decision = await self.approver(request)
-            return _valid(request, decision)
-        except TimeoutError:
+                decision = await approver(request)
+            return self._valid(request, decision, before)
+        except TimeoutError as error:
+            if time.perf_counter() - started < self.timeout - EARLY_SECONDS:  # it waited for something else
+                return _failed(error)
             return Decision.deny(f"nobody answered within {self.timeout:g} s", by="time-out")
         except ArgumentsError as error:
             return Decision.deny(f"the changed arguments do not fit: {error}", by="check")
         except Exception as error:
-            return Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
+            return _failed(error)
+
+    def _valid(self, request: Request, decision: Any, before: Mapping[str, Any]) -> Decision:
+        """Hold what an approver gave back against the schema, the rules that deny, and what it was asked about."""
+        if not isinstance(decision, Decision):
+            raise TypeError(f"it gave back {type(decision).__name__}, no Decision")
+        if not decision.approved:
+            return decision
+        if decision.arguments is None:
+            unchanged = json_equal(before, request.arguments)
+            return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")
+        if request.definition is not None:
+            schema.check_arguments(decision.arguments, request.definition.input_schema)
+        rule = self.rule_for(replace(request, arguments=decision.arguments))
+        if rule is not None and rule.action == "deny":
+            return Decision.deny(rule.reason, by=f"rule `{rule}`")
+        return decision
 
     def _remember(self, request: Request, decision: Decision) -> None:
         """Turn "always" into a rule, before the one that made us ask."""
-        if not decision.approved or not decision.always:
-            return
         arguments = request.arguments if decision.arguments is None else decision.arguments
-        exact = {name: _exactly(value) for name, value in arguments.items()}
-        made = Rule(
-            "allow",
-            _exactly(request.name),
-            exact if decision.always == "arguments" else {},
-            run=request.run if decision.always == "run" else None,
-            exact=decision.always == "arguments",
-        )
+        made = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
+        if not decision.approved or made is None:
+            return
         asked = self.rule_for(request)
         if made not in self.rules:
             self.rules.insert(self.rules.index(asked) if asked else len(self.rules), made)
@@ -216,40 +177,20 @@ def _by_policy(policy: str, request: Request) -> str:
     return {"auto": "allow", "deny": "deny"}.get(policy, "ask")
 
 
-def _exactly(value: Any) -> Any:
-    """Return a pattern that matches just this text."""
-    if not isinstance(value, str):
-        return value
-    return "".join(f"[{c}]" if c in "*?[" else c for c in value)
-
-
-def _valid(request: Request, decision: Decision) -> Decision:
-    """Hold changed arguments against the tool's schema."""
-    if decision.approved and decision.arguments is not None and request.definition is not None:
-        schema.check_arguments(decision.arguments, request.definition.input_schema)
-    return decision
-
-
-def refusal(request: Request, decision: Decision) -> DeniedError:
-    """Return the error that says who refused a call, why, and what would allow it."""
-    because = f": {decision.reason}" if decision.reason else ""
-    text = f"{request.name} was not called; denied by {decision.by}{because}."
-    if decision.by != PERSON:
-        text += f" `%mcp allow {request.name} --first` would allow it."
-    return DeniedError(text, decision.reason)
+def _failed(error: Exception) -> Decision:
+    return Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
 
 
 def _record(request: Request, decision: Decision, seconds: float) -> Record:
     arguments = request.arguments if decision.arguments is None else decision.arguments
-    before = request.arguments
-    changed = tuple(n for n in {**before, **arguments} if before.get(n) != arguments.get(n))
+    changed = tuple(changes(request.arguments, arguments))
     verdict = ("edit" if changed else "approve") if decision.approved else "deny"
     return Record(
         time=now(),
         asker=request.asker,
         server=request.server,
         tool=request.tool,
-        arguments=masked(dict(arguments)),
+        arguments=masked(arguments, request.definition),
         decision=verdict,
         by=decision.by,
         reason=decision.reason,

@@ -181,6 +181,7 @@ class Host:
             await asyncio.wait(self._closing, timeout=10.0)
 
     def _add(self, connection: Connection) -> None:
+        connection.host = self
         self._connections[connection.name] = connection
         connection.catalog.on_loaded = lambda kind: self._watchers.tell(connection.name)
         self._watchers.tell(connection.name)

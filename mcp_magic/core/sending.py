@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.core.border import request_error
+from mcp_magic.errors import SessionClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -49,6 +50,7 @@ class Sending:
     async def _send(self, what: str, send: Callable[[Client], Awaitable[T]], timeout: float | None = None) -> T:
         client = self._client or await self._open_client()
         self.calls += 1
+        refused, sent = self._traffic
         answer, failure = await self._attempt(client, send)
         if failure is not None and self._forgotten(failure):
             # HTTP 404 to a session id: the request never reached the server's tools.
@@ -58,7 +60,16 @@ class Sending:
             return answer  # type: ignore[return-value]
         self.failures += 1
         await self._after_failure(failure)
-        raise request_error(failure, self._place, what, timeout)
+        error = request_error(failure, self._place, what, timeout)
+        if isinstance(error, SessionClosedError) and self._traffic[0] > refused and self._traffic[1] == sent:
+            error.sent = False  # nobody listened, and nothing was written meanwhile
+        raise error
+
+    @property
+    def _traffic(self) -> tuple[int, int]:
+        """Connections refused and requests written until now, over HTTP."""
+        line = self._place.line
+        return (line.refused, line.sent) if line is not None else (0, 0)
 
     async def _attempt(
         self, client: Client, send: Callable[[Client], Awaitable[T]]

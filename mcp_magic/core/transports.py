@@ -39,6 +39,8 @@ class Line:
         status: The last HTTP status that was an error, and the URL that answered it.
         ended: Called when the server ends the stream (a process that exits, a closed socket).
         garbage: Lines the server wrote that are no MCP messages, the first few.
+        refused: HTTP connections that failed before anything was sent on them.
+        sent: HTTP requests that were written, in whole or in part.
     """
 
     make: Callable[[], Any]
@@ -47,6 +49,8 @@ class Line:
     content_type: str = ""
     ended: Callable[[], None] = lambda: None
     garbage: list[str] = field(default_factory=list)
+    refused: int = 0
+    sent: int = 0
 
 
 async def _open_stdio(spec: StdioSpec, line: Line, stack: AsyncExitStack) -> None:
@@ -129,7 +133,15 @@ def _http_client(spec: HttpSpec | SseSpec, line: Line) -> httpx2.AsyncClient:
         line.content_type = response.headers.get("content-type", "")
         line.status = response.status_code if response.status_code >= 400 else None
 
-    client.event_hooks = {**client.event_hooks, "response": [*client.event_hooks["response"], remember]}
+    async def count(event: str, info: dict[str, Any]) -> None:
+        line.refused += event.endswith(("connect_tcp.failed", "start_tls.failed"))
+        line.sent += event.endswith("send_request_headers.started")
+
+    async def watch(request: httpx2.Request) -> None:
+        request.extensions.setdefault("trace", count)
+
+    hooks = client.event_hooks
+    client.event_hooks = {"request": [*hooks["request"], watch], "response": [*hooks["response"], remember]}
     return client
 
 

@@ -2,85 +2,222 @@
 
 from __future__ import annotations
 
-import json
-import re
-from typing import TYPE_CHECKING, Any
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from langchain_core.tools import StructuredTool
+
+from mcp_magic.errors import ArgumentsError, MCPMagicError, UnknownToolError, did_you_mean
+from mcp_magic.langchain.blocking import run_blocking, run_on
+from mcp_magic.langchain.calls import MCPToolException, call
+from mcp_magic.langchain.content import LIMIT, Content, artifact_of
+from mcp_magic.langchain.names import Names
+from mcp_magic.langchain.retrying import current
+from mcp_magic.langchain.schemas import portable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import asyncio
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
-    from langchain_core.tools import StructuredTool
     from mcp_types import Tool
 
     from mcp_magic.core.connection import Connection
-    from mcp_magic.results import ToolResult
 
-from mcp_magic.errors import DeniedError
-
-__all__ = ["langchain_tools", "provider_name"]
-
-MAX_NAME = 64
-"""Characters that providers accept in a tool's name (`^[a-zA-Z0-9_-]{1,64}$`)."""
+__all__ = ["MCPTool", "Options", "Source", "description_of", "hints_of", "langchain_tools", "make_tools"]
 
 
-def provider_name(server: str, tool: str, taken: Iterable[str] = ()) -> str:
-    """Return the name under which a model knows a tool: `server__tool`, cut and made unique.
+class MCPTool(StructuredTool):
+    """A tool of an MCP server.
 
-    >>> provider_name("weather", "get forecast")
-    'weather__get_forecast'
-    >>> provider_name("a", "b", taken={"a__b"})
-    'a__b_2'
+    Its `args_schema` is the server's input schema as it is; its `metadata` has `server`, `tool` and `annotations`.
     """
-    base = re.sub(r"[^a-zA-Z0-9_-]", "_", f"{server}__{tool}")[:MAX_NAME]
-    name, number = base, 1
-    while name in set(taken):
-        number += 1
-        suffix = f"_{number}"
-        name = base[: MAX_NAME - len(suffix)] + suffix
-    return name
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The schemas of the arguments by name."""
+        properties = self.args_schema.get("properties") if isinstance(self.args_schema, dict) else None
+        return dict(properties) if isinstance(properties, dict) else {}
+
+    @property
+    def tool_call_schema(self) -> dict[str, Any]:
+        """The schema that LangChain hands to providers, with its references written out."""
+        return {**self._portable, "description": self.description}
+
+    @cached_property
+    def _portable(self) -> dict[str, Any]:
+        return portable(self.args_schema if isinstance(self.args_schema, dict) else {})
+
+    def _to_args_and_kwargs(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Hand the arguments on as one dict: the keywords `config`, `self` and `run_manager` are LangChain's own."""
+        if isinstance(tool_input, str):
+            raise ArgumentsError(f"{self.name} takes a dict of arguments, not the text {tool_input[:40]!r}")
+        return (dict(tool_input),), {}
 
 
-def langchain_tools(connection: Connection) -> list[StructuredTool]:
-    """Return the tools of an open session as LangChain tools.
+@dataclass(frozen=True)
+class Options:
+    """What holds for all calls of some tools.
 
-    Text is the content a model reads; everything else, structured content too, is the artifact. Calls go
-    through the host's consent as an agent's: by default the person is asked.
+    Attributes:
+        timeout: Seconds a call may take, or None for as long as it takes.
+        timeouts: The same for single tools, by `"server:tool"` or a pattern such as `"server:*"`; the first that
+            matches holds.
+        images: Whether the model takes images in tool messages.
+        limit: Characters of a result that it reads.
+        asker: Who wants the calls, for consent.
     """
-    tools: list[StructuredTool] = []
-    for tool in connection.catalog.cached("tools"):
-        name = provider_name(connection.name, tool.name, [made.name for made in tools])
-        tools.append(_langchain_tool(connection, tool, name))
-    return tools
+
+    timeout: float | None = None
+    timeouts: Mapping[str, float | None] = field(default_factory=dict)
+    images: bool = False
+    limit: int = LIMIT
+    asker: str = "agent"
+
+    def timeout_of(self, name: str) -> float | None:
+        """Return the time-out of the tool `"server:tool"`."""
+        if name in self.timeouts:
+            return self.timeouts[name]
+        return next((seconds for p, seconds in self.timeouts.items() if fnmatchcase(name, p)), self.timeout)
+
+    def check(self, names: Iterable[str]) -> None:
+        """Complain about time-outs for tools that are not there.
+
+        Raises:
+            UnknownToolError: One matches none of the names.
+        """
+        known = list(names)
+        for pattern in self.timeouts:
+            if not any(fnmatchcase(name, pattern) or name == pattern for name in known):
+                raise UnknownToolError(f"a time-out for {pattern!r}: no such tool.{did_you_mean(pattern, known)}")
 
 
-def _langchain_tool(connection: Connection, tool: Tool, name: str) -> StructuredTool:
-    from langchain_core.tools import StructuredTool, ToolException
+def langchain_tools(*connections: Connection, options: Options | None = None, **settings: Any) -> list[StructuredTool]:
+    """Return the tools of open sessions as LangChain tools.
 
-    async def call(**arguments: Any) -> tuple[Any, Any]:
-        refused = ""
+    What the model reads is the content of a message, everything else its artifact; see `content.to_content`. An error
+    of a tool, a refusal and a session that failed raise `MCPToolException`, which has both. Calls go through the host's
+    consent as an agent's: by default the person is asked.
+
+    Args:
+        *connections: Sessions; a tool goes on over the next one when a server is reconnected.
+        options: What holds for all calls.
+        **settings: The fields of `Options`, instead.
+
+    Raises:
+        UnknownToolError: A time-out is for a tool that is not there.
+    """
+    options = options or Options(**settings)
+    offered = [(connection, tool) for connection in connections for tool in connection.catalog.cached("tools")]
+    return make_tools([(_Held(connection), tool) for connection, tool in offered], options)
+
+
+class Source(Protocol):
+    """Where the sessions for calls come from.
+
+    Attributes:
+        name: The server's name.
+    """
+
+    name: str
+
+    def session(self) -> AbstractAsyncContextManager[Connection]:
+        """Return what is entered for each call."""
+        ...
+
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Return the event loop that calls belong to, None for any."""
+        ...
+
+
+class _Held:
+    """A session that stays open."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.name = connection.name
+        self._connection = connection
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Connection]:
+        yield self._connection
+
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        return current(self._connection).loop
+
+
+def make_tools(offered: Sequence[tuple[Source, Tool]], options: Options) -> list[StructuredTool]:
+    """Return tools as LangChain tools.
+
+    Args:
+        offered: Each with the source of its sessions.
+        options: What holds for all calls.
+
+    Raises:
+        UnknownToolError: A time-out is for a tool that is not there.
+    """
+    options.check(f"{source.name}:{tool.name}" for source, tool in offered)
+    names = Names((source.name, tool.name) for source, tool in offered)
+    return [_make(source, tool, names.provider(source.name, tool.name), options) for source, tool in offered]
+
+
+def _make(source: Source, tool: Tool, name: str, options: Options) -> StructuredTool:
+    server = source.name
+    timeout = options.timeout_of(f"{server}:{tool.name}")
+
+    async def work(arguments: dict[str, Any]) -> tuple[Content, dict[str, Any]]:
+        async with source.session() as connection:
+            return await call(
+                connection,
+                tool.name,
+                arguments,
+                timeout=timeout,
+                images=options.images,
+                limit=options.limit,
+                asker=options.asker,
+            )
+
+    async def awaited(arguments: dict[str, Any]) -> tuple[Content, dict[str, Any]]:
         try:
-            result = await connection.call_tool(tool.name, arguments, asker="agent")
-        except DeniedError as error:
-            refused = str(error)
-        if refused:
-            raise ToolException(refused)
-        if result.is_error:
-            raise ToolException(_content(result))
-        return _content(result), result
+            return await run_on(source.loop(), work(arguments))
+        except MCPMagicError as error:
+            raise MCPToolException(str(error), artifact_of(server, tool.name)) from None
 
-    hints = tool.annotations.model_dump() if tool.annotations else {}
-    return StructuredTool(
+    def blocking(arguments: dict[str, Any]) -> tuple[Content, dict[str, Any]]:
+        try:
+            return run_blocking(source.loop(), work(arguments))
+        except MCPMagicError as error:
+            raise MCPToolException(str(error), artifact_of(server, tool.name)) from None
+
+    return MCPTool(
         name=name,
-        description=tool.description or tool.title or tool.name,
+        description=description_of(tool),
         args_schema=tool.input_schema,
-        coroutine=call,
+        func=blocking,
+        coroutine=awaited,
         response_format="content_and_artifact",
-        metadata={"server": connection.name, "tool": tool.name, "annotations": hints},
+        metadata={"server": server, "tool": tool.name, "annotations": hints_of(tool)},
     )
 
 
-def _content(result: ToolResult) -> Any:
-    """Return what the model reads: the text, or the structured content where there is no text."""
-    if result.text or result.data is None:
-        return result.text
-    return json.dumps(result.data, ensure_ascii=False)
+def description_of(tool: Tool) -> str:
+    """Return what a model is told of a tool: its description, else its title, else its name."""
+    return tool.description or tool.title or (tool.annotations and tool.annotations.title) or tool.name
+
+
+def hints_of(tool: Tool) -> dict[str, Any]:
+    """Return the five annotation hints by their names in the protocol, None for what the server does not say."""
+    from mcp_types import ToolAnnotations
+
+    hints = tool.annotations or ToolAnnotations()
+    return {
+        "title": hints.title,
+        "readOnlyHint": hints.read_only_hint,
+        "destructiveHint": hints.destructive_hint,
+        "idempotentHint": hints.idempotent_hint,
+        "openWorldHint": hints.open_world_hint,
+    }

@@ -108,7 +108,7 @@ class Asking:
         until = asyncio.get_running_loop().time() + self._consent.timeout - EARLIER
         way = how_to_ask(await self._circumstances(), self._settings.ask_with)
         if way == "input":
-            return await InputAsker(seconds=self._consent.timeout).ask(request)
+            return await InputAsker(seconds=until - asyncio.get_running_loop().time()).ask(request)
         if way == "panel":
             return await self._by_panel(request, until)
         from mcp_magic.core.consent import Decision

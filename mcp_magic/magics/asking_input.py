@@ -1,12 +1,15 @@
 """Asking with `input()`: in terminals, in consoles, and where a kernel cannot deliver clicks to a running cell.
 
-`input()` stops the event loop. While it waits, SIGINT and the time-out have to end it themselves.
+`input()` stops the event loop. While it waits, SIGINT and the time-out have to end it themselves. Both are signals:
+where there is no SIGALRM (Windows), where somebody else uses it, and on any thread but the main one `input()` goes on
+until a line comes. One that comes too late is a time-out there as well.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +34,7 @@ class InputAsker:
     Args:
         read: Asks with a prompt and returns the line; `input` if None.
         write: Shows text; `print` if None.
-        seconds: How long it waits for each line; None for ever.
+        seconds: How long it waits for the answer to a question, with all lines that belong to it; None for ever.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class InputAsker:
         self._read = read if read is not None else lambda prompt: input(prompt)
         self._write = write if write is not None else lambda text: print(text, flush=True)
         self._seconds = seconds
+        self._until: float | None = None
 
     async def ask(self, request: Request) -> Decision:
         """Ask for a decision; the end of input and Ctrl-C deny.
@@ -54,6 +58,7 @@ class InputAsker:
         from mcp_magic.core.consent import Decision
 
         arguments: Mapping[str, Any] = request.arguments
+        self._until = None if self._seconds is None else time.monotonic() + self._seconds
         while True:
             self._write(_question(request, arguments))
             try:
@@ -107,8 +112,23 @@ class InputAsker:
             return arguments
 
     def _line(self, prompt: str) -> str:
-        with _ended_by_signals(self._seconds):
-            return self._read(prompt)
+        with _ended_by_signals(self._left()):
+            line = self._read(prompt)
+        self._left()
+        return line
+
+    def _left(self) -> float | None:
+        """Return the seconds that are left, or None without a limit.
+
+        Raises:
+            TimeoutError: There are none.
+        """
+        if self._until is None:
+            return None
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
 
 
 def _question(request: Request, arguments: Mapping[str, Any]) -> str:

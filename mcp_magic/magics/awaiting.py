@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MAGICS", "MARK", "AwaitMagics"]
 
-MAGICS = ("mcp",)
-"""The magics that can be awaited. `%%mcp_agent` joins them with its layer."""
+MAGICS = ("mcp", "mcp_agent")
+"""The magics that can be awaited."""
 
 MARK = "\x00"
 """Begins a line that is awaited; nobody can type it."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mcp_magic import schema
 from mcp_magic.config.targets import is_server
 from mcp_magic.errors import MCPMagicError
+from mcp_magic.magics.agent_candidates import agent_texts
+from mcp_magic.magics.agent_cell import AGENT
 from mcp_magic.magics.commands import COMMANDS
 from mcp_magic.magics.remote import complete_prompt, complete_uri
 from mcp_magic.notebook import host
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mcp_magic.core.connection import Connection
+    from mcp_magic.magics.extension import MCPMagics
     from mcp_magic.magics.parsing import Command
     from mcp_magic.schema import Field
 
@@ -33,34 +36,40 @@ class Candidates(NamedTuple):
     exclusive: bool = True
 
 
-def candidates(text: str, namespace: Mapping[str, Any]) -> Candidates:
+def candidates(text: str, namespace: Mapping[str, Any], settings: MCPMagics | None = None) -> Candidates:
     """Return what may stand at the end of `text`, which follows `%mcp`.
 
     Args:
-        text: The line from the subcommand to the cursor.
+        text: The line from the subcommand to the cursor; for `%%mcp_agent` it begins with `mcp_agent`.
         namespace: The variables of the notebook, for targets.
+        settings: The magic's traits, for declared agents and threads.
     """
     words = re.findall(r"""(?:[^\s"']|"[^"]*(?:"|$)|'[^']*(?:'|$))+""", text)
     fragment = "" if not words or text[-1].isspace() else words.pop()
     if not words:
         return _starting(fragment, [*COMMANDS, "--help"])
-    command = COMMANDS.get(words[0])
+    command = AGENT if words[0] == AGENT.name else COMMANDS.get(words[0])
     if command is None:
         return Candidates(fragment, [])
-    return _argument(command, words[1:], fragment, namespace)
+    return _argument(command, words[1:], fragment, namespace, settings)
 
 
 def _starting(fragment: str, texts: Sequence[str], *, exclusive: bool = True) -> Candidates:
     return Candidates(fragment, [text for text in texts if text.startswith(fragment)], exclusive)
 
 
-def _argument(command: Command, words: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
+def _argument(
+    command: Command, words: list[str], fragment: str, namespace: Mapping[str, Any], settings: MCPMagics | None
+) -> Candidates:
     actions = {option: action for action in command.parser()._actions for option in action.option_strings}
     if fragment.startswith("-"):
         return _starting(fragment, [*(option for option in actions if option not in words), "--help"])
     if words and words[-1] in actions and actions[words[-1]].nargs != 0:
-        return _value(words[-1], actions[words[-1]], fragment)
+        texts = agent_texts(command.name, words[-1], fragment, namespace, settings)
+        return _value(words[-1], actions[words[-1]], fragment) if texts is None else _starting(fragment, texts)
     positional = [w for i, w in enumerate(words) if not w.startswith("-") and not _is_value(words, i, actions)]
+    if command is AGENT:
+        return _starting(fragment, list(settings.agents) if settings and not positional else [])
     complete = _POSITIONAL.get(command.name)
     return complete(positional, fragment, namespace) if complete else Candidates(fragment, [])
 

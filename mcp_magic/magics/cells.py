@@ -50,7 +50,7 @@ class Cells:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
-        self._running: set[str] = set()
+        self._running: dict[str, dict[str, Any]] = {}
         self._with_widgets: set[str] = set()
         self.latest: Context | None = None
         self._starts()  # the cell that loads the extension is running already
@@ -70,18 +70,23 @@ class Cells:
         header = parent.get("header", {})
         if header.get("msg_type") != "execute_request":
             return
-        self._running.add(header["msg_id"])
+        self._running[header["msg_id"]] = parent
         self.latest = copy_context()
         if _names_a_cell(parent):
             self._with_widgets.add(header.get("session", ""))
 
     def _ends(self, *_: Any) -> None:
-        self._running.discard(self.parent().get("header", {}).get("msg_id", ""))
+        self._running.pop(self.parent().get("header", {}).get("msg_id", ""), None)
 
     @property
     def kernel(self) -> Any:
         """The kernel, or None in a terminal."""
         return getattr(self._shell, "kernel", None)
+
+    @property
+    def running(self) -> dict[str, Any]:
+        """The message of the cell that is running, or {}."""
+        return next(reversed(self._running.values()), {})
 
     def parent(self) -> dict[str, Any]:
         """Return the message that caused what runs now."""

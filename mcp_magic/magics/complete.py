@@ -1,4 +1,7 @@
-"""Tab completion in `%mcp` lines, from what is cached; arguments of prompts and templates from the server."""
+"""Tab completion in `%mcp` lines and the first line of `%%mcp_agent`.
+
+It offers what is cached; arguments of prompts and templates come from the server.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["install", "uninstall"]
 
 IDENTIFIER = "mcp_magic"
-_LINE = re.compile(r"(?:^|[=\s(])%{1,2}mcp\s+(?P<rest>.*)$", re.DOTALL)
+AGENT = "mcp_agent"
+_LINE = re.compile(r"(?:^|[=\s(])%{1,2}(?:mcp\s+(?P<rest>.*)|mcp_agent(?P<agent>[ \t]+[^\n]*))$", re.DOTALL)
 
 
 def install(shell: InteractiveShell) -> None:
@@ -27,7 +31,9 @@ def install(shell: InteractiveShell) -> None:
             return SimpleMatcherResult(completions=[])
         from mcp_magic.magics.candidates import candidates
 
-        fragment, texts, exclusive = candidates(found["rest"], dict(shell.user_ns))
+        rest = found["rest"] if found["agent"] is None else f"{AGENT}{found['agent']}"
+        settings = shell.magics_manager.registry.get("MCPMagics")
+        fragment, texts, exclusive = candidates(rest, dict(shell.user_ns), settings)
         return SimpleMatcherResult(
             completions=[SimpleCompletion(text, type="mcp") for text in texts],
             matched_fragment=fragment,

@@ -14,6 +14,7 @@ from mcp_magic.errors import CommandError, did_you_mean
 from mcp_magic.magics.asking import Asking
 from mcp_magic.magics.awaiting import MAGICS, MARK, AwaitMagics
 from mcp_magic.magics.cells import Cells
+from mcp_magic.magics.comm_status import CommStatus
 from mcp_magic.magics.running import interruptible, run_nested
 from mcp_magic.magics.settings import Settings
 from mcp_magic.magics.splitting import split_line
@@ -38,6 +39,8 @@ class MCPMagics(Magics, Settings):
         super().__init__(shell, parent=shell, **kwargs)
         self.read_environment()
         self.cells = Cells(shell)
+        self.agents: dict[str, dict[str, Any]] = {}
+        self.comm_status = CommStatus(self.cells)
 
     def prepare(self) -> None:
         """Make the kernel's host one that follows the settings and asks the person, unless they set an approver."""
@@ -68,6 +71,31 @@ class MCPMagics(Magics, Settings):
         if line.startswith(MARK):
             return interruptible(self._run(line.removeprefix(MARK), cell, local_ns))
         return run_nested(self._run(line, cell, local_ns))
+
+    @no_var_expand
+    @needs_local_scope
+    @line_cell_magic
+    def mcp_agent(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+        """Let a model work on the request below, with the tools of the open sessions.
+
+        %%mcp_agent [AGENT] [--model PROVIDER:NAME | $model] [--servers a,b] [--tools 'a:*'] [--thread NAME]
+        the request
+
+        %mcp_agent --help   all options
+        """
+        if line.startswith(MARK):
+            return interruptible(self._run_agent(line.removeprefix(MARK), cell, local_ns))
+        return run_nested(self._run_agent(line, cell, local_ns))
+
+    async def _run_agent(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
+        from mcp_magic.magics.agent_cell import AGENT
+        from mcp_magic.magics.parsing import help_for_one, parse
+
+        words = split_line(line.rstrip().removesuffix(";"))
+        if words[:1] in (["--help"], ["-h"]):
+            return help_for_one(AGENT)
+        arguments, _ = parse(AGENT, words)
+        return await AGENT.run(self._invocation(cell, [], local_ns or {}), arguments)
 
     async def _run(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
         from mcp_magic.magics.commands import COMMANDS, SERVERS
@@ -124,6 +152,7 @@ def load(shell: InteractiveShell) -> None:
     shell.register_magics(magics)
     shell.input_transformers_post.append(AwaitMagics(shell))
     magics.cells.install()
+    magics.comm_status.install()
     install(shell)
     starting.callbacks.append(magics.prepare)
     if "mcp_magic.notebook" in sys.modules:
@@ -143,6 +172,7 @@ def unload(shell: InteractiveShell) -> None:
     if isinstance(host.approver, Asking):
         host.approver = None
     starting.callbacks.remove(magics.prepare)
+    magics.comm_status.uninstall()
     magics.cells.uninstall()
     transformers = shell.input_transformers_post
     transformers[:] = [one for one in transformers if not isinstance(one, AwaitMagics)]

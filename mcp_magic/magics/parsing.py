@@ -84,6 +84,7 @@ class Command:
         details: More for the subcommand's own help.
         takes_body: Whether `%%mcp NAME` with a cell below is meant.
         takes_command: Whether ` -- COMMAND ARG...` may follow.
+        title: What is typed before the arguments, if that is not `%mcp NAME`.
     """
 
     name: str
@@ -95,10 +96,16 @@ class Command:
     details: str = ""
     takes_body: bool = False
     takes_command: bool = False
+    title: str = ""
+
+    @property
+    def typed(self) -> str:
+        """What is typed before the arguments."""
+        return self.title or f"%mcp {self.name}"
 
     def parser(self) -> argparse.ArgumentParser:
         """Return the parser of what follows the subcommand's name."""
-        parser = _Parser(prog=f"%mcp {self.name}", add_help=False, allow_abbrev=False, argument_default=None)
+        parser = _Parser(prog=self.typed, add_help=False, allow_abbrev=False, argument_default=None)
         self.options(parser)
         return parser
 
@@ -128,7 +135,7 @@ def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, l
         words, line = words[:position], words[position + 1 :]
         if not line:
             example = "for example: -- python server.py"
-            raise CommandError(f"%mcp {command.name}: after `--` the command is missing, {example}")
+            raise CommandError(f"{command.typed}: after `--` the command is missing, {example}")
     return command.parser().parse_intermixed_args(words), line
 
 
@@ -154,7 +161,7 @@ def help_for_one(command: Command) -> Text:
     head, _, arguments = usage.partition("\n\n")
     if command.takes_command:
         head += " [-- COMMAND ARG...]"
-    if command.takes_body:
+    if command.takes_body and not command.title:
         head += f"\n%%mcp {command.name} ...   with a cell below"
     parts = [head, f"{command.summary}."]
     parts += [textwrap.fill(text, width) for text in command.details.split("\n\n") if text]

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakSet
 
-from mcp_magic.widgets.lifecycle import Place
+from mcp_magic.widgets.lifecycle import Closable, Place, close_previous, keep
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["current_place"]
+__all__ = ["current_place", "keep_here"]
+
+T = TypeVar("T", bound=Closable)
+
+_followed: WeakSet[InteractiveShell] = WeakSet()
+
+
+def keep_here(thing: T, shell: InteractiveShell) -> T:
+    """Remember that the running cell shows `thing`, and return it; any other run of that cell closes it."""
+    place = current_place(shell)
+    if place.cell and shell not in _followed:
+        _followed.add(shell)
+        # also a run that shows nothing any more, and the deletion of the cell
+        shell.events.register("pre_run_cell", lambda *_: close_previous(current_place(shell)))
+    return keep(thing, place)
 
 
 def current_place(shell: InteractiveShell) -> Place:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from traitlets import Any as Anything
 from traitlets import Enum, Float, Int, TraitError, Unicode
 from traitlets.config import Configurable
 
@@ -45,6 +46,17 @@ class Settings(Configurable):
     audit_file = Unicode("", help="A JSON Lines file to which consent decisions are appended; empty: none.").tag(
         config=True
     )
+
+    model = Anything(
+        "", help="The chat model of agents: PROVIDER:NAME, a LangChain chat model, or offline (the default)."
+    ).tag(config=True)
+    threads = Anything(
+        "",
+        help="Where agents keep conversations: a file, :memory:, postgresql://..., or a LangGraph checkpointer; "
+        "empty: a file in Jupyter's data directory.",
+    ).tag(config=True)
+    max_steps = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)
+    result_characters = Int(20_000, min=100, help="Characters of one result that a model is given.").tag(config=True)
 
     def known_settings(self) -> dict[str, type]:
         """Return the names that a declaration's `[settings]` may have, and their types."""

@@ -189,7 +189,10 @@ class ToolResult(Value):
         return f"<ToolResult {self._name}: {state}{shown}>"
 
     def _parts(self) -> list[Part]:
-        budget = Budget.full()
+        return self.parts(Budget.full())
+
+    def parts(self, budget: Budget) -> list[Part]:
+        """Return what is shown of it within a budget, for displays that hold more than one result."""
         parts: list[Part] = []
         blocks: list[Any] = list(self.raw.content)
         if self.is_error:

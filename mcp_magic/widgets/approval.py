@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ipywidgets
 
@@ -17,6 +17,7 @@ from mcp_magic.widgets.shop import Shop
 
 if TYPE_CHECKING:
     from mcp_magic.core.consent import Decision, Request
+    from mcp_magic.widgets.approval_card import Work
 
 __all__ = ["ApprovalPanel", "Replace", "Show"]
 
@@ -29,12 +30,29 @@ Show = Callable[[dict[str, Any]], Replace]
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
+class All(NamedTuple):
+    """The buttons Approve all and Deny all.
+
+    Attributes:
+        cards: What they decide about.
+        shop: Has made them.
+        widget: Both.
+    """
+
+    cards: tuple[Card, ...]
+    shop: Shop
+    widget: Any
+
+
 class ApprovalPanel:
     """An approver: one panel for all the requests that wait, shown by `show`.
 
     What was decided becomes one line in it. When nothing waits any more the whole panel is replaced by
     those lines as plain HTML and text, which stay in the saved notebook, and all its widgets are closed. The next
     request opens it anew, below.
+
+    Approve all and Deny all decide what was there to be seen when they were clicked on, and nothing that has come
+    since: with each request that is added they are made anew.
 
     Args:
         show: Shows the panel where the person is looking.
@@ -46,6 +64,7 @@ class ApprovalPanel:
         self._seconds = seconds
         self._cards: list[Card] = []
         self._outcomes: list[Outcome] = []
+        self._all: list[All] = []
         self._shop: Shop | None = None
         self._replace: Replace = lambda _: None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -102,6 +121,8 @@ class ApprovalPanel:
         assert self._shop is not None
         card = Card(request, self._shop.part(), self._post)
         self._cards.append(card)
+        if len(self._cards) > 1:
+            self._all.append(self._buttons_for(self.cards, self._shop.part()))
         self._refresh()
         if opened:
             self._replace = self._show(self._live_bundle(request))
@@ -112,18 +133,23 @@ class ApprovalPanel:
         self._shop = shop = Shop()
         self._heading = shop.make(ipywidgets.HTML, "label")
         self._lines = shop.make(ipywidgets.HTML, "label")
-        all_ = [
-            self._button("Approve all", "check", "let all of them go out as shown", self._approve_all),
-            self._button("Deny all", "ban", "call none of them", self._deny_all),
-        ]
-        self._all = shop.make(ipywidgets.HBox, "line", children=all_)
         self._root = shop.make(ipywidgets.VBox, "row")
 
-    def _button(self, text: str, icon: str, tooltip: str, work: Callable[[], None]) -> Any:
-        assert self._shop is not None
-        button = self._shop.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
-        button.on_click(lambda _: self._post(work))
-        return button
+    def _buttons_for(self, cards: tuple[Card, ...], shop: Shop) -> All:
+        """Make the buttons that decide about these cards."""
+
+        def decide(taken: Callable[[Card], Work]) -> None:
+            for card in cards:
+                self._post(taken(card))
+
+        def button(text: str, icon: str, tooltip: str, taken: Callable[[Card], Work]) -> Any:
+            made = shop.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
+            made.on_click(lambda _: decide(taken))
+            return made
+
+        approve = button("Approve all", "check", "let all of them go out as shown", Card.approval)
+        deny = button("Deny all", "ban", "call none of them", Card.denial)
+        return All(cards, shop, shop.make(ipywidgets.HBox, "line", children=[approve, deny]))
 
     def _post(self, work: Callable[[], None]) -> None:
         """Run something on the loop that waits, from whichever thread a frontend's message is handled on.
@@ -134,21 +160,13 @@ class ApprovalPanel:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(work, context=self._context)
 
-    def _approve_all(self) -> None:
-        for card in self.cards:
-            card.approve()
-
-    def _deny_all(self) -> None:
-        for card in self.cards:
-            card.deny()
-
     def _refresh(self) -> None:
         count = len(self._cards)
         limit = f"; what nobody answers within {self._seconds():g} s is denied" if self._seconds else ""
         calls = "1 call waits" if count == 1 else f"{count} calls wait"
         self._heading.value = page([note(f"{calls} for your answer{limit}")])
         self._lines.value = outcomes_bundle(self._outcomes)["text/html"] if self._outcomes else ""
-        several = [self._all] if count > 1 else []
+        several = [self._all[-1].widget] if count > 1 else []
         self._root.children = (self._lines, self._heading, *several, *(card.widget for card in self._cards))
 
     def _settle(self, card: Card, outcome: Outcome) -> None:
@@ -157,6 +175,7 @@ class ApprovalPanel:
         if self._cards:
             self._refresh()
             card.close()
+            self._close_done()
             return
         # First the lines, then the end of the widgets: a frontend would show them as lost for a moment.
         self._replace(outcomes_bundle(self._outcomes))
@@ -164,6 +183,13 @@ class ApprovalPanel:
         self._shop.close()
         self._shop = self._root = None
         self._outcomes.clear()
+        self._all.clear()
+
+    def _close_done(self) -> None:
+        """Close the buttons that have nothing left to decide."""
+        for each in [each for each in self._all if not set(each.cards) & set(self._cards)]:
+            self._all.remove(each)
+            each.shop.close()
 
     def _live_bundle(self, request: Request) -> dict[str, Any]:
         view = {"version_major": 2, "version_minor": 0, "model_id": self._root.model_id}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
@@ -12,7 +13,7 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.safe import one_line
 from mcp_magic.widgets.approval_edit import editor_for
 from mcp_magic.widgets.approval_text import ALWAYS, changes, question_html
-from mcp_magic.widgets.look import problem_markup
+from mcp_magic.widgets.look import FORM_STYLE, problem_markup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from mcp_magic.widgets.approval_edit import Editor
     from mcp_magic.widgets.shop import Shop
 
-    Post = Callable[[Callable[[], None]], None]
+    Work = Callable[[], None]
+    Post = Callable[[Work], None]
 
 __all__ = ["Card"]
 
@@ -29,10 +31,10 @@ __all__ = ["Card"]
 class Card:
     """The question about one request: what it is, and Approve, Edit, Deny.
 
-    What a frontend sends may be handled on another thread (ipykernel's subshells), so handlers do nothing
-    but post the work to the loop that waits. Nothing takes the focus when it appears: a person who is
-    typing elsewhere would answer with the next key. In the order of Tab: Approve, Edit, Deny, the reason, how far
-    it reaches; Enter in the reason denies.
+    What a frontend sends may be handled on another thread (ipykernel's subshells), so handlers only note what
+    is typed and chosen now, and post the work to the loop that waits. Nothing takes the focus when it appears: a
+    person who is typing elsewhere would answer with the next key. In the order of Tab: Approve, Edit, Deny, the
+    reason, how far it reaches; Enter in the reason denies.
 
     Args:
         request: What waits.
@@ -51,7 +53,7 @@ class Card:
         self._post = post
         self._editor: Editor | None = None
         self._arguments: Mapping[str, Any] = request.arguments
-        self._text = shop.make(ipywidgets.HTML, "label", value=question_html(request, self._arguments))
+        self._text = shop.make(ipywidgets.HTML, "label", value=FORM_STYLE + question_html(request, self._arguments))
         self._problem = shop.make(ipywidgets.HTML, "label")
         self._place = shop.make(ipywidgets.VBox, "row")
         self._make_buttons()
@@ -62,9 +64,9 @@ class Card:
 
     def _make_buttons(self) -> None:
         name = one_line(self.request.name, 80)
-        self._approve = self._button("Approve", "check", f"let {name} go out as shown", self.approve)
-        self._edit = self._button("Edit", "pencil", f"change the arguments of {name} first", self.edit)
-        self._deny = self._button("Deny", "ban", f"do not call {name}", self.deny)
+        self._approve = self._button("Approve", "check", f"let {name} go out as shown", self.approval)
+        self._edit = self._button("Edit", "pencil", f"change the arguments of {name} first", lambda: self.edit)
+        self._deny = self._button("Deny", "ban", f"do not call {name}", self.denial)
         self._reason = self._shop.make(
             ipywidgets.Text, "bar", placeholder="why not; Enter denies", tooltip=f"why {name} must not be called"
         )
@@ -78,33 +80,36 @@ class Card:
             tooltip="what Approve approves",
         )
 
-    def _button(self, text: str, icon: str, tooltip: str, work: Callable[[], None]) -> Any:
+    def _button(self, text: str, icon: str, tooltip: str, taken: Callable[[], Work]) -> Any:
         button = self._shop.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
-        button.on_click(lambda _: self._post(work))
+        button.on_click(lambda _: self._post(taken()))
         return button
 
     def _entered(self, _widget: Any, content: dict[str, Any], _buffers: Any) -> None:
         if content.get("event") == "submit":
-            self._post(self.deny)
+            self._post(self.denial())
+
+    def approval(self) -> Work:
+        """Return what lets the call go out, unless what was edited does not fit; how far it reaches is settled now."""
+        return partial(self._let_go, self._scope.value)
+
+    def denial(self) -> Work:
+        """Return what refuses the call, for the reason that is typed now."""
+        return partial(self._decide, Decision.deny(self._reason.value.strip()))
 
     # What the buttons do, on the loop
 
-    def approve(self) -> None:
-        """Let the call go out, unless what was edited does not fit."""
+    def _let_go(self, always: str) -> None:
         if not self._approve.disabled:
             changed = bool(changes(self.request.arguments, self._arguments))
-            self._decide(Decision.approve(self._arguments if changed else None, always=self._scope.value))
-
-    def deny(self) -> None:
-        """Refuse it, for the reason that was typed."""
-        self._decide(Decision.deny(self._reason.value.strip()))
+            self._decide(Decision.approve(self._arguments if changed else None, always=always))
 
     def edit(self) -> None:
         """Show the arguments to be changed, or forget the changes."""
         if self.answer.done():
             return
         if self._editor is None:
-            self._editor = editor_for(self.request, self._shop, lambda: self._post(self._edited))
+            self._editor = editor_for(self.request, self._shop, self._edited)
             self._place.children = (self._editor.widget,)
             self._edit.description = "Discard changes"
             return
@@ -115,16 +120,21 @@ class Card:
         self._show(self.request.arguments, "")
 
     def _edited(self) -> None:
-        if self._editor is None or self.answer.done():
+        editor = self._editor
+        if editor is None:
             return
         try:
-            self._show(self._editor.read(), "")
+            self._post(partial(self._take, editor, editor.read(), ""))
         except ArgumentsError as error:
-            self._show(self._arguments, str(error))
+            self._post(partial(self._take, editor, None, str(error)))
+
+    def _take(self, editor: Editor, arguments: Mapping[str, Any] | None, problem: str) -> None:
+        if editor is self._editor and not self.answer.done():
+            self._show(self._arguments if arguments is None else arguments, problem)
 
     def _show(self, arguments: Mapping[str, Any], problem: str) -> None:
         self._arguments = arguments
-        self._text.value = question_html(self.request, arguments)
+        self._text.value = FORM_STYLE + question_html(self.request, arguments)
         self._problem.value = problem_markup(problem)
         self._approve.disabled = bool(problem)
         edited = bool(changes(self.request.arguments, arguments))

@@ -6,16 +6,14 @@ they are cleaned and escaped, and the values of secret-looking arguments never a
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.core.calltext import argument_cell, argument_rows, call_line, changes
 from mcp_magic.core.consent import PERSON
 from mcp_magic.results.badges import annotation_badges
-from mcp_magic.results.html import Markup, facts, joined, note, page, preformatted, tag
-from mcp_magic.results.jsontree import brief
+from mcp_magic.results.html import Markup, facts, joined, note, page, tag
 from mcp_magic.results.safe import one_line, shorten
-from mcp_magic.widgets.hiding import hidden_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,18 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "call_text", "changes", "outcomes_bundle", "question_html", "question_text"]
 
-MAX_VALUE = 1000
-"""Characters shown of one argument; "Edit" shows all of it."""
-
-MAX_IN_LINE = 60
-"""Characters of one argument in the line that stays."""
-
-MAX_LINE = 200
-"""Characters of all arguments in that line."""
-
 MAX_DESCRIPTION = 600
-
-_PLAIN = re.compile(r"[\w.:/@+*-]+")
 
 SIGNS = {"approved": "✓", "denied": "✗", "not answered": "…", "interrupted": "…"}
 
@@ -92,43 +79,9 @@ ALWAYS = {"tool": "always for this tool", "arguments": "always for these argumen
 """How far an approval reaches, beyond the one call."""
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
-    """Return what was done to which argument.
-
-    >>> changes({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 5, "d": 4})
-    {'b': 'changed', 'c': 'left out', 'd': 'added'}
-    """
-    # repr tells 1 from True and 1.0, which == does not
-    done = {}
-    for name in {**before, **after}:
-        if name not in after:
-            done[name] = "left out"
-        elif name not in before:
-            done[name] = "added"
-        elif repr(before[name]) != repr(after[name]):
-            done[name] = "changed"
-    return done
-
-
 def call_text(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return a call on one line, secrets masked and long values cut."""
-    parts: list[str] = []
-    room = MAX_LINE
-    for name, value in hidden_arguments(arguments, request.definition).items():
-        part = f"{one_line(name, 40)}={_short(value)}"
-        room -= len(part)
-        if room < 0:
-            parts.append("…")
-            break
-        parts.append(part)
-    return f"{one_line(request.name, 100)}({', '.join(parts)})"
-
-
-def _short(value: Any) -> str:
-    """Return a value as short as it can be: quotes stand where the text could be taken for something else."""
-    if isinstance(value, str) and not _PLAIN.fullmatch(value):
-        return f'"{one_line(value, MAX_IN_LINE)}"'
-    return one_line(brief(value, MAX_IN_LINE), MAX_IN_LINE)
+    return f"{one_line(request.name, 100)}({call_line(arguments, request.definition)})"
 
 
 def _asker(request: Request) -> str:
@@ -150,20 +103,7 @@ def _description(request: Request) -> str:
 
 
 def _rows(request: Request, arguments: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
-    """Yield name, value and what was changed of each argument, also of those that were left out."""
-    before = hidden_arguments(request.arguments, request.definition)
-    after = hidden_arguments(arguments, request.definition)
-    done = changes(request.arguments, arguments)
-    for name in {**after, **before}:
-        was = f"; was {_short(before[name])}" if done.get(name) == "changed" else ""
-        text = _value(after[name] if name in after else before[name])
-        yield one_line(name, 80), text, f"{done[name]}{was}" if name in done else ""
-
-
-def _value(value: Any) -> str:
-    text = brief(value, MAX_VALUE)
-    length = len(value) if isinstance(value, str) else 0
-    return text if length <= MAX_VALUE else f"{text} ({length:,} characters)"
+    return argument_rows(request.arguments, arguments, request.definition)
 
 
 def question_html(request: Request, arguments: Mapping[str, Any]) -> str:
@@ -172,15 +112,9 @@ def question_html(request: Request, arguments: Mapping[str, Any]) -> str:
     shown = [tag("p", joined([*parts, joined((badge.html() for badge in _badges(request)), " ")]))]
     if description := _description(request):
         shown.append(tag("div", description, style="white-space:pre-wrap"))
-    rows = [(name, _cell(value, mark)) for name, value, mark in _rows(request, arguments)]
+    rows = [(name, argument_cell(value, mark)) for name, value, mark in _rows(request, arguments)]
     shown.append(facts(rows) if rows else note("without arguments"))
     return page([joined(shown)])
-
-
-def _cell(value: str, mark: str) -> Markup:
-    text = preformatted(value) if "\n" in value else tag("code", value)
-    # the mark is a word: colour would not be seen by everybody
-    return joined([text, " ", tag("b", f"✎ {mark}")]) if mark else text
 
 
 def question_text(request: Request, arguments: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from mcp_magic.results.safe import one_line
 from mcp_magic.schema import MISSING, UNSET
 from mcp_magic.widgets.inputs import MAX_NODES, Input, Path, Place, Unread, choose, count_nodes, fallback
 from mcp_magic.widgets.inputs_choice import ChoiceInput
@@ -33,6 +34,7 @@ class Entry:
         field: What the schema expects there.
         shop: Makes its widgets.
         name: Its label; without one, what is around it says what it is.
+        spoken: What it is called where it has no label.
         required: Whether it must have a value; items of a list and values of a map always do.
         depth: How many objects and arrays it is in.
 
@@ -42,11 +44,13 @@ class Entry:
         touched: Whether the person has changed it, or something in it.
     """
 
-    def __init__(self, field: Field, shop: Shop, name: str = "", *, required: bool = False, depth: int = 0) -> None:
+    def __init__(
+        self, field: Field, shop: Shop, name: str = "", *, spoken: str = "", required: bool = False, depth: int = 0
+    ) -> None:
         self.field = field
         self.touched = False
         self._shop = shop.part()
-        self._place = Place(self._shop, name, required, depth)
+        self._place = Place(self._shop, name or spoken, required, depth)
         self._listeners: list[Callable[[], None]] = []
         self._state: Any = UNSET
         self._problem: Any = None
@@ -175,10 +179,11 @@ class Entry:
     def _boxes(self) -> list[Any]:
         """The boxes to tick: whether it is sent, where an empty input would not say so, and whether it is null."""
         boxes = []
+        name = one_line(self._place.name, 40) or "it"
         if not self.input.states and self.input.blank is not UNSET and not self._place.required:
-            boxes.append(self._box("_send", "send", "leave it out, or send it even when it is empty"))
+            boxes.append(self._box("_send", f"send {name}", "leave it out, or send it even when it is empty"))
         if not self.input.states and self.field.nullable:
-            boxes.append(self._box("_null", "null", "send null"))
+            boxes.append(self._box("_null", f"{name} is null", "send null"))
         with_values = ((self._send, self._state is not UNSET), (self._null, self._state is None))
         self._ticking = True
         for box, value in with_values:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.host import Host
-    from mcp_magic.widgets.explorer_detail import MakeForm
+    from mcp_magic.widgets.explorer_forms import MakeForm
 
 __all__ = ["Explorer"]
 

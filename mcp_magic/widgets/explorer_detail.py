@@ -11,16 +11,16 @@ from mcp_magic.core.offers import prompt_part, resource_part, template_part, too
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.html import Markup, joined, page, tag
 from mcp_magic.results.safe import shorten
+from mcp_magic.widgets.explorer_forms import Forms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic.core.connection import Connection
     from mcp_magic.widgets.doing import Doing
+    from mcp_magic.widgets.explorer_forms import MakeForm
     from mcp_magic.widgets.explorer_items import Item
     from mcp_magic.widgets.shop import Shop
-
-    MakeForm = Callable[[Connection, Item], Any]
 
 __all__ = ["Detail", "make_form"]
 
@@ -41,7 +41,7 @@ def make_form(connection: Connection, item: Item) -> Any:
 
 
 class Detail:
-    """The card of an item, and below it the form or the result.
+    """The card of an item with what reading it gave, or its form.
 
     Args:
         shop: Makes the widgets.
@@ -55,7 +55,7 @@ class Detail:
     """
 
     def __init__(self, shop: Shop, doing: Doing, form: MakeForm = make_form) -> None:
-        self._shop, self._doing, self._make_form = shop, doing, form
+        self._shop, self._doing, self._forms = shop, doing, Forms(form)
         self._connection: Connection | None = None
         self._body: Shop | None = None
         self.on_close: Callable[[], None] = lambda: None
@@ -65,7 +65,7 @@ class Detail:
         self.note = shop.make(ipywidgets.HTML, "label")
         self.open = self._button("Open form", "fill in the arguments and run it", self.open_form)
         self.read = self._button("Read", "read this resource and show it here", self.read_it)
-        self.back = self._button("Close form", "close the form and go back to the card", self.close_form)
+        self.back = self._button("Close form", "forget what the form holds and go back to the card", self.close_form)
         self.hide = self._button("Close", "close this card", self._closed)
         self.buttons = shop.make(ipywidgets.HBox, "line")
         self.widget = shop.make(ipywidgets.VBox, "", _dom_classes=("mcp-explorer-detail",))
@@ -76,11 +76,14 @@ class Detail:
         return button
 
     def show(self, connection: Connection, item: Item) -> None:
-        """Show an item's card; what was open before is closed."""
+        """Show an item's card, or the form that somebody filled in before."""
         self._empty()
         self._connection, self.item = connection, item
         self.card.value = card(connection, item)
-        self._draw()
+        if item in self._forms:
+            self.open_form()
+        else:
+            self._draw()
 
     def update(self, connection: Connection | None, item: Item | None) -> None:
         """Take over what the server now says of the item that is shown, or that it is gone."""
@@ -92,6 +95,9 @@ class Detail:
             self.say("")
             self._connection, self.item = connection, item
             self.card.value = card(connection, item)
+            if self.form is not None:
+                self.form = None
+                self.open_form()
         else:
             self.say("")
 
@@ -102,11 +108,11 @@ class Detail:
         self.widget.children = ()
 
     def open_form(self) -> None:
-        """Make the item's form and show it below the card."""
+        """Show the item's form in place of the card."""
         if self.item is None or self._connection is None or self.form is not None:
             return
         try:
-            self.form = self._make_form(self._connection, self.item)
+            self.form = self._forms.open(self._connection, self.item)
         except ImportError as error:  # the card has the line to type, so nothing is lost
             self.say(f"there is no form: {error}", error=True)
             return
@@ -115,9 +121,10 @@ class Detail:
         self.widget.children = (self.buttons, self.note, self.form.widget)
 
     def close_form(self) -> None:
-        """Go back to the card."""
-        self._empty()
+        """Forget what the form holds, and go back to the card."""
         if self.item is not None:
+            self._forms.discard(self.item)
+            self._empty()
             self._draw()
 
     def _closed(self) -> None:
@@ -161,16 +168,17 @@ class Detail:
 
     def _empty(self) -> None:
         self.say("")
-        if self.form is not None:
-            self.form.close()
-            self.form = None
+        if self.form is not None and self.item is not None:
+            self._forms.leave(self.item)
+        self.form = None
         if self._body is not None:
             self._body.close()
             self._body = None
 
     def close(self) -> None:
-        """Close the form and the result; the shop closes the rest."""
+        """Close the forms and the result; the shop closes the rest."""
         self._empty()
+        self._forms.close()
 
 
 def card(connection: Connection, item: Item) -> str:

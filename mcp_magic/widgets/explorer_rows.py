@@ -148,7 +148,7 @@ class ItemRow:
             # a sign, and not the colour alone, says which one is chosen
             self.button.description = one_line(f"▸ {item.label}" if chosen else item.label, 120)
             self.button.tooltip = one_line(f"show {item.label} {definition.title or ''}", 300)
-            self.button.button_style = "info" if chosen else ""
+            self.button.button_style = "primary" if chosen else ""
         self.about.value = about(item, trusted=trusted)
 
 

@@ -91,7 +91,7 @@ class ServerRow:
         name = one_line(server.name, 80)
         with self.name.hold_sync():
             self.name.description = f"▸ {name}" if server.chosen else name
-            self.name.button_style = "info" if server.chosen else ""
+            self.name.button_style = "primary" if server.chosen else ""
             self.name.tooltip = f"show all servers, not only {name}" if server.chosen else f"show only {name}"
         self.about.value = about(server)
         is_open = server.state == "open"

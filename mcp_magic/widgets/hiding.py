@@ -7,44 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.config.masking import MASK
+from mcp_magic.core.calltext import hidden_arguments
 from mcp_magic.errors import ArgumentsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mcp_types import Tool
-
     from mcp_magic.core.consent import Request
-    from mcp_magic.schema import Field
 
 __all__ = ["hidden_arguments", "lost_secret", "read_arguments", "restored", "written_arguments"]
-
-
-def hidden_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
-    """Return arguments with the values masked that their names or the tool's schema call secret.
-
-    >>> hidden_arguments({"user": "me", "login": {"password": "pw"}}, None)
-    {'user': 'me', 'login': {'password': '***'}}
-    """
-    field = schema.root_field(definition.input_schema) if definition is not None else None
-    shown: dict[str, Any] = _inside(dict(arguments), field)
-    return shown
-
-
-def _hidden(value: Any, field: Field | None, name: str) -> Any:
-    if value is not None and schema.is_secret(name, field):
-        return MASK
-    return _inside(value, field)
-
-
-def _inside(value: Any, field: Field | None) -> Any:
-    if isinstance(value, dict):
-        known = {child.name: child for child in field.children} if field else {}
-        return {name: _hidden(inner, known.get(name), str(name)) for name, inner in value.items()}
-    if isinstance(value, list):
-        item = field.item if field else None
-        return [_hidden(inner, item, "") for inner in value]
-    return value
 
 
 def restored(edited: Any, shown: Any, original: Any) -> Any:

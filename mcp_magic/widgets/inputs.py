@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from mcp_magic.schema import UNSET
+from mcp_magic.widgets.look import tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ class Place:
 
     Attributes:
         shop: Makes its widgets.
-        name: What it is called.
+        name: What it is called; also of an item, which has no label.
         required: Whether there must be a value.
         depth: How many objects and arrays it is in.
     """
@@ -138,6 +139,12 @@ class Input:
         self.shop.close()
 
     # For subclasses
+
+    @property
+    def hint(self) -> str:
+        """What the input is for, in words: a label is another widget, which a screen reader does not connect."""
+        required = self.place.required and self.place.name == self.field.name
+        return tooltip(self.field, self.place.name, required=required)
 
     @contextmanager
     def _silently(self) -> Iterator[None]:

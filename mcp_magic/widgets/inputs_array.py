@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import ipywidgets
 
+from mcp_magic.results.safe import one_line
 from mcp_magic.schema import UNSET, Field, root_field
 from mcp_magic.widgets.entry import Entry
 from mcp_magic.widgets.inputs import Input, Path, Place, Unread, register
@@ -21,11 +22,16 @@ __all__ = ["ArrayInput"]
 _ANYTHING = root_field(True)
 
 
+_BUTTONS = (("arrow-up", "move {} up"), ("arrow-down", "move {} down"), ("trash", "remove {}"))
+"""Icon and words of the buttons of an item."""
+
+
 class _Row(NamedTuple):
     """An item with its buttons."""
 
     entry: Entry
     number: Any
+    buttons: tuple[Any, ...]
     widget: Any
     shop: Shop
 
@@ -39,10 +45,16 @@ class ArrayInput(Input):
     def __init__(self, field: Field, place: Place) -> None:
         super().__init__(field, place)
         self._rows: list[_Row] = []
-        self._add = self.shop.make(ipywidgets.Button, "button", description="Add", icon="plus", tooltip="add an item")
+        self._add = self.shop.make(
+            ipywidgets.Button, "button", description="Add", icon="plus", tooltip=f"add a {self._item}"
+        )
         self._add.on_click(self._added)
         self._none = self.shop.make(ipywidgets.HTML, "label", value=note_markup("no items"))
         self.widget = self.shop.make(ipywidgets.VBox, "inside", children=(self._none, self._add))
+
+    @property
+    def _item(self) -> str:
+        return f"{one_line(self.place.name, 40)} item" if self.place.name else "item"
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
@@ -122,15 +134,12 @@ class ArrayInput(Input):
     def _make(self, index: int) -> _Row:
         field = self.field.at(index) or Field("", True, resolver=_ANYTHING.resolver)
         shop = self.shop.part()
-        entry = Entry(field, shop, required=True, depth=self.place.depth + 1)
+        entry = Entry(field, shop, spoken=self._item, required=True, depth=self.place.depth + 1)
         entry.on_change(self._changed)
         number = shop.make(ipywidgets.HTML, "label")
-        buttons = [
-            shop.make(ipywidgets.Button, "small", icon=icon, tooltip=tooltip)
-            for icon, tooltip in (("arrow-up", "move up"), ("arrow-down", "move down"), ("trash", "remove"))
-        ]
+        buttons = tuple(shop.make(ipywidgets.Button, "small", icon=icon) for icon, _ in _BUTTONS)
         box = shop.make(ipywidgets.HBox, "", children=(number, *buttons, entry.widget))
-        row = _Row(entry, number, box, shop)
+        row = _Row(entry, number, buttons, box, shop)
         for button, act in zip(buttons, (self._up, self._down, self._removed), strict=True):
             button.on_click(lambda _, act=act: act(row))
         return row
@@ -144,5 +153,7 @@ class ArrayInput(Input):
     def _arrange(self) -> None:
         for index, row in enumerate(self._rows):
             row.number.value = note_markup(f"{index}")
+            for button, (_, does) in zip(row.buttons, _BUTTONS, strict=True):
+                button.tooltip = does.format(f"{self._item} {index}")
         shown = tuple(row.widget for row in self._rows) or (self._none,)
         self.widget.children = (*shown, self._add)

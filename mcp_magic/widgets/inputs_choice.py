@@ -10,7 +10,7 @@ from mcp_magic.results.safe import one_line
 from mcp_magic.schema import UNSET
 from mcp_magic.schema.merge import json_equal
 from mcp_magic.widgets.inputs import Input, Path, Place, Unread, register
-from mcp_magic.widgets.look import default_text, tooltip
+from mcp_magic.widgets.look import default_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ class ChoiceInput(Input):
         self._values = [UNSET, *(value for value, _ in choices)]
         labels = [nothing_label(field, place), *(label for _, label in choices)]
         self.widget = self.shop.make(
-            ipywidgets.Dropdown, "field", options=option_labels(labels), value=0, tooltip=tooltip(field, place.name)
+            ipywidgets.Dropdown, "field", options=option_labels(labels), value=0, tooltip=self.hint
         )
         self.widget.observe(self._changed, "value")
 

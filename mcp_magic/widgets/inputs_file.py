@@ -10,7 +10,7 @@ from mcp_magic.results.safe import one_line
 from mcp_magic.schema import UNSET
 from mcp_magic.schema.binary import base64_text
 from mcp_magic.widgets.inputs import Input, Path, Place, Unread, register
-from mcp_magic.widgets.look import note_markup, tooltip
+from mcp_magic.widgets.look import note_markup
 
 if TYPE_CHECKING:
     from mcp_magic.schema import Field
@@ -32,8 +32,7 @@ class FileInput(Input):
         self.upload = self.shop.make(
             ipywidgets.FileUpload, "button", accept=media if isinstance(media, str) else "", multiple=False
         )
-        hint = tooltip(field, place.name)
-        self.text = self.shop.make(ipywidgets.Text, "field", placeholder="or paste base64", tooltip=hint)
+        self.text = self.shop.make(ipywidgets.Text, "field", placeholder="or paste base64", tooltip=self.hint)
         self.note = self.shop.make(ipywidgets.HTML, "label")
         self.widget = self.shop.make(ipywidgets.HBox, "line", children=(self.upload, self.text, self.note))
         self.upload.observe(self._uploaded, "value")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import ipywidgets
 
+from mcp_magic.results.safe import one_line
 from mcp_magic.schema import UNSET, Field
 from mcp_magic.widgets.entry import Entry
 from mcp_magic.widgets.inputs import MAX_NODES, Input, Path, Place, Unread, register
@@ -56,7 +57,8 @@ class ObjectInput(Input):
 
     def _summary(self) -> str:
         count = len(self.field.children)
-        return f"{count} field{'s' if count != 1 else ''}" if count else "names and values"
+        inside = f"{count} field{'s' if count != 1 else ''}" if count else "names and values"
+        return f"{inside} of {one_line(self.place.name, 60)}" if self.place.name else inside
 
     # Open and closed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import ipywidgets
@@ -12,7 +13,7 @@ from mcp_magic import schema
 from mcp_magic.schema import UNSET
 from mcp_magic.schema.jsontext import read_json
 from mcp_magic.widgets.inputs import Input, Path, Place, Unread, register
-from mcp_magic.widgets.look import placeholder, tooltip
+from mcp_magic.widgets.look import placeholder
 
 if TYPE_CHECKING:
     from mcp_magic.schema import Field
@@ -48,9 +49,7 @@ class _Typed(Input):
         self.widget.observe(self._changed, "value")
 
     def _make(self) -> Any:
-        return self.shop.make(
-            self.kind, self.layout, placeholder=placeholder(self.field), tooltip=tooltip(self.field, self.place.name)
-        )
+        return self.shop.make(self.kind, self.layout, placeholder=placeholder(self.field), tooltip=self.hint)
 
     def _write(self, text: str) -> None:
         with self._silently():
@@ -120,18 +119,22 @@ class NumberInput(_Typed):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether a value is a number."""
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        """Whether a value is a number; of an integer, one that is not written as 5.0."""
+        kinds = int if field.kind == "integer" else int | float
+        return isinstance(value, kinds) and not isinstance(value, bool)
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
         """The number; what is no number is returned as typed, and the check says what was expected."""
         text = self.widget.value.strip()
         if not text:
             return UNSET
+        plain = _plain_number(text)
         try:
-            value = read_json(_plain_number(text))
+            value = read_json(plain)
         except ValueError:
             return text
+        if isinstance(value, float) and self.field.kind == "integer":
+            return int(Decimal(plain)) if value.is_integer() else value
         return value if self.fits(self.field, value) else text
 
     def set(self, value: Any) -> None:
@@ -167,7 +170,7 @@ class JsonInput(_Typed):
             self.kind,
             self.layout,
             placeholder=f'JSON: 1, "text", true, null, […], {{…}}{hint and f" ({hint})"}',
-            tooltip=tooltip(self.field, self.place.name),
+            tooltip=self.hint,
             rows=3,
         )
 

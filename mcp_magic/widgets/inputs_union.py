@@ -12,7 +12,6 @@ from mcp_magic.schema import UNSET
 from mcp_magic.widgets.entry import Entry
 from mcp_magic.widgets.inputs import Input, Path, Place, Unread, choose, fallback, register
 from mcp_magic.widgets.inputs_choice import nothing_label, option_labels
-from mcp_magic.widgets.look import tooltip
 from mcp_magic.widgets.matching import matches
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class UnionInput(Input):
         self._inner: Entry | None = None
         labels = [nothing_label(field, place), *_labels(field.variants), *(["null"] if field.nullable else [])]
         self._menu = self.shop.make(
-            ipywidgets.Dropdown, "field", options=option_labels(labels), value=0, tooltip=tooltip(field, place.name)
+            ipywidgets.Dropdown, "field", options=option_labels(labels), value=0, tooltip=self.hint
         )
         self._menu.observe(self._chosen, "value")
         self.widget = self.shop.make(ipywidgets.VBox, "", children=(self._menu,))
@@ -48,19 +47,31 @@ class UnionInput(Input):
     def _chosen(self, change: Any) -> None:
         if self._quiet:
             return
+        kept = _entered(self._inner) if self._inner is not None else UNSET
         self._show(change["new"])
         if self._inner is not None:
             self._inner.restore()
             if self._inner.get() is UNSET:
                 self._inner.give()
+            self._keep(kept, self._inner)
         self._changed()
+
+    def _keep(self, entered: Any, inner: Entry) -> None:
+        """Put into another variant what was entered before, as far as it has a place there."""
+        if isinstance(entered, dict) and isinstance(begun := inner.get(), dict):
+            fields = {name: inner.field.listed(name) for name in entered}
+            shared = {name: entered[name] for name, each in fields.items() if each and matches(each, entered[name])}
+            if shared:
+                inner.set({**begun, **shared})
+        elif entered is not UNSET and matches(inner.field, entered):
+            inner.set(entered)
 
     def _show(self, number: int) -> None:
         """Show the input of a variant; it is made now, as variants may contain the union itself."""
         old, self._inner = self._inner, None
         if 0 < number <= len(self._variants):
             variant = self._variants[number - 1]
-            self._inner = Entry(variant, self.shop, required=True, depth=self.place.depth + 1)
+            self._inner = Entry(variant, self.shop, spoken=self.place.name, required=True, depth=self.place.depth + 1)
             self._inner.on_change(self._changed)
         self.widget.children = (self._menu, *([self._inner.widget] if self._inner else []))
         if old is not None:
@@ -96,6 +107,15 @@ class UnionInput(Input):
         """Yield the entries of the variant."""
         if self._inner is not None:
             yield from self._inner.input.entries()
+
+
+def _entered(entry: Entry) -> Any:
+    """What a person entered: of an object without what stands there by itself."""
+    value = entry.get()
+    if not isinstance(value, dict):
+        return value
+    defaults = {child.name: child.default for child in entry.field.children}
+    return {name: inner for name, inner in value.items() if defaults.get(name, UNSET) != inner}
 
 
 def _variant(field: Field, value: Any) -> int | None:

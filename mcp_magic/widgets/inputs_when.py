@@ -13,7 +13,6 @@ import ipywidgets
 
 from mcp_magic.schema import UNSET
 from mcp_magic.widgets.inputs import Input, Path, Place, Unread, register
-from mcp_magic.widgets.look import tooltip
 
 if TYPE_CHECKING:
     from mcp_magic.schema import Field
@@ -32,7 +31,7 @@ class _When(Input):
     def __init__(self, field: Field, place: Place) -> None:
         super().__init__(field, place)
         self._text: Any = UNSET
-        self.widget = self.shop.make(self.kind, "field", tooltip=tooltip(field, place.name), **self.traits)
+        self.widget = self.shop.make(self.kind, "field", tooltip=self.hint, **self.traits)
         self.widget.observe(self._picked, "value")
 
     @classmethod

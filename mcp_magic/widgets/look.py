@@ -26,6 +26,25 @@ __all__ = [
 MAX_DESCRIPTION = 500
 """Characters of a description beside a field."""
 
+# Controls that the browser draws. ipywidgets gives a drop-down a black arrow, whatever the theme, and pickers of time
+# no look at all; JupyterLab tells the browser that its theme is dark only since 4.4.
+_BOX = ".widget-vbox:has(>.widget-html :is(.mcp-form,.mcp-magic))"
+_PICKERS = f"{_BOX} :is(.widget-timepicker,.widget-datetimepicker,.widget-datepicker) input"
+_CONTROLS = (
+    f"[data-jp-theme-light=false] {_BOX}{{color-scheme:dark}}"
+    f"{_BOX} .widget-dropdown>select{{background-image:linear-gradient(45deg,transparent 50%,currentColor 50%),"
+    "linear-gradient(135deg,currentColor 50%,transparent 50%);background-size:5px 5px;background-repeat:no-repeat;"
+    "background-position:right 13px center,right 8px center}"
+    # a heading is text of several lines, and not the caption of one control; the time of a run stands below its button
+    ".widget-vbox>.widget-html>.widget-html-content>.mcp-magic{line-height:1.4}"
+    ".widget-vbox:has(>.jp-OutputArea,>.widget-output)>.widget-hbox .mcp-form{padding-left:6px}"
+    f"{_BOX} :is(.widget-text input,.widget-dropdown>select){{font-family:inherit}}"
+    f"{_PICKERS}{{box-sizing:border-box;width:100%;height:var(--jp-widgets-inline-height,28px);"
+    "padding:0 8px;font:inherit;color:var(--jp-widgets-input-color,inherit);"
+    "background:var(--jp-widgets-input-background-color,transparent);"
+    "border:1px solid var(--jp-widgets-input-border-color,#999)}"
+)
+
 FORM_STYLE = Markup(
     "<style>"
     ".mcp-form{line-height:1.35;color:var(--jp-ui-font-color1,inherit);font-size:var(--jp-ui-font-size1,13px)}"
@@ -34,7 +53,7 @@ FORM_STYLE = Markup(
     ".mcp-form .mcp-hint{white-space:pre-wrap;max-width:60em}"
     ".mcp-form .mcp-needed{color:var(--jp-error-color1,#d32f2f);font-weight:600}"
     ".mcp-form.mcp-problem{color:var(--jp-error-color1,#d32f2f);white-space:pre-wrap}"
-    "</style>"
+    f"{_CONTROLS}</style>"
 )
 """Sets labels and problems apart, in the colours of the theme; without it they read just as well."""
 
@@ -83,15 +102,16 @@ def placeholder(field: Field) -> str:
     return one_line(stated or examples.get(field.format, ""), 80)
 
 
-def tooltip(field: Field, name: str) -> str:
+def tooltip(field: Field, name: str, *, required: bool = False) -> str:
     """Return what a pointer that rests on an input, or a screen reader, is told: plain text."""
-    return one_line(f"{name}: {field.type_text}" if name else field.type_text, 120)
+    text = f"{field.type_text}, required" if required else field.type_text
+    return one_line(f"{name}: {text}" if name else text, 120)
 
 
 def problem_markup(text: str) -> str:
     """Return a message about a value; a word in front says what it is, not the colour alone."""
     lines = escape("\n".join(shorten(line, 400) for line in text.split("\n")))
-    return tag("div", joined([tag("b", "✗ "), lines]), class_="mcp-form mcp-problem") if text else ""
+    return tag("div", joined([tag("b", "✗ "), lines]), class_="mcp-form mcp-problem", role="alert") if text else ""
 
 
 def note_markup(text: str) -> str:

@@ -11,7 +11,6 @@ from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.html import details, error_label, facts, joined, note, preformatted, tag
 from mcp_magic.results.parts import Part
 from mcp_magic.results.safe import one_line, shorten
-from mcp_magic.schema import is_secret
 from mcp_magic.widgets.form import Form
 from mcp_magic.widgets.hiding import hidden_arguments
 from mcp_magic.widgets.inputs_text import write_json
@@ -21,7 +20,7 @@ from mcp_magic.widgets.shop import Shop
 from mcp_magic.widgets.shown import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool
@@ -61,8 +60,8 @@ class RequestForm(Shown):
         """Ask the server; return a value that displays itself."""
         raise NotImplementedError
 
-    def _line(self, arguments: Mapping[str, Any]) -> str:
-        """Return the line that does the same."""
+    def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
+        """Return the line that does the same; each of `secret` is given by a variable."""
         raise NotImplementedError
 
     def _heading(self) -> str:
@@ -134,7 +133,7 @@ class RequestForm(Shown):
         self._sent: dict[str, Any] | None = None
         self.form = Form(schema, shop=self._shop)
         self.form.on_change(self._changed)
-        self._run = make(ipywidgets.Button, "button", description=self.verb, icon="play", button_style="primary")
+        self._run, self._spent = self._make_run(), Shop()
         self._stop = make(ipywidgets.Button, "button", description="Cancel", icon="stop", disabled=True)
         tooltip = "show the line that does the same, to copy it"
         self._copy = make(ipywidgets.ToggleButton, "button", description="Copy as code", icon="copy", tooltip=tooltip)
@@ -144,12 +143,20 @@ class RequestForm(Shown):
         head = make(ipywidgets.HTML, "label", value=f"{FORM_STYLE}{self._heading()}")
         self._top = (head, self.form.widget, self._buttons)
         self.widget = make(ipywidgets.VBox, "", children=(*self._top, self._runner.widget))
-        self._run.on_click(lambda _: self._clicked())
         self._stop.on_click(lambda _: self.cancel())
         self._copy.observe(lambda _: self._show_code(), "value")
 
-    def _clicked(self) -> None:
-        if self.running or not self.form.submit():
+    def _make_run(self) -> Any:
+        """Make the button, a new one for each run: clicks on it that are late, because a cell kept the kernel busy,
+        belong to the run that the first of them has started, even if that is over by now.
+        """
+        self._run_shop = shop = self._shop.part()
+        button = shop.make(ipywidgets.Button, "button", description=self.verb, icon="play", button_style="primary")
+        button.on_click(lambda _: self._clicked(button))
+        return button
+
+    def _clicked(self, button: Any) -> None:
+        if button is not self._run or self.running or not self.form.submit():
             return
         arguments = self._taken()
         self._runner.start(lambda on_progress: self._ask(arguments, on_progress), self._done)
@@ -157,13 +164,15 @@ class RequestForm(Shown):
     def _taken(self) -> dict[str, Any]:
         """Take the arguments and show that the server is being asked."""
         arguments = self._sent = self.form.arguments
+        self._spent.close()  # not before: a click that finds no widget is an entry in the kernel's log
         self._run.disabled, self._stop.disabled = True, False
         return arguments
 
     def _done(self) -> None:
         if self._closed:
             return
-        self._run.disabled, self._stop.disabled = False, True
+        self._spent, self._run, self._stop.disabled = self._run_shop, self._make_run(), True
+        self._buttons.children = (self._run, *self._buttons.children[1:])
         self._settled()
 
     def _changed(self) -> None:
@@ -177,26 +186,26 @@ class RequestForm(Shown):
 
     @property
     def code(self) -> str:
-        """The line that does the same; a secret in it stands for a variable of its name."""
+        """The line that does the same; variables of their names stand for what holds a secret."""
+        return self._code_for(self.form.draft)
+
+    def _code_for(self, arguments: Mapping[str, Any]) -> str:
+        shown = hidden_arguments(arguments, self._definition)
+        secret = [name for name in arguments if shown[name] != arguments[name]]
         try:
-            draft = self.form.draft
-            secret = [name for name in draft if name.isidentifier() and self._is_secret(name)]
-            line = self._line({name: value for name, value in draft.items() if name not in secret})
+            return self._line({name: value for name, value in arguments.items() if name not in secret}, secret)
         except MCPMagicError as error:
             return f"# {error}"
-        return " ".join([line, *(f"{name}=${name}" for name in secret)])
-
-    def _is_secret(self, name: str) -> bool:
-        return is_secret(name, self.form.root.field.at(name))
 
     # Where there is no widget
 
     def _parts(self) -> list[Part]:
         what = f"form of {one_line(self.name, 200)}"
         outcome = self._runner.outcome or "not run yet"
-        sent = hidden_arguments(self._sent if self._sent is not None else self.form.draft, self._definition)
-        line = self._line(sent)
-        rows = [(one_line(name, 60), shorten(write_json(value, None), 300)) for name, value in sent.items()]
+        sent = self._sent if self._sent is not None else self.form.draft
+        line = self._code_for(sent)
+        shown = hidden_arguments(sent, self._definition)
+        rows = [(one_line(name, 60), shorten(write_json(value, None), 300)) for name, value in shown.items()]
         table = facts(rows) if rows else note("no arguments")
         html = joined([tag("p", joined([tag("b", what), f" — {outcome}"])), table, details("code", preformatted(line))])
         parts = [Part(f"{what} — {outcome}\n{shorten(line, 2000)}", html)]

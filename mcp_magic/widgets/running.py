@@ -48,6 +48,7 @@ class Runner:
         self.result: Any = None
         self.error: BaseException | None = None
         self.seconds = 0.0
+        self._asked = False
         self._task: asyncio.Task[None] | None = None
         self._work: asyncio.Future[Any] | None = None
         self._progress: tuple[float, float | None, str | None] | None = None
@@ -59,11 +60,11 @@ class Runner:
 
     @property
     def running(self) -> bool:
-        """Whether something runs now."""
-        return self._task is not None and not self._task.done()
+        """Whether something runs now, or will as soon as the loop is free."""
+        return self._asked or (self._task is not None and not self._task.done())
 
     def start(self, work: Work, done: Callable[[], None]) -> None:
-        """Start something, from whichever thread a click arrives on.
+        """Start something, from whichever thread a click arrives on; the loop may be busy with a cell for long.
 
         Args:
             work: Called with what to await at each progress notification.
@@ -71,7 +72,12 @@ class Runner:
         """
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
-        self.loop.call_soon_threadsafe(self._start, work, done)
+        self._asked = True
+        try:
+            self.loop.call_soon_threadsafe(self._start_asked, work, done)
+        except RuntimeError:  # the loop is closed
+            self._asked = False
+            raise
 
     def cancel(self) -> None:
         """Cancel what runs; the server is told."""
@@ -89,28 +95,33 @@ class Runner:
             await asyncio.wait({self._task})
             raise
 
+    def _start_asked(self, work: Work, done: Callable[[], None]) -> None:
+        self._asked = False
+        self._start(work, done)
+
     def _start(self, work: Work, done: Callable[[], None]) -> None:
-        if not self.running:
-            self._task = asyncio.get_running_loop().create_task(self._run(work, done))
+        if self.running:
+            return
+        self.result = self.error = self._progress = None
+        self.output.outputs = ()
+        self._work = asyncio.ensure_future(work(self._on_progress))  # now: Cancel may be the next thing to happen
+        self._task = asyncio.get_running_loop().create_task(self._run(self._work, done))
 
     def _cancel(self) -> None:
         if self._work is not None:
             self._work.cancel()
 
-    async def _run(self, work: Work, done: Callable[[], None]) -> None:
-        self.result = self.error = self._progress = None
-        self.output.outputs = ()
+    async def _run(self, work: asyncio.Future[Any], done: Callable[[], None]) -> None:
         started = time.perf_counter()
-        self._work = asyncio.ensure_future(work(self._on_progress))
         try:
-            while not self._work.done():
+            while not work.done():
                 self.seconds = time.perf_counter() - started
                 self._show_progress()
-                await asyncio.wait({self._work}, timeout=TICK_SECONDS)
+                await asyncio.wait({work}, timeout=TICK_SECONDS)
             self.seconds = time.perf_counter() - started
-            self._keep(self._work)
+            self._keep(work)
         finally:
-            self._work.cancel()
+            work.cancel()
         try:
             self._show_outcome()
         finally:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.errors import ArgumentsError
+from mcp_magic.errors import ArgumentsError, listed
 from mcp_magic.schema import prompt_line, prompt_schema
+from mcp_magic.schema.items import escape_name
 from mcp_magic.widgets.completing import Completer
 from mcp_magic.widgets.inputs_completing import COMPLETES
 from mcp_magic.widgets.look import heading
@@ -14,7 +17,7 @@ from mcp_magic.widgets.request_form import RequestForm
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.uri_template import UriTemplate
@@ -73,8 +76,8 @@ class PromptForm(_CompletedForm):
     async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> PromptResult:
         return await self.connection.prompt(self.prompt.name, arguments)
 
-    def _line(self, arguments: Mapping[str, Any]) -> str:
-        return prompt_line(self.name, arguments)
+    def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
+        return prompt_line(self.name, arguments) + as_variables(secret)
 
     def _heading(self) -> str:
         return heading(self.name, self.prompt.title or "", self.prompt.description or "")
@@ -113,12 +116,28 @@ class TemplateForm(_CompletedForm):
     async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> ResourceResult:
         return await self.connection.read(self._expander.expand(arguments))
 
-    def _line(self, arguments: Mapping[str, Any]) -> str:
+    def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
+        if secret:
+            return f"# the URI holds a secret ({listed(secret)}); `%mcp read` takes one that you write yourself"
         uri = shlex.quote(self._expander.expand(_texts(arguments)))
         return f"%mcp read {uri} --server {shlex.quote(self.connection.name)}"
 
     def _heading(self) -> str:
         return heading(self.template.uri_template, self.template.title or "", self.template.description or "")
+
+
+def as_variables(names: Iterable[str]) -> str:
+    """Return arguments that Python variables of their names give, to go at the end of a line.
+
+    >>> as_variables(["api_key", "x-token"])
+    ' api_key=$api_key x-token=$x_token'
+    """
+    return "".join(f" {shlex.quote(escape_name(name))}=${_variable(name)}" for name in names)
+
+
+def _variable(name: str) -> str:
+    variable = re.sub(r"\W", "_", name)
+    return variable if variable.isidentifier() and not keyword.iskeyword(variable) else f"_{variable}"
 
 
 def _parsed(template: str) -> UriTemplate:

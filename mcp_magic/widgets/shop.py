@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from mcp_magic.widgets.routing import answer_in_order
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -88,6 +90,7 @@ class Shop:
         if shared is not None:
             traits["style"] = shared
         widget = kind(**traits)
+        answer_in_order(widget)
         if shared is None and "style" in widget.keys:  # its synchronised traits
             self._shared[kind] = widget.style
         self._made[id(widget)] = widget
@@ -105,6 +108,7 @@ class Shop:
             inner.close()
         for widget in self._made.values():
             widget.close()
+        self._count[0] -= len(self._made)
         self._made.clear()
         if self._parent is not None:
             self._parent._inner.pop(id(self), None)

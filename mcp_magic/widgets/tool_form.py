@@ -9,11 +9,11 @@ from mcp_magic.results.html import joined
 from mcp_magic.schema import call_line
 from mcp_magic.widgets.look import heading
 from mcp_magic.widgets.request_form import RequestForm
-from mcp_magic.widgets.server_forms import PromptForm, TemplateForm
+from mcp_magic.widgets.server_forms import PromptForm, TemplateForm, as_variables
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool
@@ -56,8 +56,8 @@ class ToolForm(RequestForm):
         )
         return result.raise_for_error()
 
-    def _line(self, arguments: Mapping[str, Any]) -> str:
-        return call_line(self.name, arguments, schema=self.tool.input_schema)
+    def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
+        return call_line(self.name, arguments, schema=self.tool.input_schema) + as_variables(secret)
 
     def _heading(self) -> str:
         hints = self.tool.annotations

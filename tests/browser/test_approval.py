@@ -71,14 +71,17 @@ def test_edited_arguments_go_out_in_place_of_the_first(lab: Lab) -> None:
     cell = start(lab, CALL)
     panel = asked(cell)
     press(panel, "Edit")
-    field(panel, "text").fill("ho")
+    text = field(panel, "text")
+    text.fill("")
+    text.press_sequentially("ho ho")  # letter by letter, as a person does it: the cell is still running
+    expect(panel).to_contain_text("ho ho")
     expect(panel).to_contain_text("changed; was hi")
     lab.shoot("approval-edited", first=lab.cells.count() - 1)
     press(panel, "Approve changed")
 
     shown = finished(cell)
-    expect(shown).to_contain_text("✓ approved show:one_text(text=ho) by person, changed text")
-    expect(shown).to_contain_text("'ho'")
+    expect(shown).to_contain_text('✓ approved show:one_text(text="ho ho") by person, changed text')
+    expect(shown).to_contain_text("'ho ho'")
 
 
 def test_a_denial_says_its_reason_to_whoever_asked(lab: Lab) -> None:
@@ -181,9 +184,11 @@ def test_the_text_of_a_panel_is_readable(lab: Lab, theme: str) -> None:
     field(panel, "text").fill("ho")
     expect(panel).to_contain_text("changed; was hi")
     lab.shoot(f"approval-{theme}", first=lab.cells.count() - 1)
+    arrow = panel.locator("select").evaluate("s => [getComputedStyle(s).backgroundImage, getComputedStyle(s).color]")
     found = lab.page.evaluate(CONTRASTS.replace(".mcp-magic *'", ".mcp-magic *, .mcp-form, .mcp-form *'"))
     press(panel, "Deny")
     finished(cell)
+    assert arrow[1] in arrow[0]  # drawn in the colour of the text
     assert {"mcp-note", "mcp-type", "mcp-badge mcp-badge-safe"} <= {name for _, name, _ in found}
     assert [weak for weak in found if weak[0] < 4.5] == []  # WCAG 2, level AA
 

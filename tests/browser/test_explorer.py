@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import SETUP, WAIT_MS, button, expect, field, press, run
+from tests.browser.living import SETUP, WAIT_MS, button, expect, field, press, run, start
 from tests.browser.notebooks import write_notebook
+from tests.browser.test_look import CONTRASTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +50,19 @@ def search(explorer: Locator) -> Locator:
     return explorer.locator("input[placeholder^='words of a name']")
 
 
+@contextmanager
+def waiting(lab: Lab) -> Iterator[Locator]:
+    """A cell that awaits a call for as long as this lasts."""
+    cell = start(lab, "%mcp call show:slow seconds=600")
+    prompt = cell.locator(".jp-InputPrompt")
+    expect(prompt).to_have_text("[*]:")
+    try:
+        yield cell
+    finally:
+        lab.command("notebook:interrupt-kernel")
+        expect(prompt).not_to_have_text("[*]:")
+
+
 def test_a_tool_is_searched_by_typing_chosen_and_run_in_its_form(lab: Lab, explorer: Locator) -> None:
     search(explorer).press_sequentially("one text block")
     expect(rows(explorer)).not_to_have_count(25)
@@ -65,6 +80,33 @@ def test_a_tool_is_searched_by_typing_chosen_and_run_in_its_form(lab: Lab, explo
     lab.shoot("explorer-form", first=lab.cells.count() - 1)
     press(explorer, "Close form")
     expect(button(explorer, "Run")).to_have_count(0)
+
+
+def test_it_is_searched_and_a_tool_chosen_while_another_cell_awaits_a_call(lab: Lab, explorer: Locator) -> None:
+    with waiting(lab) as cell:
+        search(explorer).press_sequentially("objects array")
+        expect(button(explorer, "show:nested")).to_be_visible()
+        press(explorer, "show:nested")
+        expect(explorer.locator(".mcp-explorer-card")).to_contain_text("show:nested")
+        expect(cell.locator(".jp-InputPrompt")).to_have_text("[*]:")
+
+
+def test_what_was_typed_into_a_form_is_there_after_looking_at_another_tool(explorer: Locator) -> None:
+    detail = explorer.locator(".mcp-explorer-detail")
+    press(explorer, "show:one_text")
+    press(explorer, "Open form")
+    field(detail, "text").press_sequentially("half a sentence")
+    press(explorer, "Copy as code")
+    code = detail.locator("input[title='select and copy']")
+    expect(code).to_have_value("%mcp call show:one_text 'text=half a sentence'")
+    press(explorer, "show:several_texts")
+    expect(explorer.locator(".mcp-explorer-card")).to_contain_text("show:several_texts")
+    expect(button(explorer, "Run")).to_have_count(0)
+    press(explorer, "show:one_text")
+
+    expect(field(detail, "text")).to_have_value("half a sentence")
+    press(explorer, "Run")
+    expect(explorer.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("half a sentence")
 
 
 def test_a_word_that_nothing_has_finds_nothing_and_its_deletion_all(explorer: Locator) -> None:
@@ -86,6 +128,20 @@ def test_pages_are_turned_and_kinds_chosen(explorer: Locator) -> None:
     expect(status(explorer)).to_contain_text("prompts")
     count = int(status(explorer).inner_text().split()[0])
     expect(rows(explorer)).to_have_count(count)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_text_of_an_explorer_is_readable(lab: Lab, explorer: Locator, theme: str) -> None:
+    lab.theme(theme)
+    press(explorer, "show:one_text")
+    expect(explorer.locator(".mcp-explorer-card")).to_contain_text("Return one text block.")
+    lab.shoot(f"explorer-{theme}", first=lab.cells.count() - 1)
+    found = lab.page.evaluate(CONTRASTS.replace("'.mcp-magic, .mcp-magic *'", "'.mcp-explorer, .mcp-explorer *'"))
+    lab.theme("light")
+    names = {name for _, name, _ in found}
+    assert {"mcp-note", "mcp-badge", "mcp-badge mcp-badge-safe", "mcp-explorer-note"} <= names
+    assert any("jupyter-button" in name for name in names)
+    assert [weak for weak in found if weak[0] < 4.5] == []  # WCAG 2, level AA
 
 
 def test_a_resource_is_read_in_the_explorer(explorer: Locator) -> None:

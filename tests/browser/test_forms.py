@@ -127,7 +127,9 @@ def test_a_form_is_run_while_another_cell_waits_for_its_call(lab: Lab) -> None:
     form = run(lab, "%mcp form show:one_text")
     waiting = start(lab, "%mcp call show:slow seconds=600")
     expect(waiting.locator(".jp-InputPrompt")).to_have_text("[*]:")
-    field(form, "text").fill("meanwhile")
+    press(form, "Copy as code")
+    field(form, "text").press_sequentially("meanwhile")
+    expect(form.locator("input[title='select and copy']")).to_have_value("%mcp call show:one_text text=meanwhile")
     press(form, "Run")
 
     expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("meanwhile")
@@ -146,6 +148,30 @@ def test_the_text_of_a_form_is_readable(lab: Lab, theme: str) -> None:
     found = lab.page.evaluate(LABELLED)
     assert {"mcp-type", "mcp-needed", "mcp-hint", "mcp-form mcp-problem"} <= {name for _, name, _ in found}
     assert [weak for weak in found if weak[0] < 4.5] == []  # WCAG 2, level AA
+
+
+# What the browser draws itself: its scheme of colours, its text, and for a drop-down the arrow.
+CONTROLS = """(cell) => [...cell.querySelectorAll('input, select')].map(control => {
+    const style = getComputedStyle(control);
+    const arrow = control.localName === 'select' ? style.backgroundImage : null;
+    return [control.type, style.colorScheme, style.color, arrow];
+})"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_controls_that_the_browser_draws_follow_the_theme(lab: Lab, theme: str) -> None:
+    shown = run(lab, "%mcp form show:formats")
+    dates = shown.locator("xpath=ancestor::*[contains(@class, 'jp-Cell')][1]")
+    choices = run(lab, "%mcp form show:enums").locator("xpath=ancestor::*[contains(@class, 'jp-Cell')][1]")
+    expect(field(choices, "colour")).to_be_visible()
+    lab.theme(theme)
+    lab.shoot(f"controls-{theme}", first=lab.cells.count() - 2)
+    controls = [*dates.evaluate(CONTROLS), *choices.evaluate(CONTROLS)]
+    assert {"date", "datetime-local", "time", "checkbox", "select-one"} <= {kind for kind, *_ in controls}
+    assert {scheme for _, scheme, _, _ in controls} == {theme}
+    arrows = [(colour, arrow) for _, _, colour, arrow in controls if arrow is not None]
+    assert len(arrows) >= 4
+    assert all(colour in arrow for colour, arrow in arrows)  # it has the colour of the text, which can be read
 
 
 def test_a_form_works_after_the_page_is_loaded_again(lab: Lab) -> None:

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def serving(app: App, **options: Any) -> AsyncIterator[str]:
-    """Serve an ASGI app on a free port of 127.0.0.1 and yield its base URL."""
+async def serving(app: App, *, port: int = 0, **options: Any) -> AsyncIterator[str]:
+    """Serve an ASGI app on a port of 127.0.0.1, by default a free one, and yield its base URL."""
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, **options)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]

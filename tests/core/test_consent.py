@@ -159,6 +159,23 @@ async def test_always_means_what_it_says(always: str, same: bool, other_argument
     assert all(rule.run is None for rule in consent.rules)
 
 
+@pytest.mark.parametrize(
+    ("approved", "other"),
+    [("5", 5), ("true", True), ('{"a": 1}', {"a": 1}), (5, "5"), (1, True), (1, 1.0), (["*"], ["x"]), (None, "x")],
+)
+async def test_always_for_these_arguments_means_these_values(approved: Any, other: Any) -> None:
+    async def approver(request: Request) -> Decision:
+        return Decision.approve(always="arguments")
+
+    consent = Consent(approver=approver)
+    request = replace(AGENT, arguments={"x": approved})
+    await consent.check(request)
+    for rules in (list(consent.rules), parse_rules(write_rules(consent.rules), source="x")):
+        saved = Consent(rules=rules)
+        assert (await decided(saved, request)).startswith("called")
+        assert "denied" in await decided(saved, replace(AGENT, arguments={"x": other}))
+
+
 async def test_always_for_these_arguments_covers_no_call_with_more_of_them() -> None:
     async def approver(request: Request) -> Decision:
         return Decision.approve(always="arguments")
@@ -185,6 +202,76 @@ async def test_an_approver_that_fails_is_a_denial_that_says_so() -> None:
 
     denial = await decided(Consent(approver=approver), AGENT)
     assert "denied by approver: the approver failed: ZeroDivisionError: oops." in denial
+
+
+async def test_a_time_out_of_the_approvers_own_is_a_failure_of_the_approver() -> None:
+    async def approver(request: Request) -> Decision:
+        raise TimeoutError("the other side is slow")
+
+    denial = await decided(Consent(approver=approver), AGENT)
+    assert "denied by approver: the approver failed: TimeoutError: the other side is slow." in denial
+
+
+@pytest.mark.parametrize("answer", [True, None, "approve", {"approved": True}])
+async def test_an_answer_that_is_no_decision_is_a_denial_that_says_so(answer: Any) -> None:
+    async def approver(request: Request) -> Any:
+        return answer
+
+    denial = await decided(Consent(approver=approver), AGENT)
+    assert f"the approver failed: TypeError: it gave back {type(answer).__name__}, no Decision." in denial
+
+
+async def test_for_this_run_is_for_this_once_where_there_is_no_run() -> None:
+    async def approver(request: Request) -> Decision:
+        return Decision.approve(always="run")
+
+    consent = Consent(approver=approver)
+    assert (await decided(consent, AGENT)).startswith("called")
+    assert consent.rules == []
+
+
+async def test_arguments_that_are_changed_in_place_were_not_approved() -> None:
+    async def approver(request: Request) -> Decision:
+        request.arguments["path"]["to"] = "/etc"
+        return Decision.approve()
+
+    consent = Consent(approver=approver)
+    denial = await decided(consent, replace(AGENT, arguments={"path": {"to": "/tmp"}}))
+    assert "denied by check: the arguments changed while it waited." in denial
+    assert consent.audit.records[0].decision == "deny"
+
+
+async def test_an_edit_does_not_lead_around_a_rule_that_denies() -> None:
+    async def approver(request: Request) -> Decision:
+        return Decision.approve({"path": "/etc/passwd"})
+
+    consent = Consent(approver=approver, rules=[Rule("deny", "fs:*", {"path": "/etc/*"}, reason="hands off")])
+    assert "denied by rule `deny 'fs:*' 'path=/etc/*'`: hands off." in await decided(consent, AGENT)
+
+
+async def test_an_edited_call_may_be_allowed_always(host: Host) -> None:
+    async def approver(request: Request) -> Decision:
+        return Decision.approve({"path": "/tmp/b"}, always="arguments")
+
+    consent = Consent(approver=approver)
+    await consent.check(AGENT)
+    consent.approver = None
+    assert "denied" in await decided(consent, AGENT), "the arguments that were approved are the edited ones"
+    assert (await decided(consent, replace(AGENT, arguments={"path": "/tmp/b"}))).startswith("called")
+
+
+async def test_a_server_is_believed_to_be_read_only_where_it_is_trusted(host: Host) -> None:
+    server = load("showcase_server").server
+    host.consent.policy = "readonly"
+    tools = await (await host.connect(server, name="plain")).listing("tools")
+    reads = next(tool.name for tool in tools if tool.annotations and tool.annotations.read_only_hint)
+    changes = next(tool.name for tool in tools if tool.annotations and tool.annotations.read_only_hint is False)
+    trusted = await host.connect(server, name="trusted", trust=True)
+    await trusted.call_tool(reads, {}, asker="agent")
+    with pytest.raises(errors.DeniedError, match="nobody can be asked here"):
+        await host["plain"].call_tool(reads, {}, asker="agent")
+    with pytest.raises(errors.DeniedError, match="nobody can be asked here"):
+        await trusted.call_tool(changes, {}, asker="agent", validate=False)
 
 
 async def test_changed_arguments_must_fit_the_schema(host: Host) -> None:
@@ -230,6 +317,62 @@ async def test_every_decision_is_a_record_with_secrets_masked() -> None:
     assert record.by == "rule `allow 'fs:*'`"
 
 
+SECRETS = {"user": "me", "phrase": "open-sesame", "api_key": "hunter-22", "login": {"pin": "998877"}}
+
+
+def with_secrets() -> Request:
+    """A call of a tool whose schema says what its names do not."""
+    from mcp_types import Tool
+
+    phrase, pin = {"type": "string", "format": "password"}, {"type": "string", "writeOnly": True}
+    login = {"type": "object", "properties": {"pin": pin}}
+    properties = {"user": {"type": "string"}, "phrase": phrase, "api_key": {"type": "string"}, "login": login}
+    tool = Tool(name="login", input_schema={"type": "object", "properties": properties})
+    return Request("fs", "login", SECRETS, asker="agent", definition=tool)
+
+
+def is_secret_free(text: str) -> bool:
+    return not any(secret in text for secret in ("open-sesame", "hunter-22", "998877"))
+
+
+async def test_what_the_schema_calls_secret_is_masked_too() -> None:
+    consent = Consent(policy="auto")
+    await consent.check(with_secrets())
+    (record,) = consent.audit.records
+    assert record.arguments == {"user": "me", "phrase": "***", "api_key": "***", "login": {"pin": "***"}}
+
+
+async def test_a_rule_made_of_secrets_works_and_never_shows_them(tmp_path: Path) -> None:
+    async def approver(request: Request) -> Decision:
+        return Decision.approve(always="arguments")
+
+    consent = Consent(approver=approver)
+    consent.audit.file = tmp_path / "audit.jsonl"
+    await consent.check(with_secrets())
+    consent.approver = None
+    assert (await consent.check(with_secrets()))["phrase"] == "open-sesame"
+    denial = await decided(consent, replace(with_secrets(), arguments={**SECRETS, "phrase": "wrong"}))
+    assert "denied" in denial
+    (rule,) = consent.rules
+    assert str(rule) == "allow fs:login user=me 'phrase=***' 'api_key=***' 'login=***' (exactly)"
+    assert is_secret_free(consent.audit.file.read_text())
+    assert write_rules(consent.rules) == "", "it would be a file with secrets"
+    consent.rules[:] = [Rule("deny", "fs:login", {"api_key": "hunter-22"})]
+    assert is_secret_free(await decided(consent, with_secrets()))
+    assert write_rules([Rule("deny", "fs:*", {"password": "*"})]), "any password is no secret"
+
+
+async def test_what_an_edit_changed_is_on_record_by_its_type_too() -> None:
+    async def approver(request: Request) -> Decision:
+        return Decision.approve({"n": True, "path": None})
+
+    consent = Consent(approver=approver)
+    await consent.check(replace(AGENT, arguments={"n": 1, "left": 0}))
+    (record,) = consent.audit.records
+    assert set(record.changed) == {"n", "path", "left"}
+    assert record.decision == "edit"
+
+
 async def test_the_audit_file_has_the_record_before_the_call_goes_out(host: Host, tmp_path: Path) -> None:
     from mcp.server.mcpserver import MCPServer
 
@@ -258,6 +401,7 @@ async def test_an_audit_file_that_cannot_be_written_stops_the_call(host: Host, t
     with pytest.raises(errors.ConfigError, match="cannot be written: No such file or directory; nothing was called"):
         await connection.call_tool("add", {"a": 1, "b": 1}, asker="agent")
     assert connection.calls == sent
+    assert not host.consent.audit.records, "nothing was called"
 
 
 # Rules in files

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["Frontend", "OtherKernel", "Person"]
+__all__ = ["Frontend", "OtherKernel", "Person", "Shown"]
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -99,7 +99,7 @@ class Frontend:
             "allow_stdin": stdin,
             "stop_on_error": True,
         }
-        metadata = {"cellId": "c1"} if cell else {}
+        metadata = {"cellId": f"cell {len(self._cells)}"} if cell else {}  # each is a new cell of the notebook
         message = self.kernel.client.session.msg("execute_request", content, metadata=metadata)
         self.kernel.client.shell_channel.send(message)
         shown = self._cells[message["header"]["msg_id"]] = Shown()
@@ -131,18 +131,22 @@ class Frontend:
 
     def panel(self, cell: Shown, count: int = 1) -> None:
         """Wait until a cell shows a panel in which a number of calls wait."""
-        self.read_until(lambda: bool(cell.live) and len(self._named("Deny")) == count, what=f"a panel with {count}")
+        self.read_until(lambda: len(self._named("Deny", cell)) == count, what=f"a panel with {count}")
 
-    def click(self, description: str, number: int = 0) -> None:
-        """Click on a button that is shown."""
-        self._send(self._named(description)[number], {"method": "custom", "content": {"event": "click"}})
+    def click(self, description: str, number: int = 0, *, cell: Shown | None = None) -> None:
+        """Click on a button that is shown, anywhere or below a cell."""
+        self._send(self._named(description, cell)[number], {"method": "custom", "content": {"event": "click"}})
 
     def type(self, model: str, text: str, number: int = 0, *, enter: bool = False) -> None:
         """Type into a text field: `"TextModel"` or `"TextareaModel"`."""
         found = [name for name, state in self.models.items() if state.get("_model_name") == model]
-        self._send(found[number], {"method": "update", "state": {"value": text}, "buffer_paths": []})
+        self.type_into(found[number], text)
         if enter:
             self._send(found[number], {"method": "custom", "content": {"event": "submit"}})
+
+    def type_into(self, name: str, text: str) -> None:
+        """Type into the text field of this model id."""
+        self._send(name, {"method": "update", "state": {"value": text}, "buffer_paths": []})
 
     def choose(self, option: str) -> None:
         """Choose an option of the only list that is shown."""
@@ -162,8 +166,15 @@ class Frontend:
         """Wait for a request for input, and leave it open; return its prompt."""
         return str(self.kernel.client.get_stdin_msg(timeout=20)["content"]["prompt"])
 
-    def _named(self, description: str) -> list[str]:
-        return [name for name, state in self.models.items() if state.get("description") == description]
+    def _named(self, description: str, cell: Shown | None = None) -> list[str]:
+        inside = self.models if cell is None else [name for live in cell.live for name in self._inside(live)]
+        return [name for name in inside if self.models[name].get("description") == description]
+
+    def _inside(self, model: str) -> list[str]:
+        if model not in self.models:
+            return []  # it is closed, and about to be taken out
+        children = [child.removeprefix("IPY_MODEL_") for child in self.models[model].get("children", ())]
+        return [model, *(name for child in children for name in self._inside(child))]
 
     def _send(self, model: str, data: dict[str, Any]) -> None:
         message = self.kernel.client.session.msg("comm_msg", {"comm_id": model, "data": data})
@@ -224,7 +235,7 @@ class Person:
             self.frontend.answer("y")
             return
         self.frontend.panel(cell)
-        self.frontend.click("Approve")
+        self.frontend.click("Approve", cell=cell)
 
     def approve_two(self, cell: Shown) -> None:
         """Approve two that wait at the same time."""
@@ -232,7 +243,7 @@ class Person:
             self.frontend.answer("y", "y")
             return
         self.frontend.panel(cell, 2)
-        self.frontend.click("Approve all")
+        self.frontend.click("Approve all", cell=cell)
 
     def deny(self, cell: Shown, reason: str) -> None:
         """Deny it, and say why."""
@@ -248,12 +259,14 @@ class Person:
             self.frontend.answer("e", json.dumps(arguments), "y")
             return
         self.frontend.panel(cell)
-        self.frontend.click("Edit")
-        self.frontend.read_until(lambda: bool(self.frontend._named("Edit as JSON")), what="the form")
-        self.frontend._send(self.frontend._named("Edit as JSON")[0], {"method": "update", "state": {"value": True}})
+        self.frontend.click("Edit", cell=cell)
+        self.frontend.read_until(lambda: bool(self.frontend._named("Edit as JSON", cell)), what="the form")
+        self.frontend._send(
+            self.frontend._named("Edit as JSON", cell)[0], {"method": "update", "state": {"value": True}}
+        )
         self.frontend.type("TextareaModel", json.dumps(arguments))
-        self.frontend.read_until(lambda: bool(self.frontend._named("Approve changed")), what="the change is seen")
-        self.frontend.click("Approve changed")
+        self.frontend.read_until(lambda: bool(self.frontend._named("Approve changed", cell)), what="the change is seen")
+        self.frontend.click("Approve changed", cell=cell)
 
     def approve_always(self, cell: Shown) -> None:
         """Approve this tool for ever."""
@@ -262,7 +275,7 @@ class Person:
             return
         self.frontend.panel(cell)
         self.frontend.choose("always for this tool")
-        self.frontend.click("Approve")
+        self.frontend.click("Approve", cell=cell)
 
     def sees(self, cell: Shown) -> str:
         """Wait for the question, and return what it says as text."""

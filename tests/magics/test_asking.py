@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +11,9 @@ from mcp_magic.core.consent import Consent, Decision, Request
 from mcp_magic.magics.asking import how_to_ask
 from mcp_magic.magics.asking_input import InputAsker
 from mcp_magic.magics.cells import Circumstances, loops_on_this_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LAB: dict[str, Any] = {"allow_stdin": True, "widgets": True}
 CONSOLE: dict[str, Any] = {"allow_stdin": True}
@@ -156,6 +160,60 @@ async def test_while_a_line_is_read_ctrl_c_raises_and_afterwards_it_is_as_before
     assert await InputAsker(read, print).ask(FORECAST) == Decision.deny("interrupted")
     assert during == [signal.default_int_handler]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+class Clock:
+    """A person at a terminal who takes long over each line; a line that is not there in time is never typed."""
+
+    def __init__(self, seconds: float, *lines: str) -> None:
+        self.lines, self.seconds, self.late = list(lines), seconds, threading.Event()
+        self.times: list[float] = []
+
+    def read(self, prompt: str) -> str:
+        self.times.append(time.monotonic())
+        self.late.wait(self.seconds)
+        return self.lines.pop(0)
+
+
+@pytest.fixture
+def free_alarm() -> Iterator[None]:
+    """Take the alarm away from pytest-timeout for a while, and give it back."""
+    before = signal.setitimer(signal.ITIMER_REAL, 0)
+    yield
+    left = signal.setitimer(signal.ITIMER_REAL, *before)
+    assert left == (0, 0), "nobody has left an alarm behind"
+
+
+@pytest.mark.usefixtures("free_alarm")
+@pytest.mark.parametrize(
+    "lines", [["", "", "y"], ["e", '{"location": "Paris"}', "y"], ["a", "x", "t"]], ids=["again", "edit", "always"]
+)
+async def test_all_lines_of_a_question_share_one_time_limit(lines: list[str]) -> None:
+    typist = Clock(0.2, *lines)  # 0.1 s too much
+    started = time.monotonic()
+
+    with pytest.raises(TimeoutError):
+        await InputAsker(typist.read, lambda _: None, seconds=0.5).ask(FORECAST)
+
+    assert len(typist.times) == 3, "two lines were in time"
+    assert time.monotonic() - started >= 0.5
+    assert len(typist.lines) == 1, "the alarm ended the third, which was not typed yet"
+
+
+async def test_the_next_question_has_its_own_time() -> None:
+    typist = Clock(0.3, "y", "y")
+    asker = InputAsker(typist.read, lambda _: None, seconds=0.5)
+
+    assert [await asker.ask(FORECAST) for _ in range(2)] == [Decision(True)] * 2
+
+
+async def test_without_an_alarm_a_line_that_comes_too_late_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(signal, "setitimer")  # as on Windows
+    typist = Clock(0.2, "y")
+
+    with pytest.raises(TimeoutError):
+        await InputAsker(typist.read, lambda _: None, seconds=0.1).ask(FORECAST)
+    assert typist.lines == [], "input() went on until the line came"
 
 
 async def test_a_policy_that_asks_where_nobody_can_be_asked_denies() -> None:

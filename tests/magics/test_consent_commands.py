@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,6 +49,31 @@ async def test_rules_are_saved_and_loaded(magic: Any, tmp_path: Path) -> None:
     assert [row["tool"] for row in loaded] == ["math:add", "math:*"]
     with pytest.raises(errors.ConfigError, match=r"nowhere\.toml cannot be read: No such file"):
         await magic("approvals --load nowhere.toml")
+
+
+async def test_rules_with_a_secret_are_listed_masked_and_not_saved(magic: Any, tmp_path: Path) -> None:
+    await magic("allow math:add")
+    await magic("deny math:power api_key=hunter-22")
+    saved = await magic("approvals --save rules.toml")
+    assert "hunter-22" not in f"{saved}{saved._repr_mimebundle_()}{saved.df}"
+    assert [row["arguments"] for row in saved] == [None, "api_key='***'"]
+    assert "saved to rules.toml but for rule 2: rules of one run and rules with a secret are not written" in str(saved)
+    assert (tmp_path / "rules.toml").read_text() == '[[consent]]\nallow = "math:add"\n'
+
+
+async def test_the_settings_of_consent_reach_the_host(magic: Any, tmp_path: Path) -> None:
+    declaration = tmp_path / "mcp_magic.toml"
+    declaration.write_text('[settings]\napproval = "readonly"\napproval_timeout = 7.0\naudit_file = "audit.jsonl"\n')
+    await magic("up")
+    assert (host.consent.policy, host.consent.timeout) == ("readonly", 7.0)
+    await magic("ask math:add")
+    with pytest.raises(errors.DeniedError, match="nobody can be asked here"):
+        await magic("call math:add a=1 b=2")
+    (line,) = (tmp_path / "audit.jsonl").read_text().splitlines()
+    assert json.loads(line)["asker"] == "person"
+    declaration.write_text('[settings]\napproval = "ask"\napproval_timeout = 300.0\naudit_file = ""\n')
+    await magic("up")
+    assert (host.consent.policy, host.consent.timeout, host.consent.audit.file) == ("ask", 300.0, None)
 
 
 async def test_a_pattern_without_a_server_is_refused(magic: Any) -> None:

@@ -286,6 +286,52 @@ async def test_all_are_decided_together(panel: ApprovalPanel, verdict: str) -> N
     assert {decision.approved for decision in await asyncio.gather(*asked)} == {verdict == "Approve"}
 
 
+@pytest.mark.parametrize("verdict", ["Approve", "Deny"])
+async def test_all_are_those_that_were_shown_when_the_button_was_clicked_on(panel: ApprovalPanel, verdict: str) -> None:
+    asked = await ask(panel, request("Oslo"), request("Rome"))
+    unseen = asyncio.ensure_future(panel.ask(request("Ulm")))  # asks before the click is worked off
+    button(panel, f"{verdict} all").click()
+
+    assert {decision.approved for decision in await asyncio.gather(*asked)} == {verdict == "Approve"}
+    assert panel.waiting == (request("Ulm"),)
+    button(panel, "Deny").click()
+    assert not (await unseen).approved
+
+
+async def test_buttons_for_all_are_closed_with_the_last_of_their_calls(panel: ApprovalPanel) -> None:
+    first, second, third = await ask(panel, request("Oslo"), request("Rome"), request("Ulm"))
+    before = len(registry._instances)
+    button(panel, "Deny").click()
+    await first
+    one_card = before - len(registry._instances)
+    button(panel, "Deny").click()
+    await second
+
+    assert before - len(registry._instances) == 2 * one_card + 3  # Approve all and Deny all of the first two, their box
+    button(panel, "Approve").click()
+    assert (await third).approved
+
+
+async def test_a_click_means_what_was_typed_and_chosen_when_it_was_made(panel: ApprovalPanel) -> None:
+    """On ipykernel 7.2 clicks and texts are taken in on another thread, while the loop may be busy with a cell."""
+    first, second = await ask(panel, request("Oslo"), request("Rome"))
+    button(panel, "Edit").click()
+    await handled()
+    field = json_face(panel)
+    await handled()
+    field.value = '{"location": "Bergen"}'
+    button(panel, "Approve").click()
+    field.value = '{"location": "Bonn"}'
+    widgets(panel.widget, ipywidgets.Dropdown)[0].value = "tool"
+    reason = widgets(panel.widget, ipywidgets.Text)[1]
+    reason.value = "not now"
+    button(panel, "Deny", 1).click()
+    reason.value = "never"
+
+    assert await first == Decision.approve({"location": "Bergen"})
+    assert await second == Decision.deny("not now")
+
+
 async def test_approve_all_leaves_what_was_edited_into_something_invalid(panel: ApprovalPanel) -> None:
     first, second = await ask(panel, request("Oslo"), request("Rome"))
     button(panel, "Edit").click()

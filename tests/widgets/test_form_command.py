@@ -10,7 +10,7 @@ from tests.kernel.driving import Cell, Kernel, environment
 from tests.kernel.servers import SHOWCASE, connect_in_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 pytestmark = pytest.mark.kernel
 
@@ -30,10 +30,12 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
         running.shutdown()
 
 
-def run_cell(kernel: Kernel, code: str, cell: str) -> Cell:
+def run_cell(kernel: Kernel, code: str, cell: str, deleted: Sequence[str] = ()) -> Cell:
     """Run code as the frontend that names its cells does."""
     content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
-    message = kernel.client.session.msg("execute_request", content, metadata={"cellId": cell})
+    message = kernel.client.session.msg(
+        "execute_request", content, metadata={"cellId": cell, "deletedCells": list(deleted)}
+    )
     kernel.client.shell_channel.send(message)
     done = kernel.finish(message["header"]["msg_id"])
     assert done.status == "ok", done.shown_error
@@ -78,13 +80,32 @@ def test_a_click_runs_the_tool_and_what_came_of_it_replaces_what_the_notebook_ke
     assert kernel.ok("clicked.result.data['count']").text == "4"
 
 
-def test_running_the_cell_again_closes_the_form_that_it_showed(kernel: Kernel) -> None:
+def test_two_hundred_runs_of_a_cell_leave_the_comms_of_one_form(kernel: Kernel) -> None:
     line = "%mcp form showcase:nested"
+    before = int(kernel.ok(COMMS).text)
     run_cell(kernel, line, "again")
-    count = kernel.ok(COMMS).text
-    for _ in range(5):
+    count = int(kernel.ok(COMMS).text)
+    for _ in range(200):
         run_cell(kernel, line, "again")
-    assert kernel.ok(COMMS).text == count
+    assert int(kernel.ok(COMMS).text) == count > before
+    run_cell(kernel, "pass", "again")
+    assert int(kernel.ok(COMMS).text) == before
+
+
+def test_a_form_of_a_deleted_cell_is_closed_when_another_cell_runs(kernel: Kernel) -> None:
+    before = int(kernel.ok(COMMS).text)
+    run_cell(kernel, "%mcp form showcase:nested", "deleted")
+    assert int(kernel.ok(COMMS).text) > before
+    run_cell(kernel, "pass", "another", deleted=["deleted"])
+    assert int(kernel.ok(COMMS).text) == before
+
+
+def test_a_form_that_ran_and_was_run_again_leaves_nothing(kernel: Kernel) -> None:
+    before = kernel.ok(COMMS).text
+    for _ in range(3):
+        run_cell(kernel, "ran = %mcp form showcase:defaults\nawait ran.run()\nran", "ran")
+    run_cell(kernel, "ran = None", "ran")
+    assert kernel.ok(COMMS).text == before
 
 
 def test_prompts_and_templates_have_forms(kernel: Kernel) -> None:

@@ -70,7 +70,8 @@ def find(entry_: Entry, kind: type[Any], description: str) -> Any:
 
 
 def tick(form: Form, box: str, *path: str | int, value: bool = True) -> None:
-    find(entry(form, *path), ipywidgets.Checkbox, box).value = value
+    words = {"send": f"send {path[-1]}", "null": f"{path[-1]} is null"}
+    find(entry(form, *path), ipywidgets.Checkbox, words.get(box, box)).value = value
 
 
 def click(form: Form, button: str, *path: str | int) -> None:
@@ -166,6 +167,18 @@ def test_integers_keep_every_digit(made: Any, number: int) -> None:
     form.clear()
     form.set_arguments({"n": number})
     assert entry(form, "n").input.widget.value == str(number)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("5.0", 5), ("1e2", 100), ("1e30", 10**30), ("123456789012345678901234567890.0", 123456789012345678901234567890)],
+)
+def test_an_integer_is_sent_as_one_however_it_was_written(made: Any, text: str, value: int) -> None:
+    form = made({"n": {"type": "integer"}}, ("n",))
+    type_into(form, text, "n")
+    assert repr(form.arguments) == repr({"n": value})
+    form.set_arguments({"n": 5.0})
+    assert repr(form.arguments) == "{'n': 5.0}", "what a program put there stays as it is"
 
 
 @pytest.mark.parametrize(
@@ -408,12 +421,12 @@ def test_items_are_added_moved_and_removed(made: Any) -> None:
         assert form.arguments["tags"][number] == ""
         type_into(form, text, "tags", number)
     assert form.arguments == {"tags": ["a", "b", "c"]}
-    find(entry(form, "tags"), ipywidgets.Button, "move up").click()  # the first: nowhere to go
-    find(entry(form, "tags"), ipywidgets.Button, "move down").click()
+    find(entry(form, "tags"), ipywidgets.Button, "move tags item 0 up").click()  # the first: nowhere to go
+    find(entry(form, "tags"), ipywidgets.Button, "move tags item 0 down").click()
     assert form.arguments == {"tags": ["b", "a", "c"]}
-    entry(form, "tags").input._rows[2].widget.children[1].click()
+    find(entry(form, "tags"), ipywidgets.Button, "move tags item 2 up").click()
     assert form.arguments == {"tags": ["b", "c", "a"]}
-    find(entry(form, "tags"), ipywidgets.Button, "remove").click()
+    find(entry(form, "tags"), ipywidgets.Button, "remove tags item 0").click()
     assert form.arguments == {"tags": ["c", "a"]}
 
 
@@ -431,7 +444,7 @@ def test_items_of_a_tuple_change_their_kind_with_their_place(made: Any) -> None:
     pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}
     form = made({"pair": pair})
     form.set_arguments({"pair": ["a", 1]})
-    find(entry(form, "pair"), ipywidgets.Button, "move down").click()
+    find(entry(form, "pair"), ipywidgets.Button, "move pair item 0 down").click()
     assert form.draft == {"pair": [1, "a"]}
     assert "pair[0]: expected string, got 1" in problem(form, "pair", 0)
 
@@ -491,6 +504,37 @@ def test_a_value_is_shown_by_the_variant_that_it_is_meant_for(made: Any) -> None
     assert form.arguments["v"] is None
     entry(form, "v").input._menu.value = 0
     assert "v" not in form.arguments
+
+
+def test_another_variant_keeps_what_was_entered_and_has_a_place_there(made: Any) -> None:
+    def variant(title: str, **own: Any) -> dict[str, Any]:
+        shared = {"name": {"type": "string"}, "size": {"type": "integer", "default": len(own)}}
+        return {"title": title, "type": "object", "properties": {**shared, **own}, "required": ["name", "size"]}
+
+    file = variant("File", path={"type": "string"}, mode={"enum": ["r", "w"]})
+    link = variant("Link", target={"type": "string"}, mode={"enum": ["w"]}, path={"type": "integer"})
+    form = made({"v": {"oneOf": [file, link]}, "n": {"type": ["integer", "number", "string"]}}, ("v",))
+    menu = entry(form, "v").input._menu
+    menu.value = 1
+    type_into(form, "Ada", "v", "name")
+    type_into(form, "/tmp", "v", "path")
+    type_into(form, 1, "v", "mode")
+    assert form.draft == {"v": {"name": "Ada", "size": 2, "path": "/tmp", "mode": "r"}}
+    menu.value = 2
+    assert form.draft == {"v": {"name": "Ada", "size": 3}}, "the default is its own, and what does not fit is gone"
+    entry(form, "n").input._menu.value = 1
+    entry(form, "n").input._inner.input.widget.value = "7"
+    entry(form, "n").input._menu.value = 2
+    assert form.draft["n"] == 7
+
+
+def test_variants_that_a_value_fits_alike_are_drawn_as_the_one_that_lists_its_names(made: Any) -> None:
+    a, b = ({"type": "object", "properties": {"id": {"type": "integer"}, own: {"type": "string"}}} for own in "ab")
+    form = made({"v": {"anyOf": [a, b]}}, ("v",))
+    form.set_arguments({"v": {"id": 1, "b": "x"}})
+    assert entry(form, "v").input._menu.value == 2
+    type_into(form, "y", "v", "b")
+    assert form.arguments == {"v": {"id": 1, "b": "y"}}
 
 
 TREE = {
@@ -567,6 +611,56 @@ def test_the_default_of_a_secret_is_not_shown(made: Any) -> None:
     form = made({"password": {"type": "string", "default": "hunter2"}})
     assert "hunter2" not in "".join(str(each.get_state()) for each in _instances.values())
     assert form.arguments == {}
+
+
+# Words for those who do not see where a widget stands
+
+EVERY_KIND = {
+    "text": {"type": ["string", "null"]},
+    "number": {"type": "number"},
+    "yes": {"type": "boolean"},
+    "one": {"enum": ["a", "b"]},
+    "several": {"type": "array", "items": {"enum": ["a", "b"]}},
+    "day": {"type": "string", "format": "date"},
+    "moment": {"type": "string", "format": "date-time"},
+    "file": {"type": "string", "contentEncoding": "base64"},
+    "tags": {"type": "array", "items": {"type": ["string", "null"]}},
+    "rows": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "integer"}}}},
+    "scores": {"type": "object", "additionalProperties": {"type": "number"}},
+    "shape": SHAPE,
+    "whatever": {},
+}
+TYPED_OR_PRESSED = (
+    *(ipywidgets.Text, ipywidgets.Textarea, ipywidgets.Password, ipywidgets.Dropdown, ipywidgets.Checkbox),
+    *(ipywidgets.Button, ipywidgets.ToggleButton, ipywidgets.DatePicker, ipywidgets.DatetimePicker),
+)
+
+
+def test_every_widget_to_type_into_or_to_press_is_called_by_a_name_of_its_own(made: Any) -> None:
+    form = made(EVERY_KIND, ("text", "rows"))
+    filled = {"tags": ["a", None], "rows": [{"x": 1}], "scores": {"Ada": 1}, "shape": {"kind": "box", "width": 1}}
+    form.set_arguments(filled)
+    said: dict[str, set[str]] = {}
+    for widget in list(_instances.values()):
+        if isinstance(widget, TYPED_OR_PRESSED):
+            # what a frontend makes the accessible name: the description, else the tooltip as the title
+            said.setdefault(type(widget).__name__, set()).add(widget.description or widget.tooltip or "")
+    assert {"text: string or null, required", "number: number", "tags item: string or null"} <= said["Text"]
+    assert {"send several", "send tags", "text is null", "tags item is null"} <= said["Checkbox"]
+    assert {"move tags item 1 up", "remove tags item 1", "remove Ada"} <= said["Button"]
+    assert {"1 field of rows item", "names and values of scores"} <= said["ToggleButton"]
+    assert not [names for names in said.values() if not all(name.strip() for name in names)]
+
+
+def test_a_problem_is_told_aloud_and_stands_in_the_box_of_its_field(made: Any) -> None:
+    form = made({"n": {"type": "integer"}, "m": {"type": "integer"}})
+    type_into(form, "x", "n")
+    shown = entry(form, "n")._problem
+    assert 'role="alert"' in shown.value
+    assert entry(form, "n").widget.children[-1] is shown
+    assert entry(form, "m")._problem is None
+    type_into(form, "1", "n")
+    assert shown not in entry(form, "n").widget.children
 
 
 # The table

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
+from hypothesis import given, settings
 from ipywidgets.widgets.widget import _instances
 
 from mcp_magic import schema as s
 from mcp_magic.core.host import Host
 from mcp_magic.errors import ArgumentsError, ProtocolError
+from mcp_magic.magics.splitting import split_line
+from mcp_magic.schema import parse_arguments
 from mcp_magic.widgets.tool_form import PromptForm, TemplateForm, ToolForm
-from tests.environments import everything_command, git_command, needs_node, time_command
+from tests.environments import everything_command, filesystem_command, git_command, needs_node, time_command
+from tests.schema.strategies import QUICK
 from tests.servers import bundled
+from tests.widgets.instances import instances
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
+
+    from mcp_types import Tool
 
     from mcp_magic.core.connection import Connection
 
@@ -43,6 +52,48 @@ async def until(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0)
 
 
+def exact(value: Any) -> str:
+    """A value with its types: 1, 1.0 and true differ, the order of names does not count."""
+    return json.dumps(value, sort_keys=True)
+
+
+def check_form(connection: Connection, tool: Tool, arguments: dict[str, Any]) -> None:
+    """Fill a tool's form with valid arguments, in each way that there is, and take them out in each way."""
+    jsonschema.validate(arguments, tool.input_schema)
+    with closing(ToolForm(connection, tool)) as form:
+        form.set_arguments(arguments)
+        assert exact(form.arguments) == exact(arguments)
+        words = split_line(form.code.removeprefix("%mcp "))
+        assert exact(parse_arguments(words[2:], tool.input_schema)) == exact(arguments)
+        form.form.as_json = True
+        written = form.form._json.widget.value
+        assert exact(json.loads(written)) == exact(arguments)
+        form.form.clear()
+        form.form._json.widget.value = written
+        assert exact(form.arguments) == exact(arguments)
+        form.form.as_json = False
+        assert exact(form.arguments) == exact(arguments)
+
+
+async def check_all(connection: Connection) -> set[str]:
+    """Check the form of every tool with arguments that are valid for it; return the names of the tools."""
+    tools = await connection.listing("tools")
+    for tool in tools:
+        check_tool(connection, tool)
+    return {tool.name for tool in tools}
+
+
+def check_tool(connection: Connection, tool: Tool) -> None:
+    """Check the form of a tool with arguments of all kinds that are valid for it."""
+
+    @settings(QUICK, max_examples=20)
+    @given(instances(dict(tool.input_schema)))
+    def check(arguments: dict[str, Any]) -> None:
+        check_form(connection, tool, arguments)
+
+    check()
+
+
 def full_example(field: s.Field, depth: int = 0) -> Any:
     """An instance with everything that is optional, three levels deep."""
     if field.kind == "object" and depth < 3:
@@ -51,46 +102,54 @@ def full_example(field: s.Field, depth: int = 0) -> Any:
     return s.example_value(field)
 
 
-async def check_all(connection: Connection) -> int:
+async def check_examples(connection: Connection) -> int:
     """Fill the form of every tool with an example of its required arguments, and of all."""
     tools = await connection.listing("tools")
     checked = 0
     for tool in tools:
         for arguments in (s.example_arguments(tool.input_schema), full_example(s.root_field(tool.input_schema))):
-            with closing(ToolForm(connection, tool)) as form:
-                form.set_arguments(arguments)
-                assert form.form.draft == arguments
-                form.form.as_json = True
-                form.form.as_json = False
-                assert form.form.draft == arguments
-                try:
-                    s.check_arguments(arguments, tool.input_schema)
-                except ArgumentsError:
+            try:
+                s.check_arguments(arguments, tool.input_schema)
+            except ArgumentsError:
+                with closing(ToolForm(connection, tool)) as form:
+                    form.set_arguments(arguments)
+                    assert form.form.draft == arguments
                     assert form.form.problems
-                    continue
-                assert form.arguments == arguments, tool.name
-                checked += 1
+                continue
+            check_form(connection, tool, arguments)
+            checked += 1
     assert checked > len(tools), "most examples are valid"
     return len(tools)
 
 
 async def test_every_tool_of_the_showcase_has_a_form(showcase: Connection) -> None:
-    assert await check_all(showcase) > 50
+    assert await check_examples(showcase) > 50
 
 
 @needs_node
 async def test_every_tool_of_server_everything_has_a_form(host: Host) -> None:
-    assert await check_all(await host.connect([*everything_command(), "stdio"], name="everything")) > 5
+    connection = await host.connect([*everything_command(), "stdio"], name="everything")
+    assert {"echo", "get-annotated-message"} < await check_all(connection)
+
+
+@needs_node
+async def test_every_tool_of_server_filesystem_has_a_form(host: Host, tmp_path: Path) -> None:
+    connection = await host.connect(filesystem_command(tmp_path), name="fs")
+    assert {"edit_file", "read_multiple_files", "directory_tree"} < await check_all(connection)
+    with closing(ToolForm(connection, await connection.find_tool("write_file"))) as form:
+        form.set_arguments({"path": str(tmp_path / "a.txt"), "content": "two\nlines"})
+        await form.run()
+    assert (tmp_path / "a.txt").read_text() == "two\nlines"
 
 
 async def test_every_tool_of_the_git_server_has_a_form(host: Host, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    assert await check_all(await host.connect(git_command(tmp_path), name="git")) > 5
+    assert {"git_log", "git_diff", "git_add"} < await check_all(await host.connect(git_command(tmp_path), name="git"))
 
 
 async def test_the_time_server_answers_a_form(host: Host) -> None:
     connection = await host.connect(time_command(), name="time")
-    assert await check_all(connection) > 1
+    assert await check_all(connection) == {"convert_time", "get_current_time"}
     with closing(ToolForm(connection, await connection.find_tool("convert_time"))) as form:
         for name, text in (("source_timezone", "UTC"), ("time", "12:00"), ("target_timezone", "Asia/Tokyo")):
             form.form.root.at(name).input.widget.value = text
@@ -200,6 +259,15 @@ async def test_a_resource_that_is_not_there_is_an_error_below_the_form(showcase:
             await form.run()
         assert form._runner.output.outputs[0]["output_type"] == "error"
         assert form.result is None
+
+
+async def test_a_uri_with_a_secret_is_not_written_as_code(showcase: Connection) -> None:
+    [template] = [each for each in await showcase.listing("templates") if "{+path}" in each.uri_template]
+    secret = template.model_copy(update={"uri_template": "showcase://files{?access_token}"})
+    with closing(TemplateForm(showcase, secret)) as form:
+        form.set_arguments({"access_token": "hunter-22"})
+        assert form.code.startswith("# the URI holds a secret (access_token); ")
+        assert "hunter-22" not in str(form._repr_mimebundle_())
 
 
 async def test_a_draft_of_a_template_that_is_no_text_has_no_uri_yet(showcase: Connection) -> None:

@@ -9,12 +9,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import comm
+import nbconvert
+import nbformat
 import pytest
 from ipywidgets.widgets.widget import _instances
 from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 
+from mcp_magic.core.consent import Decision, Request
 from mcp_magic.core.host import Host
+from mcp_magic.core.rules import Rule
 from mcp_magic.errors import ArgumentsError, ToolError
 from mcp_magic.magics.splitting import split_line
 from mcp_magic.results.limits import display
@@ -214,6 +218,18 @@ async def test_without_a_widget_it_says_what_it_was_and_what_came_of_it(opened: 
     assert len(bundle["text/html"]) < display.bytes + 20_000
 
 
+async def test_nbconvert_shows_what_came_of_a_form_without_its_kernel(opened: Any) -> None:
+    form = await opened("defaults", text="<i>x</i>")
+    await form.run()
+    output = nbformat.v4.new_output("display_data", data=form._repr_mimebundle_())
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("%mcp form", outputs=[output])])
+    for exporter in (nbconvert.HTMLExporter(), nbconvert.MarkdownExporter()):
+        page, _ = exporter.from_notebook_node(notebook)
+        assert "form of showcase:defaults</b> — done in" in page
+        assert "&lt;i&gt;x&lt;/i&gt;" in page
+        assert "widget-view" not in page
+
+
 async def test_what_is_kept_is_written_again_when_something_came_of_it(opened: Any) -> None:
     form = await opened("defaults")
     published: list[tuple[str, bool]] = []
@@ -271,6 +287,53 @@ async def test_secrets_stay_out_of_the_code_and_of_what_is_saved() -> None:
         assert "hunter2" not in saved
         assert "sesame" not in saved
     await host.close()
+
+
+async def test_secrets_anywhere_in_the_arguments_stand_for_variables_in_the_code(connection: Connection) -> None:
+    tool = (await connection.find_tool("nothing")).model_copy(deep=True)
+    pin = {"type": "string", "writeOnly": True}
+    tool.input_schema = {
+        "type": "object",
+        "properties": {
+            "x-api-key": {"type": "string"},
+            "login": {"type": "object", "properties": {"user": {"type": "string"}, "pin": pin}},
+            "n": {"type": "integer"},
+        },
+    }
+    values = {"x-api-key": "hunter2", "login": {"user": "me", "pin": "998877"}, "n": 1}
+    with closing(ToolForm(connection, tool)) as form:
+        form.set_arguments(values)
+        line = form.code
+        assert line == "%mcp call showcase:nothing n=1 x-api-key=$x_api_key login=$login"
+        variables = {"x_api_key": values["x-api-key"], "login": values["login"]}
+        words = split_line(line.removeprefix("%mcp "))[2:]
+        assert parse_arguments(words, tool.input_schema, evaluate=lambda name: variables[name]) == values
+        saved = str(form._repr_mimebundle_())
+        assert line in saved
+        assert "hunter2" not in saved
+        assert "998877" not in saved
+
+
+async def test_a_form_needs_no_second_yes_unless_a_rule_says_so(opened: Any, connection: Connection) -> None:
+    assert connection.consent is not None
+    asked: list[str] = []
+
+    async def approver(request: Request) -> Decision:
+        asked.append(f"{request.asker} {request.name}")
+        return Decision.approve({"count": 9})
+
+    connection.consent.policy, connection.consent.approver = "deny", approver
+    form = await opened("defaults", count=1)
+    assert (await form.run()).data["count"] == 1
+    connection.consent.add(Rule("ask", "showcase:*"))
+    assert (await form.run()).data["count"] == 9
+    assert asked == ["person showcase:defaults"]
+    connection.consent.rules[:] = [Rule("deny", "showcase:*", reason="not <b>now</b>")]
+    form._run.click()
+    await until(lambda: form.error is not None and not form.running)
+    [shown] = form._runner.output.outputs
+    assert shown["ename"] == "DeniedError"
+    assert "not &lt;b&gt;now" in html(form)
 
 
 async def test_sending_an_optional_text_that_may_be_null_begins_with_an_empty_text(opened: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcp_magic.magics.commands import (
+    agent,
     call,
     config,
     connect,
@@ -40,6 +41,7 @@ COMMANDS = {
         call.COMMAND,
         read.COMMAND,
         prompt.COMMAND,
+        agent.COMMAND,
         *consent.COMMANDS,
         logs.COMMAND,
     )

@@ -14,6 +14,7 @@ from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from mcp_magic.core.consent import Consent
 
@@ -46,14 +47,14 @@ async def add_rule(action: str, invocation: Invocation, arguments: argparse.Name
     return rule_listing(consent)
 
 
-def rule_listing(consent: Consent) -> Listing:
-    """Return the rules in the order in which they are tried, and what holds where none matches."""
+def rule_listing(consent: Consent, done: str = "") -> Listing:
+    """Return the rules in the order in which they are tried, what holds where none matches, and what was done."""
     rows = [
         {
             "rule": number,
             "decides": rule.action,
             "tool": rule.tool,
-            "arguments": ", ".join(f"{name}={schema.shown(value)}" for name, value in rule.arguments.items()) or None,
+            "arguments": _shown(rule.shown_arguments) or None,
             "for": f"run {rule.run}" if rule.run else "always",
             "reason": rule.reason or None,
             "from": rule.source or None,
@@ -61,7 +62,12 @@ def rule_listing(consent: Consent) -> Listing:
         for number, rule in enumerate(consent.rules, 1)
     ]
     otherwise = f"no rule matches: approval = {consent.policy!r} decides what agents and servers want to call"
-    return Listing(rows, title="Consent rules, the first that matches decides", empty="no rules", note=otherwise)
+    note = f"{done}; {otherwise}" if done else otherwise
+    return Listing(rows, title="Consent rules, the first that matches decides", empty="no rules", note=note)
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={schema.shown(value)}" for name, value in arguments.items())
 
 
 def approvals_options(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +93,17 @@ async def approvals(invocation: Invocation, arguments: argparse.Namespace) -> Li
             consent.add(rule)
     if arguments.save:
         _write(invocation.directory / Path(arguments.save).expanduser(), write_rules(consent.rules))
+        return rule_listing(consent, _saved(arguments.save, consent.rules))
     return rule_listing(consent)
+
+
+def _saved(name: str, rules: list[Rule]) -> str:
+    """Say what was written, and which rules were not."""
+    left = [number for number, rule in enumerate(rules, 1) if rule.run is not None or rule.holds_secret]
+    if not left:
+        return f"saved to {name}"
+    numbers = ", ".join(map(str, left))
+    return f"saved to {name} but for rule {numbers}: rules of one run and rules with a secret are not written"
 
 
 def _read(path: Path) -> str:
@@ -121,7 +137,7 @@ async def audit(invocation: Invocation, arguments: argparse.Namespace) -> Listin
             "time": record.time,
             "asker": record.asker,
             "tool": f"{record.server}:{record.tool}",
-            "arguments": ", ".join(f"{name}={schema.shown(value)}" for name, value in record.arguments.items()),
+            "arguments": _shown(record.arguments),
             "decision": record.decision,
             "by": record.by,
             "reason": record.reason or None,

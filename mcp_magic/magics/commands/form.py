@@ -35,8 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
     """Open a form; the one that an earlier run of the cell opened is closed."""
-    from mcp_magic.magics.places import current_place
-    from mcp_magic.widgets.lifecycle import keep
+    from mcp_magic.magics.places import keep_here
 
     form = await _made(invocation, arguments)
     try:
@@ -54,7 +53,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> RequestF
         raise
     shell = invocation.settings.shell
     form.publish = _publisher(shell) if hasattr(shell, "kernel") else None
-    return keep(form, current_place(shell))
+    return keep_here(form, shell)
 
 
 async def _made(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:

@@ -27,6 +27,19 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--refresh", action="store_true", help="ask the servers again")
 
 
+def _tool_options(parser: argparse.ArgumentParser) -> None:
+    options(parser)
+    parser.add_argument("--bound", action="store_true", help="what a model would be given, and its size in tokens")
+
+
+async def _run_tools(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    if not arguments.bound:
+        return await run("tools", _tool, invocation, arguments)
+    from mcp_magic.agent.bound import bound_tools
+
+    return await bound_tools(invocation.host, arguments.server, arguments.search or "")
+
+
 def _tool(connection: Connection, tool: Any) -> dict[str, Any]:
     fields = schema.root_field(tool.input_schema).children
     arguments = ", ".join(field.name if field.required else f"[{field.name}]" for field in fields)
@@ -119,7 +132,14 @@ def _command(kind: str, row: Callable[[Connection, Any], dict[str, Any]], summar
 
 
 COMMANDS = (
-    _command("tools", _tool, "lists tools, their arguments and what they say of themselves"),
+    Command(
+        "tools",
+        "Explore",
+        "lists tools, their arguments and what they say of themselves",
+        _run_tools,
+        _tool_options,
+        ("%mcp tools", "%mcp tools weather", "%mcp tools --search city", "%mcp tools --bound"),
+    ),
     _command("resources", _resource, "lists resources"),
     _command("templates", _template, "lists resource templates: URIs with a part to fill in"),
     _command("prompts", _prompt, "lists prompts"),

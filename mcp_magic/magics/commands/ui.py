@@ -22,14 +22,13 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Explorer:
     """Open an explorer; the one that an earlier run of the cell opened is closed."""
-    from mcp_magic.magics.places import current_place
+    from mcp_magic.magics.places import keep_here
     from mcp_magic.widgets.explorer import Explorer
-    from mcp_magic.widgets.lifecycle import keep
 
     configured = discover_servers(invocation.directory)
     offered = {e.name: e.spec for e in configured if e.spec and not (e.problem or e.disabled or e.shadowed_by)}
     explorer = Explorer(invocation.host, arguments.server, offered=offered)
-    return keep(explorer, current_place(invocation.settings.shell))
+    return keep_here(explorer, invocation.settings.shell)
 
 
 COMMAND = Command(

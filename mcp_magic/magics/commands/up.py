@@ -10,7 +10,7 @@ from mcp_magic.config.declaration import find_declaration, load_declaration, par
 from mcp_magic.config.names import slug
 from mcp_magic.config.plan import plan
 from mcp_magic.core.rules import rule_of
-from mcp_magic.errors import MCPMagicError
+from mcp_magic.errors import MCPMagicError, listed
 from mcp_magic.magics.commands.servers import server_row
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
@@ -43,12 +43,14 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     steps = plan(declared, open_, prune=arguments.prune)
     if not arguments.dry_run:
         invocation.settings.apply(declaration.settings)
+        _take_over_agents(declaration, invocation.settings.agents)
         _take_over(declaration, invocation.host.consent)
     outcomes = {} if arguments.dry_run else await _carry_out(invocation, steps, declared)
     rows = [_row(invocation, step, outcomes, dry=arguments.dry_run) for step in steps]
     rows += [_left_out(entry) for entry in declaration.servers.values() if entry not in ready]
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
-    return Listing(rows, title=title, empty=f"{declaration.source} declares no servers", kind="up")
+    note = f"agents declared: {listed(declaration.agents)}" if declaration.agents else ""
+    return Listing(rows, title=title, empty=f"{declaration.source} declares no servers", note=note, kind="up")
 
 
 def _declaration(invocation: Invocation, file: str | None) -> Declaration:
@@ -66,6 +68,13 @@ def _take_over(declaration: Declaration, consent: Consent) -> None:
     rules = [rule_of(table, source=declaration.source) for table in declaration.consent]
     others = [rule for rule in consent.rules if rule.source != declaration.source]
     consent.rules[:] = [*others, *rules]
+
+
+def _take_over_agents(declaration: Declaration, agents: dict[str, dict[str, Any]]) -> None:
+    """Put the declared agents in place of those that an earlier run of this declaration made."""
+    for name in [name for name, agent in agents.items() if agent.get("source") == declaration.source]:
+        del agents[name]
+    agents.update({name: {**agent, "source": declaration.source} for name, agent in declaration.agents.items()})
 
 
 async def _carry_out(invocation: Invocation, steps: list[Step], declared: dict[str, Any]) -> dict[str, Any]:

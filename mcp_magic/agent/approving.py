@@ -1,0 +1,203 @@
+"""The node that approves: each call of a turn goes through consent before any goes out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langgraph.config import get_stream_writer
+from langgraph.types import interrupt
+
+from mcp_magic import schema
+from mcp_magic.agent.functions import own_arguments
+from mcp_magic.agent.state import AgentState, RunContext, calls_of, context, steps_taken
+from mcp_magic.core.consent import Decision, Request
+from mcp_magic.errors import ArgumentsError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp_magic.agent.registry import Offer, Registry
+    from mcp_magic.core.consent import Approver
+
+__all__ = ["Approving"]
+
+
+class Wanted(NamedTuple):
+    """A call that the model wants.
+
+    Attributes:
+        id: The tool call's.
+        name: The tool's, as the model says it.
+        arguments: What it gives.
+        offer: The tool, or None if there is none of that name.
+        problem: Why the call cannot go out, for the model, or "".
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    offer: Offer | None
+    problem: str
+
+
+class Approving:
+    """Decides about the calls of a turn.
+
+    Args:
+        registry: The tools.
+        policy: What decides where no rule matches; None: the host's policy.
+        ask: `"host"`: the host's approver; `"interrupt"`: whoever resumes the graph.
+    """
+
+    def __init__(self, registry: Registry, *, policy: str | None, ask: str) -> None:
+        self._registry = registry
+        self._policy = policy
+        self._ask = ask
+
+    def asks(self, state: AgentState) -> bool:
+        """Whether somebody is to be asked about a call of the last turn."""
+        consent, offers, run = self._registry.host.consent, self._registry.offers, context()
+        calls = [(offers.get(call["name"] or ""), call["args"]) for call in calls_of(state["messages"][-1])]
+        requests = (
+            _request(Wanted("", "", own_arguments(given, offer.renamed), offer, ""), run)
+            for offer, given in calls
+            if offer is not None and isinstance(given, dict)
+        )
+        return any(consent.verdict(request, self._policy) == "ask" for request in requests)
+
+    async def approve(self, state: AgentState) -> dict[str, Any]:
+        """Return what was decided about each call of the last turn; all of them wait at the same time."""
+        offers = self._registry.offers or await self._registry.refresh()
+        wanted = [self._wanted(call, offers) for call in calls_of(state["messages"][-1])]
+        run = context()
+        approver = self._by_interrupt(wanted, run) if self._ask == "interrupt" else None
+        self._announce(wanted, steps_taken(state["messages"]))
+        if run.before_asking is not None:
+            await run.before_asking({one.id for one in wanted})
+        decided = await asyncio.gather(*(self._decide(one, run, approver) for one in wanted))
+        return {"approvals": {one.id: decision for one, decision in zip(wanted, decided, strict=True)}}
+
+    def _wanted(self, call: Mapping[str, Any], offers: Mapping[str, Offer]) -> Wanted:
+        name, given = str(call.get("name") or ""), call["args"]
+        offer = offers.get(name)
+        if not isinstance(given, dict):
+            problem = f"the arguments are not a JSON object: {str(given)[:200]}"
+            return Wanted(str(call["id"]), name, {}, offer, problem)
+        if offer is None:
+            names = list(offers)
+            problem = f"there is no tool {name!r}.{did_you_mean(name, names)} There are: {listed(names)}"
+            return Wanted(str(call["id"]), name, given, None, problem)
+        given = own_arguments(given, offer.renamed)
+        try:
+            schema.check_arguments(given, offer.tool.input_schema)
+        except ArgumentsError as error:
+            return Wanted(str(call["id"]), name, given, offer, str(error))
+        return Wanted(str(call["id"]), name, given, offer, "")
+
+    def _announce(self, wanted: list[Wanted], step: int) -> None:
+        write = get_stream_writer()
+        for one in wanted:
+            server, _, tool = self._registry.person_name(one.name).rpartition(":")
+            definition = one.offer.tool if one.offer else None
+            if one.offer:
+                server, tool = one.offer.connection.name, one.offer.tool.name
+            known = {
+                "server": server,
+                "tool": tool,
+                "arguments": one.arguments,
+                "definition": definition,
+                "trusted": _trusted(one),
+            }
+            write({"kind": "call", "id": one.id, "step": step, **known})
+
+    async def _decide(self, one: Wanted, run: RunContext, approver: Approver | None) -> dict[str, Any]:
+        if one.problem:
+            return {"problem": one.problem}
+        consent = self._registry.host.consent
+        decision = await consent.review(_request(one, run), policy=self._policy, approver=approver)
+        arguments = decision.arguments if decision.arguments is not None else one.arguments
+        changed = dict(arguments) != one.arguments
+        verdict = ("edit" if changed else "approve") if decision.approved else "deny"
+        told = {"approved": decision.approved, "by": decision.by, "reason": decision.reason}
+        get_stream_writer()(
+            {"kind": "decided", "id": one.id, **told, "arguments": dict(arguments) if changed else None}
+        )
+        return {"decision": verdict, "arguments": dict(arguments), "by": decision.by, "reason": decision.reason}
+
+    def _by_interrupt(self, wanted: list[Wanted], run: RunContext) -> Approver | None:
+        """Interrupt the graph with the calls that somebody must decide about; return an approver that has the answers.
+
+        Nothing may happen before it: the node runs again from its beginning when the graph is resumed.
+        """
+        consent = self._registry.host.consent
+        asked = [
+            one for one in wanted if not one.problem and consent.verdict(_request(one, run), self._policy) == "ask"
+        ]
+        if not asked:
+            return None
+        answers = interrupt({"kind": "approval", "calls": [_described(one) for one in asked]})
+        ids = {id(one.arguments): one.id for one in asked}
+
+        async def approver(request: Request) -> Decision:
+            return _decision(_answer_for(answers, ids[id(request.arguments)]))
+
+        return approver
+
+
+def _request(one: Wanted, run: RunContext) -> Request:
+    assert one.offer is not None
+    connection, tool = one.offer.connection, one.offer.tool
+    return Request(connection.name, tool.name, one.arguments, run.asker, tool, connection.spec.trust, run.run)
+
+
+def _trusted(one: Wanted) -> bool:
+    return one.offer is not None and one.offer.connection.spec.trust
+
+
+def _described(one: Wanted) -> dict[str, Any]:
+    """Return what whoever resumes the graph needs to know about a call; JSON can hold it."""
+    assert one.offer is not None
+    tool = one.offer.tool
+    hints = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
+    return {
+        "id": one.id,
+        "server": one.offer.connection.name,
+        "tool": tool.name,
+        "arguments": one.arguments,
+        "description": tool.description or "",
+        "annotations": hints,
+        "schema": tool.input_schema,
+    }
+
+
+def _answer_for(answers: Any, call: str) -> Any:
+    if isinstance(answers, dict) and "decision" not in answers:
+        return answers.get(call, {"decision": "deny", "reason": f"no decision was given for {call}"})
+    return answers
+
+
+def _decision(answer: Any) -> Decision:
+    """Turn what the graph was resumed with into a decision.
+
+    >>> _decision("approve").approved, _decision({"decision": "deny", "reason": "no"}).reason
+    (True, 'no')
+    >>> _decision({"decision": "edit", "arguments": {"a": 1}}).arguments
+    {'a': 1}
+    """
+    if isinstance(answer, Decision):
+        return answer
+    if isinstance(answer, bool):
+        answer = "approve" if answer else "deny"
+    if isinstance(answer, str):
+        answer = {"decision": answer}
+    verdict = answer.get("decision") if isinstance(answer, dict) else None
+    if verdict == "approve":
+        return Decision.approve(always=str(answer.get("always", "")))
+    if verdict == "edit" and isinstance(answer.get("arguments"), dict):
+        return Decision.approve(answer["arguments"], always=str(answer.get("always", "")))
+    if verdict == "deny":
+        return Decision.deny(str(answer.get("reason", "")))
+    shown = json.dumps(answer, default=str)[:100]
+    return Decision.deny(f"resumed with {shown}; valid are approve, edit (with arguments) and deny", by="check")

@@ -1,0 +1,96 @@
+"""The graph: think -> approve -> act -> think; where nobody is to be asked, from think to act.
+
+A plain LangGraph `StateGraph` over messages. The approve node comes before the act node, so that a graph which waits
+there with LangGraph's `interrupt` does not run any tool again when it goes on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+
+from mcp_magic.agent.acting import Acting
+from mcp_magic.agent.approving import Approving
+from mcp_magic.agent.registry import Registry
+from mcp_magic.agent.state import AgentState, RunContext, calls_of, steps_taken
+from mcp_magic.agent.thinking import Thinking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from langchain_core.language_models import BaseChatModel
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.graph.state import CompiledStateGraph
+    from langgraph.store.base import BaseStore
+
+    from mcp_magic.core.host import Host
+
+__all__ = ["MAX_STEPS", "build_graph"]
+
+MAX_STEPS = 25
+"""Turns of the model for one request."""
+
+
+def build_graph(
+    model: BaseChatModel,
+    host: Host,
+    *,
+    servers: Iterable[str] = (),
+    tools: Iterable[str] = (),
+    system: str = "",
+    approve: str | None = None,
+    ask: Literal["host", "interrupt"] = "host",
+    max_steps: int = MAX_STEPS,
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    store: BaseStore | None = None,
+    result_limit: int = 20_000,
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Return the compiled graph of an agent over a host's servers.
+
+    It works with `ainvoke`, `astream`, `astream_events`, and outside of a notebook. Its state is
+    `{"messages": [...]}`. The list of tools is read at each turn.
+
+    Args:
+        model: Any chat model that can bind tools.
+        host: Whose sessions; they live on the loop on which the graph must run.
+        servers: Names of the servers whose tools it may use; empty: all that are open.
+        tools: Patterns for `server:tool`; empty: all.
+        system: What the model is told first. It is not kept in the thread.
+        approve: What decides where no consent rule matches: `"ask"`, `"auto"`, `"readonly"`, `"deny"`;
+            None: the host's policy.
+        ask: Who is asked: the host's approver, or with `"interrupt"` whoever resumes the graph:
+            `Command(resume={call id: {"decision": "approve" | "edit" | "deny", "arguments": {...}, "reason": "..."}})`,
+            or one decision for all.
+        max_steps: Turns of the model for one request; after them the graph ends with what is known.
+        checkpointer: Keeps threads; `"interrupt"` needs one.
+        store: LangGraph's store, passed through.
+        result_limit: Characters of one result that the model is given.
+    """
+    registry = Registry(host, servers=servers, tools=tools)
+    approving = Approving(registry, policy=approve, ask=ask)
+    acting = Acting(registry, approving, model=model, limit=result_limit, max_steps=max_steps)
+    graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)
+    graph.add_node("think", Thinking(model, registry, system=system, max_steps=max_steps).think)
+    graph.add_node("approve", approving.approve)
+    graph.add_node("act", acting.act)
+    graph.add_node("stop", acting.stop)
+    graph.add_edge(START, "think")
+    graph.add_conditional_edges("think", _after_thinking(approving, max_steps), ["approve", "act", "stop", END])
+    graph.add_edge("approve", "act")
+    graph.add_edge("act", "think")
+    graph.add_edge("stop", END)
+    compiled = graph.compile(checkpointer=checkpointer, store=store, name="mcp_agent")
+    return compiled.with_config(recursion_limit=3 * max_steps + 5)
+
+
+def _after_thinking(approving: Approving, max_steps: int) -> Any:
+    def route(state: AgentState) -> str:
+        messages = state["messages"]
+        if not calls_of(messages[-1]):
+            return END
+        if steps_taken(messages) >= max_steps:
+            return "stop"
+        return "approve" if approving.asks(state) else "act"
+
+    return route

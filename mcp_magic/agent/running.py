@@ -1,0 +1,209 @@
+"""Drives the graph through one request, tells the transcript, and keeps the thread whole whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from mcp_magic.agent.run import AgentRun
+from mcp_magic.agent.state import RunContext, unanswered
+from mcp_magic.agent.threads import prune
+from mcp_magic.agent.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from langgraph.graph.state import CompiledStateGraph
+
+    from mcp_magic.core.host import Host
+
+__all__ = ["Screen", "run_agent"]
+
+PRUNE_STEPS = 20
+"""Turns after which the copies of the thread that LangGraph keeps of each step are dropped."""
+
+UNASKED = ("rule ", "approval ", "nobody")
+"""How the names begin of what decides without showing a question."""
+
+INTERRUPTED = "the person interrupted the run before this call had an answer"
+
+
+class Screen(Protocol):
+    """What the transcript is shown on while it grows."""
+
+    def changed(self, transcript: Transcript) -> None:
+        """Show what changed, soon."""
+
+    def flush(self, transcript: Transcript) -> None:
+        """Show it now."""
+
+
+async def run_agent(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    host: Host,
+    request: str,
+    *,
+    thread: str,
+    model: str = "",
+    asker: str = "agent",
+    show: str = "full",
+    screen: Screen | None = None,
+    notes: Iterable[tuple[str, str]] = (),
+) -> AgentRun:
+    """Let an agent work on a request.
+
+    Args:
+        graph: What `build_graph` returned, with a checkpointer.
+        host: Whose tools it uses.
+        request: What the person wrote.
+        thread: The thread that it belongs to; what was said there before is known.
+        model: The model's name.
+        asker: Who calls, as consent shows it.
+        show: `"full"`, `"answer"` or `"none"`.
+        screen: What it is shown on while it goes on.
+        notes: What is said before it begins, each with its level: `"info"` or `"warning"`.
+
+    Returns:
+        The run. One that is interrupted or fails raises, and the thread keeps what was done.
+
+    Raises:
+        ModelError: The provider refused or failed.
+    """
+    live = _Live(Transcript(show=show), screen)
+    run = RunContext(run=uuid.uuid4().hex, asker=asker, before_asking=live.seen)
+    config: Any = {"configurable": {"thread_id": thread}}
+    started = time.perf_counter()
+    await _mend(graph, config, {})
+    asked = HumanMessage(request, id=uuid.uuid4().hex)
+    live.tell({"kind": "asked", "text": request})
+    for text, level in notes:
+        live.tell({"kind": "note", "text": text, "level": level})
+    try:
+        await _follow(graph, asked, config, run, live)
+    except BaseException:
+        live.interrupted()
+        await asyncio.shield(_keep(graph, config, run))
+        raise
+    finally:
+        host.consent.forget_run(run.run or "")
+    live.finish()
+    messages = _since(asked.id, (await graph.aget_state(config)).values["messages"])
+    await prune(graph.checkpointer, thread)
+    return AgentRun(
+        request=request,
+        thread=thread,
+        model=model,
+        transcript=live.transcript,
+        messages=messages,
+        seconds=time.perf_counter() - started,
+        stopped="max_steps" if _was_stopped(messages[-1]) else "",
+    )
+
+
+async def _follow(
+    graph: CompiledStateGraph[Any, Any, Any, Any], asked: HumanMessage, config: Any, run: RunContext, live: _Live
+) -> None:
+    """Run the graph to its end, and tell what happens."""
+    modes: Any = ["custom", "messages"]
+    steps = 0
+    async for mode, event in graph.astream({"messages": [asked]}, config, context=run, stream_mode=modes):
+        known: Any = event if mode == "custom" else _text(event)
+        if known is None:
+            continue
+        live.tell(known)
+        steps += known["kind"] == "said"
+        if known["kind"] == "said" and steps % PRUNE_STEPS == 0:
+            await prune(graph.checkpointer, config["configurable"]["thread_id"])
+
+
+class _Live:
+    """The transcript of a run that goes on, and the screen that shows it."""
+
+    def __init__(self, transcript: Transcript, screen: Screen | None) -> None:
+        self.transcript = transcript
+        self._screen = screen
+        self._announced: set[str] = set()
+        self._told = asyncio.Event()
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Take an event."""
+        self.transcript.on_event(event)
+        if event["kind"] == "call":
+            self._announced.add(event["id"])
+            self._told.set()
+        if self._screen is not None:
+            self._screen.changed(self.transcript)
+        if event["kind"] == "decided" and not event["by"].startswith(UNASKED):
+            self.transcript.new_segment()  # the question was shown below: what comes next belongs below that
+
+    async def seen(self, calls: set[str]) -> None:
+        """Wait until calls have been shown: a question about them belongs below them."""
+        while not calls <= self._announced:
+            self._told.clear()
+            await self._told.wait()
+        self.flush()
+
+    def finish(self) -> None:
+        """Say that the run is over."""
+        self.transcript.finish()
+        self.flush()
+
+    def interrupted(self) -> None:
+        """Say that what goes on will not come to an end."""
+        self.transcript.interrupted()
+        self.flush()
+
+    def flush(self) -> None:
+        """Show what changed now."""
+        if self._screen is not None:
+            self._screen.flush(self.transcript)
+
+
+def _text(event: Any) -> dict[str, Any] | None:
+    """Turn LangGraph's event of a streamed token into ours."""
+    chunk, metadata = event
+    if metadata.get("langgraph_node") != "think" or not isinstance(chunk, AIMessage) or not chunk.text:
+        return None
+    if type(chunk).__name__ != "AIMessageChunk":  # the whole turn again, of a model that did not stream
+        return None
+    return {"kind": "text", "id": chunk.id, "text": chunk.text}
+
+
+async def _keep(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, run: RunContext) -> None:
+    with suppress(Exception):  # what broke the run may have broken the file as well; the first error counts
+        await _mend(graph, config, run.done)
+
+
+async def _mend(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, done: dict[str, ToolMessage]) -> None:
+    """Answer the calls that a run left without an answer: no provider goes on with a thread that has any."""
+    state = await graph.aget_state(config)
+    waiting = unanswered(state.values.get("messages", []))
+    if not waiting:
+        return
+    messages = [done.get(call["id"]) or _not_answered(call) for call in waiting]
+    await graph.aupdate_state(config, {"messages": messages, "approvals": {}}, as_node="act")
+
+
+def _not_answered(call: dict[str, Any]) -> ToolMessage:
+    return ToolMessage(
+        INTERRUPTED,
+        tool_call_id=call["id"],
+        name=call["name"] or "unknown",
+        status="error",
+        artifact={"interrupted": True},
+    )
+
+
+def _since(request: str | None, messages: list[Any]) -> list[Any]:
+    """Return the messages from a request on."""
+    index = next((i for i, message in enumerate(messages) if message.id == request), 0)
+    return messages[index:]
+
+
+def _was_stopped(message: Any) -> bool:
+    return isinstance(message, AIMessage) and message.response_metadata.get("stopped") == "max_steps"

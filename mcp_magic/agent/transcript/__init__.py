@@ -1,0 +1,8 @@
+"""What an agent did, as a value that displays itself while it grows and after it."""
+
+from __future__ import annotations
+
+from mcp_magic.agent.transcript.entries import Asked, Called, Note, Said
+from mcp_magic.agent.transcript.transcript import Transcript
+
+__all__ = ["Asked", "Called", "Note", "Said", "Transcript"]

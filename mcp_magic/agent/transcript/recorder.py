@@ -1,0 +1,176 @@
+"""Events become entries: one method for each kind of event.
+
+The events are those that the graph writes while it runs, and those that `replay` makes of kept messages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.agent.transcript import reading
+from mcp_magic.agent.transcript.entries import OPEN, Asked, Called, Note, Said
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mcp_magic.agent.transcript.entries import Entry
+
+__all__ = ["Recorder"]
+
+Event = dict[str, Any]
+
+
+class Recorder:
+    """The entries so far.
+
+    Attributes:
+        entries: What happened, in order.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._said: dict[str, Said] = {}
+        self._called: dict[str, Called] = {}
+        self._steps = 0
+        self._calls = 0
+        self._kinds: dict[str, Callable[[Event], Entry | None]] = {
+            "asked": self._on_asked,
+            "text": self._on_text,
+            "said": self._on_said,
+            "call": self._on_call,
+            "decided": self._on_decided,
+            "started": self._on_started,
+            "progress": self._on_progress,
+            "result": self._on_result,
+            "note": self._on_note,
+        }
+
+    def take(self, event: Mapping[str, Any]) -> Entry | None:
+        """Take an event; return the entry that it made or changed, or None if it says nothing to us."""
+        handler = self._kinds.get(str(event.get("kind")))
+        entry = handler(dict(event)) if handler else None
+        if entry is not None:
+            entry.changed()
+        return entry
+
+    def _add(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    def calls(self) -> list[Called]:
+        """Return the calls, in order."""
+        return [entry for entry in self.entries if isinstance(entry, Called)]
+
+    def close(self, status: str) -> Iterator[Entry]:
+        """Give the calls that wait or run a last status, and end the turn that goes on; yield what changed."""
+        for entry in self.entries:
+            if isinstance(entry, Called) and entry.status in OPEN:
+                entry.status = status
+            elif isinstance(entry, Said) and not entry.complete:
+                entry.complete, entry.interrupted = True, status == "interrupted"
+            else:
+                continue
+            entry.changed()
+            yield entry
+
+    # The person
+
+    def _on_asked(self, event: Event) -> Asked:
+        self._steps = 0 if event.get("role") != "system" else self._steps
+        asked = Asked(str(event["text"]), int(event.get("images", 0)), str(event.get("role", "person")))
+        self._add(asked)
+        return asked
+
+    # The model
+
+    def _on_text(self, event: Event) -> Said:
+        said = self._turn(str(event["id"]))
+        said.text += str(event["text"])
+        return said
+
+    def _on_said(self, event: Event) -> Said:
+        message = event["message"]
+        said = self._turn(str(message.id or ""))
+        said.text = reading.text_of(message)
+        said.thinking = reading.thinking_of(message)
+        said.images = reading.images_of(message)
+        said.usage = reading.tokens_of(message)
+        said.model = reading.model_of(message)
+        said.calls = len(reading.wanted_by(message))
+        said.complete = True
+        return said
+
+    def _turn(self, id_: str) -> Said:
+        """Return the turn with an id; the one that goes on if a provider gave its parts another."""
+        known = self._said.get(id_) if id_ else None
+        if known is None and self.entries:
+            last = self.entries[-1]
+            known = last if isinstance(last, Said) and not last.complete else None
+        if known is None:
+            self._steps += 1
+            known = Said(id_, step=self._steps)
+            self._add(known)
+        self._said[id_] = known
+        return known
+
+    # The tools
+
+    def _on_call(self, event: Event) -> Called:
+        id_ = str(event["id"])
+        called = self._called.get(id_)
+        # A graph that is resumed says again what waits; an id that comes back after its result is another call.
+        if called is None or called.status not in OPEN:
+            called = Called(id_, number=self._calls, step=int(event.get("step") or self._steps))
+            self._calls += 1
+            self._called[id_] = called
+            self._add(called)
+        called.server, called.tool = str(event.get("server") or ""), str(event["tool"])
+        called.arguments = dict(event.get("arguments") or {})
+        called.definition = event.get("definition")
+        called.trusted = bool(event.get("trusted"))
+        return called
+
+    def _on_decided(self, event: Event) -> Called | None:
+        called = self._called.get(str(event["id"]))
+        if called is None:
+            return None
+        called.approved, called.by = bool(event["approved"]), str(event.get("by") or "")
+        called.reason = str(event.get("reason") or "")
+        called.changed_arguments = event.get("arguments")
+        if not called.approved:
+            called.status = "denied"
+        return called
+
+    def _on_started(self, event: Event) -> Called | None:
+        called = self._called.get(str(event["id"]))
+        if called is not None and called.status in OPEN:
+            called.status = "running"
+        return called
+
+    def _on_progress(self, event: Event) -> Called | None:
+        called = self._called.get(str(event["id"]))
+        if called is None or called.status not in OPEN:
+            return None
+        called.progress = (event["progress"], event.get("total"), str(event.get("message") or ""))
+        return called
+
+    def _on_result(self, event: Event) -> Called:
+        message = event["message"]
+        called = self._called.get(str(event["id"]))
+        if called is None:
+            called = self._on_call({"id": event["id"], "server": "", "tool": message.name or "tool"})
+        artifact = reading.artifact_of(message)
+        if not called.server:  # an old name that only the artifact can read
+            called.server = str(artifact.get("server") or "")
+            called.tool = str(artifact.get("tool") or called.tool)
+        called.seconds = None if called.status == "denied" else reading.seconds_of(artifact)
+        called.message, called.progress, called._result = message, None, None
+        if artifact.get("interrupted"):
+            called.status = "interrupted"
+        elif called.status != "denied":
+            called.status = "error" if reading.failed(message) else "ok"
+        return called
+
+    def _on_note(self, event: Event) -> Note:
+        note = Note(str(event["text"]), str(event.get("level", "info")))
+        self._add(note)
+        return note

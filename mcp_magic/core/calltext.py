@@ -1,0 +1,131 @@
+"""A call, told: on one line, and argument by argument.
+
+Pure functions from a call to text and markup. Names, descriptions and arguments come from servers and models: they are
+cleaned and escaped, and the values of secret-looking arguments never appear.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic.config.masking import MASK
+from mcp_magic.results.html import Markup, joined, preformatted, tag
+from mcp_magic.results.jsontree import brief
+from mcp_magic.results.safe import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcp_types import Tool
+
+    from mcp_magic.schema import Field
+
+__all__ = ["argument_cell", "argument_rows", "call_line", "changes", "hidden_arguments", "short_value"]
+
+MAX_VALUE = 1000
+"""Characters shown of one argument."""
+
+MAX_IN_LINE = 60
+"""Characters of one argument in a line."""
+
+MAX_LINE = 200
+"""Characters of all arguments in a line."""
+
+_PLAIN = re.compile(r"[\w.:/@+*-]+")
+
+
+def hidden_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
+    """Return arguments with the values masked that their names or the tool's schema call secret.
+
+    >>> hidden_arguments({"user": "me", "login": {"password": "pw"}}, None)
+    {'user': 'me', 'login': {'password': '***'}}
+    """
+    field = schema.root_field(definition.input_schema) if definition is not None else None
+    shown: dict[str, Any] = _inside(dict(arguments), field)
+    return shown
+
+
+def _hidden(value: Any, field: Field | None, name: str) -> Any:
+    if value is not None and schema.is_secret(name, field):
+        return MASK
+    return _inside(value, field)
+
+
+def _inside(value: Any, field: Field | None) -> Any:
+    if isinstance(value, dict):
+        known = {child.name: child for child in field.children} if field else {}
+        return {name: _hidden(inner, known.get(name), str(name)) for name, inner in value.items()}
+    if isinstance(value, list):
+        item = field.item if field else None
+        return [_hidden(inner, item, "") for inner in value]
+    return value
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
+    """Return what was done to which argument.
+
+    >>> changes({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 5, "d": 4})
+    {'b': 'changed', 'c': 'left out', 'd': 'added'}
+    """
+    # repr tells 1 from True and 1.0, which == does not
+    done = {}
+    for name in {**before, **after}:
+        if name not in after:
+            done[name] = "left out"
+        elif name not in before:
+            done[name] = "added"
+        elif repr(before[name]) != repr(after[name]):
+            done[name] = "changed"
+    return done
+
+
+def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int = MAX_LINE) -> str:
+    """Return arguments on one line, secrets masked and long values cut.
+
+    >>> call_line({"city": "Oslo", "days": 3, "api_key": "x", "note": "a b"}, None)
+    'city=Oslo, days=3, api_key=***, note="a b"'
+    """
+    parts: list[str] = []
+    room = limit
+    for name, value in hidden_arguments(arguments, definition).items():
+        part = f"{one_line(name, 40)}={short_value(value)}"
+        room -= len(part)
+        if room < 0:
+            parts.append("…")
+            break
+        parts.append(part)
+    return ", ".join(parts)
+
+
+def short_value(value: Any) -> str:
+    """Return a value as short as it can be: quotes stand where the text could be taken for something else."""
+    if isinstance(value, str) and not _PLAIN.fullmatch(value):
+        return f'"{one_line(value, MAX_IN_LINE)}"'
+    return one_line(brief(value, MAX_IN_LINE), MAX_IN_LINE)
+
+
+def argument_rows(
+    before: Mapping[str, Any], after: Mapping[str, Any], definition: Tool | None, limit: int = MAX_VALUE
+) -> Iterable[tuple[str, str, str]]:
+    """Yield name, value and what was changed of each argument, also of those that were left out."""
+    shown, new = hidden_arguments(before, definition), hidden_arguments(after, definition)
+    done = changes(before, after)
+    for name in {**new, **shown}:
+        was = f"; was {short_value(shown[name])}" if done.get(name) == "changed" else ""
+        text = _value(new[name] if name in new else shown[name], limit)
+        yield one_line(name, 80), text, f"{done[name]}{was}" if name in done else ""
+
+
+def _value(value: Any, limit: int) -> str:
+    text = brief(value, limit)
+    length = len(value) if isinstance(value, str) else 0
+    return text if length <= limit else f"{text} ({length:,} characters)"
+
+
+def argument_cell(value: str, mark: str) -> Markup:
+    """Return the value of an argument as markup, with what was changed."""
+    text = preformatted(value) if "\n" in value else tag("code", value)
+    # the mark is a word: colour would not be seen by everybody
+    return joined([text, " ", tag("b", f"✎ {mark}")]) if mark else text

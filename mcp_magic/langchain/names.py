@@ -1,0 +1,103 @@
+"""The names of tools: `server:tool` for people, `server__tool` for the providers of models.
+
+A provider's name is made of the two names alone, so it stays the same over kernel restarts and whatever
+the order of connecting: the conversations that are kept stay readable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["MAX_NAME", "Names", "provider_name"]
+
+MAX_NAME = 64
+"""Characters that providers accept in a tool's name (`^[a-zA-Z0-9_-]{1,64}$`)."""
+
+DIGITS = 6
+"""Hex digits that tell cleaned names apart."""
+
+MAX_DIGITS = 40
+"""Hex digits that SHA-1 has."""
+
+_JOINT = "__"
+_VALID = re.compile(r"[a-zA-Z0-9_-]+")
+_INVALID = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def provider_name(server: str, tool: str, digits: int = DIGITS) -> str:
+    """Return the name under which a model knows a tool.
+
+    It is `server__tool` where that fits and can be read in one way only; else as much of it as fits, cleaned,
+    and the first `digits` hex digits of the SHA-1 of `server:tool`.
+
+    >>> provider_name("weather", "forecast")
+    'weather__forecast'
+    >>> provider_name("weather", "get forecast")
+    'weather__get_forecast_42318f'
+    >>> provider_name("a_", "b") == provider_name("a", "_b")
+    False
+    """
+    if _is_plain(server, tool):
+        return f"{server}{_JOINT}{tool}"
+    digest = hashlib.sha1(f"{server}:{tool}".encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:digits]
+    cleaned = _INVALID.sub("_", f"{server}{_JOINT}{tool}")
+    return f"{cleaned[: MAX_NAME - len(digest) - 1]}_{digest}"
+
+
+def _is_plain(server: str, tool: str) -> bool:
+    """Whether the joined name fits and its first `__` is the joint."""
+    if not (_VALID.fullmatch(server) and _VALID.fullmatch(tool)):
+        return False
+    readable = _JOINT not in server and not server.endswith("_")
+    return readable and len(server) + len(_JOINT) + len(tool) <= MAX_NAME
+
+
+class Names:
+    """The names of some tools, both ways.
+
+    >>> names = Names([("fs", "read file")])
+    >>> names.person(names.provider("fs", "read file"))
+    'fs:read file'
+    >>> Names(()).person("weather__forecast")
+    'weather:forecast'
+
+    Args:
+        tools: The server's and the tool's own name of each.
+    """
+
+    def __init__(self, tools: Iterable[tuple[str, str]]) -> None:
+        self._provider: dict[tuple[str, str], str] = {}
+        self._person: dict[str, tuple[str, str]] = {}
+        pairs = sorted(set(tools), key=lambda pair: (not _is_plain(*pair), pair))
+        for pair in pairs:  # what is plain comes first and keeps its name
+            self._add(pair)
+
+    def _add(self, pair: tuple[str, str]) -> None:
+        name = provider_name(*pair)
+        for digits in range(DIGITS, MAX_DIGITS + 1, 4):
+            if name not in self._person:
+                break
+            name = provider_name(*pair, digits)
+        self._provider[pair] = name
+        self._person[name] = pair
+
+    def provider(self, server: str, tool: str) -> str:
+        """Return the name under which a model knows a tool."""
+        return self._provider.get((server, tool)) or provider_name(server, tool)
+
+    def pair(self, name: str) -> tuple[str, str] | None:
+        """Return the server's and the tool's own name for a model's name of a tool, or None for an unknown one."""
+        return self._person.get(name)
+
+    def person(self, name: str) -> str:
+        """Return `server:tool` for a model's name of a tool; a name that is none comes back as it is."""
+        known = self._person.get(name)
+        server, joint, tool = name.partition(_JOINT)
+        if known is None and joint and _is_plain(server, tool):
+            known = (server, tool)
+        return ":".join(known) if known else name

@@ -1,0 +1,142 @@
+"""`%%mcp_agent`: a model works on what the cell says, with the tools of the open sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_magic.errors import CommandError
+from mcp_magic.magics.agent_plan import plan_of
+from mcp_magic.magics.live import screen_for, shown_once
+from mcp_magic.magics.parsing import Command, Invocation
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.agent.run import AgentRun
+    from mcp_magic.agent.threads import Opened
+    from mcp_magic.magics.agent_plan import Plan
+    from mcp_magic.magics.live import Screen
+
+__all__ = ["AGENT"]
+
+SHOWS = ("full", "answer", "none")
+POLICIES = ("ask", "auto", "readonly", "deny")
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("agent", nargs="?", metavar="AGENT", help="an agent that `%%mcp up` has declared")
+    parser.add_argument("--model", metavar="MODEL", help="PROVIDER:NAME, offline, or $variable")
+    parser.add_argument("--servers", metavar="A,B", help="only these servers")
+    parser.add_argument("--tools", metavar="PATTERN", help="only these tools, such as 'fs:read_*,math:*'")
+    parser.add_argument("--thread", metavar="NAME", help="go on with a conversation, or begin one of this name")
+    parser.add_argument("--approve", choices=POLICIES, help="what decides where no consent rule matches")
+    parser.add_argument("--show", choices=SHOWS, help="how much of what happens is shown")
+    parser.add_argument("--max-steps", type=int, metavar="N", help="turns of the model")
+    parser.add_argument("--system", metavar="TEXT", help="what the model is told first, or $variable")
+    parser.add_argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun:
+    """Run an agent on the request that the cell's body is."""
+    from mcp_magic.agent.graph import build_graph
+    from mcp_magic.agent.models import make_model, model_name
+    from mcp_magic.agent.registry import Registry
+    from mcp_magic.agent.running import run_agent
+    from mcp_magic.agent.threads import new_thread_name, open_threads
+
+    request = _request(invocation, arguments)
+    plan = await plan_of(invocation, arguments)
+    host, settings = invocation.host, invocation.settings
+    model = make_model(plan.model)
+    Registry(host, servers=plan.servers).check()
+    screen = screen_for(settings.cells.circumstances())
+    async with open_threads(settings.threads or None) as opened:
+        graph = build_graph(
+            model,
+            host,
+            servers=plan.servers,
+            tools=plan.tools,
+            system=plan.system,
+            approve=plan.approve,
+            max_steps=plan.max_steps,
+            checkpointer=opened.saver,
+            result_limit=settings.result_characters,
+        )
+        made = await run_agent(
+            graph,
+            host,
+            request,
+            thread=plan.thread or new_thread_name(request),
+            model=model_name(model),
+            asker=f"agent {plan.agent}".rstrip(),
+            show=plan.show,
+            screen=screen,
+            notes=(notes := _notes(invocation, plan, opened)),
+        )
+        if opened.problem and (_in_memory(opened), "warning") not in notes:  # it failed in the middle
+            made.transcript.on_event({"kind": "note", "text": _in_memory(opened), "level": "warning"})
+            screen.flush(made.transcript)
+    _keep(invocation, made, screen, arguments.out)
+    return made
+
+
+def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
+    request = (invocation.body or "").strip()
+    if not request:
+        raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
+    if arguments.out and not arguments.out.isidentifier():
+        raise CommandError(f"%%mcp_agent: -o {arguments.out}: a Python variable's name is expected.")
+    if arguments.max_steps is not None and arguments.max_steps < 1:
+        raise CommandError(f"%%mcp_agent: --max-steps {arguments.max_steps}: at least 1.")
+    return request
+
+
+def _notes(invocation: Invocation, plan: Plan, opened: Opened) -> list[tuple[str, str]]:
+    """Return what is said before a run begins, with its level."""
+    from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE
+
+    notes = []
+    if plan.model in ("", OFFLINE):
+        notes.append((OFFLINE_NOTE, "info"))
+    if opened.problem:
+        notes.append((_in_memory(opened), "warning"))
+    if not invocation.host.find():
+        notes.append(
+            ("no server is connected, so there are no tools: `%mcp connect TARGET` opens a session", "warning")
+        )
+    return notes
+
+
+def _in_memory(opened: Opened) -> str:
+    return f"{opened.problem}. The thread is kept in memory."
+
+
+def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | None) -> None:
+    shell = invocation.settings.shell
+    if name:
+        shell.user_ns[name] = made
+    screen.end(made.transcript)
+    if screen.live:
+        shown_once(shell, made)
+
+
+AGENT = Command(
+    "mcp_agent",
+    "Call",
+    "lets a model work on the request below with the tools of the open sessions",
+    run,
+    options,
+    title="%%mcp_agent",
+    examples=(
+        "%%mcp_agent --servers math",
+        "add 3 and 4, then multiply the result by 5",
+        "",
+        "%%mcp_agent --model openai:gpt-5 --approve readonly --thread trip -o run",
+        "Where is it warmer tomorrow, in Oslo or in Rome?",
+    ),
+    details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting. Without a model "
+    "the agent runs on `offline`, which needs no network. The thread is kept: --thread goes on with it, "
+    "`%mcp agent --threads` lists them.",
+    takes_body=True,
+)

@@ -1,0 +1,403 @@
+"""The graph: think, approve, act; with the scripted model over live servers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic.agent.graph import build_graph
+from mcp_magic.agent.scripted import ScriptedModel
+from mcp_magic.core.consent import Decision, Request
+from mcp_magic.core.rules import Rule
+
+if TYPE_CHECKING:
+    from mcp_magic.core.host import Host
+    from tests.agent.conftest import Shop
+
+
+def asked(text: str = "go") -> dict[str, Any]:
+    return {"messages": [HumanMessage(text)]}
+
+
+def tools_said(state: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(m.status, m.text) for m in state["messages"] if isinstance(m, ToolMessage)]
+
+
+async def test_a_model_calls_a_tool_and_answers_from_the_result(host: Host, shop: Shop) -> None:
+    model = ScriptedModel([[("shop:price", {"item": "apple"})], "It costs 1.5."])
+
+    state = await build_graph(model, host).ainvoke(asked())
+
+    assert [m.type for m in state["messages"]] == ["human", "ai", "tool", "ai"]
+    assert tools_said(state) == [("success", "1.5")]
+    assert state["messages"][-1].text == "It costs 1.5."
+    assert shop.called == [("price", {"item": "apple"})]
+
+
+async def test_a_model_without_tools_answers(host: Host) -> None:
+    state = await build_graph(ScriptedModel(["Hello."]), host).ainvoke(asked())
+
+    assert state["messages"][-1].text == "Hello."
+
+
+async def test_calls_of_one_turn_run_at_the_same_time_and_are_answered_in_order(host: Host, shop: Shop) -> None:
+    model = ScriptedModel([[("shop:wait", {"name": n}) for n in ("a", "b", "c")], "done"])
+    running = asyncio.ensure_future(build_graph(model, host).ainvoke(asked()))
+    while shop.most_together < 3:
+        await shop.started.wait()
+        await asyncio.sleep(0)
+    shop.go_on.set()
+    state = await running
+
+    assert tools_said(state) == [("success", f"{n} waited") for n in ("a", "b", "c")]
+
+
+async def test_steps_carry_on_over_several_servers(host: Host, shop: Shop) -> None:
+    other = MCPServer("bank", log_level="ERROR")
+
+    @other.tool()
+    def pay(amount: float) -> str:
+        return f"paid {amount}"
+
+    await host.connect(other, name="bank")
+
+    def second(messages: list[Any]) -> Any:
+        return [("bank:pay", {"amount": float(messages[-1].text)})]
+
+    model = ScriptedModel([[("shop:price", {"item": "pear"})], second, "Paid."])
+    state = await build_graph(model, host).ainvoke(asked())
+
+    assert tools_said(state) == [("success", "2.0"), ("success", "paid 2.0")]
+
+
+async def test_a_tool_that_reports_an_error_is_an_error_message_and_the_model_goes_on(host: Host) -> None:
+    model = ScriptedModel([[("shop:fail", {"reason": "no stock"})], "It failed."])
+
+    state = await build_graph(model, host).ainvoke(asked())
+
+    [(status, text)] = tools_said(state)
+    assert status == "error"
+    assert "no stock" in text
+    assert state["messages"][-1].text == "It failed."
+
+
+async def test_a_tool_that_does_not_exist_is_told_to_the_model_with_what_there_is(host: Host) -> None:
+    model = ScriptedModel([[("shop__prise", {"item": "apple"})], "ok"])
+
+    state = await build_graph(model, host).ainvoke(asked())
+
+    [(status, text)] = tools_said(state)
+    assert status == "error"
+    assert "there is no tool 'shop__prise'. Did you mean 'shop__price'?" in text
+
+
+async def test_arguments_that_do_not_fit_are_told_to_the_model_and_nobody_is_asked(host: Host, shop: Shop) -> None:
+    host.consent.policy = "ask"
+    model = ScriptedModel([[("shop:price", {"thing": 1})], "ok"])
+
+    state = await build_graph(model, host).ainvoke(asked())
+
+    [(status, text)] = tools_said(state)
+    assert status == "error"
+    assert "item" in text
+    assert shop.called == []
+    assert not host.consent.audit.records
+
+
+async def test_arguments_that_are_no_json_are_told_to_the_model(host: Host) -> None:
+    broken = {"name": "shop__price", "args": '{"item": ', "id": "x1", "error": None, "type": "invalid_tool_call"}
+    model = ScriptedModel([AIMessage("", invalid_tool_calls=[broken]), "ok"])
+
+    state = await build_graph(model, host).ainvoke(asked())
+
+    [message] = [m for m in state["messages"] if isinstance(m, ToolMessage)]
+    assert message.tool_call_id == "x1"
+    assert "the arguments are not a JSON object" in message.text
+
+
+async def test_a_denied_call_comes_back_with_the_reason_and_does_not_go_out(host: Host, shop: Shop) -> None:
+    async def approver(request: Request) -> Decision:
+        return Decision.deny("too dear")
+
+    host.consent.policy, host.consent.approver = "ask", approver
+    model = ScriptedModel([[("shop:buy", {"item": "pear"})], "Then not."])
+
+    state = await build_graph(model, host).ainvoke(asked())
+
+    [message] = [m for m in state["messages"] if isinstance(m, ToolMessage)]
+    assert message.text == "shop:buy was not called; denied by person: too dear. Do not try the same again."
+    assert message.artifact["approval"] == {"decision": "deny", "by": "person", "reason": "too dear"}
+    assert shop.called == []
+
+
+async def test_a_call_goes_out_with_the_arguments_the_person_made_of_it_and_the_model_is_told(
+    host: Host, shop: Shop
+) -> None:
+    async def approver(request: Request) -> Decision:
+        return Decision.approve({"item": "apple", "count": 2})
+
+    host.consent.policy, host.consent.approver = "ask", approver
+    model = ScriptedModel([[("shop:buy", {"item": "pear"})], "ok"])
+
+    state = await build_graph(model, host).ainvoke(asked())
+
+    assert shop.called == [("buy", {"item": "apple", "count": 2})]
+    [(status, text)] = tools_said(state)
+    assert status == "success"
+    assert text == "[the person changed the arguments to item=apple, count=2]\nbought 2 apple"
+
+
+async def test_each_call_is_asked_about_once_and_on_record_once(host: Host) -> None:
+    requests: list[Request] = []
+
+    async def approver(request: Request) -> Decision:
+        requests.append(request)
+        return Decision.approve()
+
+    host.consent.policy, host.consent.approver = "ask", approver
+    model = ScriptedModel([[("shop:buy", {"item": "pear"}), ("shop:price", {"item": "pear"})], "ok"])
+
+    await build_graph(model, host).ainvoke(asked())
+
+    assert [(r.name, r.asker) for r in requests] == [("shop:buy", "agent"), ("shop:price", "agent")]
+    assert [r.decision for r in host.consent.audit.records] == ["approve", "approve"]
+
+
+async def test_all_calls_of_a_turn_wait_at_the_same_time(host: Host) -> None:
+    waiting: list[str] = []
+    both = asyncio.Event()
+
+    async def approver(request: Request) -> Decision:
+        waiting.append(request.tool)
+        if len(waiting) == 2:
+            both.set()
+        await both.wait()
+        return Decision.approve()
+
+    host.consent.policy, host.consent.approver = "ask", approver
+    model = ScriptedModel([[("shop:buy", {"item": "pear"}), ("shop:price", {"item": "pear"})], "ok"])
+
+    await asyncio.wait_for(build_graph(model, host).ainvoke(asked()), 10)
+
+    assert sorted(waiting) == ["buy", "price"]
+
+
+@pytest.mark.parametrize(("policy", "goes_out"), [("auto", True), ("deny", False)])
+async def test_a_policy_of_the_graph_wins_over_the_hosts(host: Host, shop: Shop, policy: str, goes_out: bool) -> None:
+    host.consent.policy = "deny" if policy == "auto" else "auto"
+    model = ScriptedModel([[("shop:buy", {"item": "pear"})], "ok"])
+
+    await build_graph(model, host, approve=policy).ainvoke(asked())
+
+    assert bool(shop.called) is goes_out
+
+
+async def test_a_rule_wins_over_the_policy_of_the_graph(host: Host, shop: Shop) -> None:
+    host.consent.add(Rule("deny", "shop:buy", reason="closed"))
+    model = ScriptedModel([[("shop:buy", {"item": "pear"})], "ok"])
+
+    state = await build_graph(model, host, approve="auto").ainvoke(asked())
+
+    assert "denied by rule `deny shop:buy`: closed" in tools_said(state)[0][1]
+    assert shop.called == []
+
+
+# LangGraph's own interrupt
+
+
+async def test_whoever_resumes_the_graph_decides(host: Host, shop: Shop) -> None:
+    host.consent.policy = "ask"
+    calls = [("shop:buy", {"item": "pear"}), ("shop:buy", {"item": "apple"}), ("shop:price", {"item": "pear"})]
+    graph = build_graph(ScriptedModel([calls, "ok"]), host, ask="interrupt", checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+
+    state = await graph.ainvoke(asked(), config)
+    [pause] = state["__interrupt__"]
+    waiting = pause.value["calls"]
+    assert [(c["server"], c["tool"], c["arguments"]) for c in waiting] == [
+        ("shop", n.split(":")[1], a) for n, a in calls
+    ]
+    assert waiting[2]["annotations"] == {"readOnlyHint": True}
+    assert shop.called == []
+
+    answers = {
+        waiting[0]["id"]: {"decision": "edit", "arguments": {"item": "pear", "count": 3}},
+        waiting[1]["id"]: {"decision": "deny", "reason": "enough"},
+        waiting[2]["id"]: "approve",
+    }
+    state = await graph.ainvoke(Command(resume=answers), config)
+
+    assert [status for status, _ in tools_said(state)] == ["success", "error", "success"]
+    assert sorted(shop.called, key=str) == [("buy", {"item": "pear", "count": 3}), ("price", {"item": "pear"})]
+    assert [r.decision for r in host.consent.audit.records] == ["edit", "deny", "approve"]
+
+
+async def test_one_decision_answers_all_and_nonsense_is_a_denial(host: Host, shop: Shop) -> None:
+    host.consent.policy = "ask"
+    calls = [("shop:price", {"item": "pear"}), ("shop:price", {"item": "apple"})]
+    model = ScriptedModel([calls, "ok", calls[:1], "ok"])
+    graph = build_graph(model, host, ask="interrupt", checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+
+    await graph.ainvoke(asked(), config)
+    state = await graph.ainvoke(Command(resume=True), config)
+    assert [status for status, _ in tools_said(state)] == ["success", "success"]
+
+    await graph.ainvoke(asked("again"), config)
+    state = await graph.ainvoke(Command(resume={"decision": "perhaps"}), config)
+    assert tools_said(state)[-1][0] == "error"
+    assert "valid are approve, edit (with arguments) and deny" in tools_said(state)[-1][1]
+
+
+async def test_what_a_rule_decides_does_not_interrupt(host: Host, shop: Shop) -> None:
+    host.consent.policy = "ask"
+    host.consent.add(Rule("allow", "shop:price"))
+    model = ScriptedModel([[("shop:price", {"item": "pear"})], "ok"])
+    graph = build_graph(model, host, ask="interrupt", checkpointer=InMemorySaver())
+
+    state = await graph.ainvoke(asked(), {"configurable": {"thread_id": "t"}})
+
+    assert "__interrupt__" not in state
+    assert shop.called == [("price", {"item": "pear"})]
+
+
+# The tools
+
+
+async def test_the_list_of_tools_is_read_at_each_turn(host: Host, shop: Shop) -> None:
+    def grow(messages: list[Any]) -> Any:
+        @shop.server.tool()
+        def sell(item: str) -> str:
+            return f"sold {item}"
+
+        return [("shop:price", {"item": "pear"})]
+
+    model = ScriptedModel([grow, [("shop:sell", {"item": "pear"})], "ok"])
+    graph = build_graph(model, host)
+    async for event in graph.astream(asked(), stream_mode="updates"):
+        if "act" in event:
+            host["shop"].catalog.changed("tools")
+            state = event["act"]
+
+    assert state["messages"][-1].text == "sold pear"
+    assert "shop__sell" not in [t["function"]["name"] for t in model.seen[0].tools]
+    assert "shop__sell" in [t["function"]["name"] for t in model.seen[1].tools]
+
+
+async def test_only_the_chosen_tools_are_bound(host: Host) -> None:
+    other = MCPServer("bank", log_level="ERROR")
+
+    @other.tool()
+    def pay(amount: float) -> str:
+        return f"paid {amount}"
+
+    await host.connect(other, name="bank")
+    for options, names in (
+        ({"servers": ["bank"]}, {"bank__pay"}),
+        ({"tools": ["shop:b*", "pay"]}, {"shop__buy", "bank__pay"}),
+        ({"servers": ["shop"], "tools": ["*:pay"]}, set()),
+    ):
+        model = ScriptedModel(["ok"])
+        await build_graph(model, host, **options).ainvoke(asked())
+        assert {t["function"]["name"] for t in model.seen[0].tools} == names
+
+
+async def test_names_of_twenty_servers_with_the_same_tool_stay_apart(host: Host) -> None:
+    asked_for: list[str] = []
+
+    def server(name: str) -> MCPServer:
+        made = MCPServer(name, log_level="ERROR")
+
+        @made.tool()
+        def who() -> str:
+            asked_for.append(name)
+            return name
+
+        return made
+
+    for index in range(20):
+        await host.connect(server(f"s{index}"), name=f"s{index}")
+    model = ScriptedModel([[(f"s{index}:who", {}) for index in range(20)], "ok"])
+
+    state = await build_graph(model, host).ainvoke(asked())
+
+    assert [text for _, text in tools_said(state)] == [f"s{index}" for index in range(20)]
+    assert len({t["function"]["name"] for t in model.seen[0].tools}) == 24
+
+
+# The end
+
+
+async def test_a_run_ends_after_its_steps_with_what_is_known(host: Host) -> None:
+    model = ScriptedModel([[("shop:price", {"item": "pear"})], [("shop:price", {"item": "apple"})], "never"])
+
+    state = await build_graph(model, host, max_steps=2).ainvoke(asked())
+
+    last = state["messages"][-1]
+    assert last.text.startswith("Stopped after 2 steps, before the work was done. Known so far:")
+    assert "- shop:price: 2.0" in last.text
+    assert tools_said(state) == [("success", "2.0"), ("error", "not called: the run ends after 2 steps")]
+    assert "This is the last turn" in model.seen[1].messages[0].text
+    assert "This is the last turn" not in model.seen[0].messages[0].text
+
+
+async def test_a_model_that_answers_in_its_last_turn_is_not_stopped(host: Host) -> None:
+    model = ScriptedModel([[("shop:price", {"item": "pear"})], "2.0"])
+
+    state = await build_graph(model, host, max_steps=2).ainvoke(asked())
+
+    assert state["messages"][-1].text == "2.0"
+
+
+async def test_many_steps_need_no_other_setting(host: Host) -> None:
+    model = ScriptedModel([*([[("shop:price", {"item": "pear"})]] * 60), "ok"])
+
+    state = await build_graph(model, host, max_steps=100).ainvoke(asked())
+
+    assert state["messages"][-1].text == "ok"
+    assert len(tools_said(state)) == 60
+
+
+async def test_the_system_prompt_is_given_and_not_kept(host: Host) -> None:
+    model = ScriptedModel(["ok"])
+
+    state = await build_graph(model, host, system="Speak Latin.").ainvoke(asked())
+
+    assert model.seen[0].messages[0].type == "system"
+    assert model.seen[0].messages[0].text.startswith("Speak Latin.")
+    assert [m.type for m in state["messages"]] == ["human", "ai"]
+
+
+async def test_the_graph_streams_events_as_any_langgraph_does(host: Host) -> None:
+    model = ScriptedModel([[("shop:price", {"item": "pear"})], "It costs two."])
+
+    kinds = [event["event"] async for event in build_graph(model, host).astream_events(asked(), version="v2")]
+
+    assert "on_chat_model_stream" in kinds
+    assert kinds[-1] == "on_chain_end"
+
+
+async def test_a_server_that_is_gone_in_the_middle_is_told_to_the_model(host: Host) -> None:
+    async def leave() -> None:
+        await host["shop"].close()
+
+    model = ScriptedModel([[("shop:price", {"item": "pear"})], [("shop:price", {"item": "apple"})], "It is gone."])
+    graph = build_graph(model, host)
+    last: Any = None
+    first = True
+    async for event in graph.astream(asked(), stream_mode="updates"):
+        last = event
+        if "act" in event and first:
+            first = False
+            await leave()
+        elif "act" in event:
+            [message] = event["act"]["messages"]
+            assert message.status == "error"
+
+    assert last["think"]["messages"][0].text == "It is gone."

@@ -1,0 +1,249 @@
+"""Runs: the thread stays whole whatever happens, and the transcript tells it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from mcp_magic.agent.graph import build_graph
+from mcp_magic.agent.running import run_agent
+from mcp_magic.agent.scripted import ScriptedModel
+from mcp_magic.agent.state import unanswered
+from mcp_magic.core.consent import Decision, Request
+from mcp_magic.errors import ModelError
+
+if TYPE_CHECKING:
+    from mcp_magic.agent.run import AgentRun
+    from mcp_magic.agent.transcript import Transcript
+    from mcp_magic.core.host import Host
+    from tests.agent.conftest import Shop
+
+
+class Screen:
+    """Remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.flushed: list[str] = []
+
+    def changed(self, transcript: Transcript) -> None:
+        self.shown.append(str(transcript))
+
+    def flush(self, transcript: Transcript) -> None:
+        self.flushed.append(str(transcript))
+
+
+class Agent:
+    """Runs requests in one thread."""
+
+    def __init__(self, host: Host, turns: list[Any], **options: Any) -> None:
+        self.host = host
+        self.model = ScriptedModel(turns)
+        self.saver = InMemorySaver()
+        self.graph = build_graph(self.model, host, checkpointer=self.saver, **options)
+        self.screen = Screen()
+
+    async def run(self, request: str, thread: str = "t") -> AgentRun:
+        return await run_agent(self.graph, self.host, request, thread=thread, model="scripted", screen=self.screen)
+
+    async def messages(self, thread: str = "t") -> list[Any]:
+        return list((await self.graph.aget_state({"configurable": {"thread_id": thread}})).values["messages"])
+
+
+async def test_a_run_has_the_answer_the_messages_the_calls_and_the_usage(host: Host) -> None:
+    agent = Agent(host, [[("shop:price", {"item": "apple"})], "It costs **1.5**."])
+
+    run = await agent.run("What does an apple cost?")
+
+    assert run.answer == "It costs **1.5**."
+    assert [m.type for m in run.messages] == ["human", "ai", "tool", "ai"]
+    [row] = run.calls.to_dict("records")
+    assert (row["step"], row["server"], row["tool"], row["arguments"]) == (1, "shop", "price", {"item": "apple"})
+    assert row["approved by"] == "approval = 'auto'"
+    assert run.usage["total_tokens"] == 30
+    assert run.seconds > 0
+    assert repr(run).startswith("<AgentRun t: 1 call, ")
+    assert {"text/plain", "text/html"} <= set(run._repr_mimebundle_())
+    assert "It costs" in run._repr_mimebundle_()["text/plain"]
+
+
+async def test_text_is_told_as_it_comes(host: Host) -> None:
+    agent = Agent(host, ["one two three four"])
+
+    await agent.run("count")
+
+    growing = [text for text in agent.screen.shown if "one" in text]
+    assert "two" not in growing[0]
+    assert "four" in growing[-1]
+    assert len(growing) >= 4
+
+
+async def test_a_thread_goes_on_and_a_run_has_only_its_own_messages(host: Host) -> None:
+    agent = Agent(host, ["first", "second"])
+
+    await agent.run("one")
+    run = await agent.run("two")
+
+    assert [m.text for m in run.messages] == ["two", "second"]
+    assert [m.text for m in await agent.messages()] == ["one", "first", "two", "second"]
+    assert [m.text for m in agent.model.seen[1].messages[1:]] == ["one", "first", "two"]
+
+
+async def test_threads_know_nothing_of_each_other(host: Host) -> None:
+    agent = Agent(host, ["first", "second"])
+
+    await agent.run("one", "a")
+    await agent.run("two", "b")
+
+    assert [m.text for m in agent.model.seen[1].messages[1:]] == ["two"]
+
+
+async def test_an_interrupted_call_is_cancelled_and_what_was_done_stays_in_the_thread(host: Host, shop: Shop) -> None:
+    calls = [("shop:price", {"item": "apple"}), ("shop:wait", {"name": "a"})]
+    agent = Agent(host, [calls, "going on"])
+    running = asyncio.ensure_future(agent.run("go"))
+    await shop.started.wait()
+    while not any("1.5" in text for text in agent.screen.shown):
+        await asyncio.sleep(0.01)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert loop.time() - started < 0.5
+    await asyncio.wait_for(shop.cancelled.wait(), 5)
+    answers = [m for m in await agent.messages() if isinstance(m, ToolMessage)]
+    assert [(m.status, m.text) for m in answers] == [
+        ("success", "1.5"),
+        ("error", "the person interrupted the run before this call had an answer"),
+    ]
+    assert "interrupted" in agent.screen.flushed[-1]
+
+    run = await agent.run("go on")
+    assert run.answer == "going on"
+    assert unanswered(await agent.messages()) == []
+
+
+async def test_an_interrupt_while_somebody_is_asked_leaves_a_thread_that_goes_on(host: Host) -> None:
+    asked = asyncio.Event()
+
+    async def approver(request: Request) -> Decision:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    host.consent.policy, host.consent.approver = "ask", approver
+    agent = Agent(host, [[("shop:buy", {"item": "pear"})], "going on"])
+    running = asyncio.ensure_future(agent.run("go"))
+    await asked.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert unanswered(await agent.messages()) == []
+    assert (await agent.run("and now?")).answer == "going on"
+
+
+async def test_an_interrupt_while_the_model_thinks_keeps_the_request(host: Host) -> None:
+    thinking = asyncio.Event()
+
+    async def think(messages: list[Any]) -> str:
+        thinking.set()
+        await asyncio.Event().wait()
+        return ""
+
+    agent = Agent(host, [think, "going on"])
+    running = asyncio.ensure_future(agent.run("go"))
+    await thinking.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert [m.text for m in await agent.messages()] == ["go"]
+    assert (await agent.run("and now?")).answer == "going on"
+
+
+async def test_calls_that_a_dead_kernel_left_unanswered_are_answered_when_the_thread_goes_on(host: Host) -> None:
+    agent = Agent(host, ["ok"])
+    left = AIMessage("", tool_calls=[{"name": "shop__price", "args": {"item": "pear"}, "id": "c1"}])
+    await agent.graph.aupdate_state({"configurable": {"thread_id": "t"}}, {"messages": ["hi", left]}, as_node="think")
+
+    await agent.run("go on")
+
+    kinds = [(m.type, m.text) for m in agent.model.seen[0].messages[1:]]
+    assert kinds[2] == ("tool", "the person interrupted the run before this call had an answer")
+    assert kinds[3] == ("human", "go on")
+
+
+async def test_a_model_that_fails_raises_one_line_and_the_thread_goes_on(host: Host) -> None:
+    class RateLimitError(Exception):
+        status_code = 429
+
+    agent = Agent(host, [RateLimitError("slow down, sk-abcdefghijklmnop"), "ok"])
+
+    with pytest.raises(ModelError) as caught:
+        await agent.run("go")
+    assert str(caught.value) == (
+        "scripted: the rate limit or the quota is used up; wait, or choose another model (HTTP 429): slow down, ***"
+    )
+    assert (await agent.run("again")).answer == "ok"
+
+
+async def test_a_run_that_is_out_of_steps_says_so(host: Host) -> None:
+    agent = Agent(host, [[("shop:price", {"item": "pear"})]], max_steps=1)
+
+    run = await agent.run("go")
+
+    assert run.stopped == "max_steps"
+    assert "max_steps" in repr(run)
+    assert "stopped after 1 step" in str(run.transcript)
+
+
+async def test_what_was_approved_for_a_run_holds_for_that_run_only(host: Host, shop: Shop) -> None:
+    asked: list[str] = []
+
+    async def approver(request: Request) -> Decision:
+        asked.append(request.tool)
+        return Decision.approve(always="run")
+
+    host.consent.policy, host.consent.approver = "ask", approver
+    buy = [("shop:buy", {"item": "pear"})]
+    agent = Agent(host, [buy, buy, "ok", buy, "ok"])
+
+    await agent.run("twice")
+    assert asked == ["buy"]
+    await agent.run("once more")
+    assert asked == ["buy", "buy"]
+    assert host.consent.rules == []
+
+
+async def test_a_question_is_shown_after_the_call_that_it_is_about(host: Host) -> None:
+    seen: list[str] = []
+
+    async def approver(request: Request) -> Decision:
+        seen.append(agent.screen.flushed[-1])
+        return Decision.approve()
+
+    host.consent.policy, host.consent.approver = "ask", approver
+    agent = Agent(host, ["hello", [("shop:buy", {"item": "pear"})], "ok"])
+    await agent.run("hi")
+    await agent.run("buy")
+
+    assert "shop:buy" in seen[0]
+    assert "pear" in seen[0]
+
+
+async def test_progress_of_a_call_is_told(host: Host, shop: Shop) -> None:
+    agent = Agent(host, [[("shop:wait", {"name": "a"})], "ok"])
+    running = asyncio.ensure_future(agent.run("go"))
+    await shop.started.wait()
+    while not any("half" in text for text in agent.screen.shown):
+        await asyncio.sleep(0.01)
+    shop.go_on.set()
+
+    assert (await running).answer == "ok"

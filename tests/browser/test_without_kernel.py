@@ -1,0 +1,118 @@
+"""A saved notebook where no kernel runs: in JupyterLab, and as the HTML that nbconvert makes of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.lab import SHOTS, JupyterLab, Lab
+from tests.browser.living import SETUP, WAIT_MS, button, expect, press, run, saved, start
+from tests.browser.notebooks import write_notebook
+from tests.browser.test_look import CONTRASTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.slow
+
+CALL = 'await host["show"].call_tool("one_text", {"text": "asked for"}, asker="agent")'
+
+SHOWN = (
+    "form of show:one_text — done in",
+    "kept <b>words</b>",
+    "form of show:nested — not run yet",
+    '✓ approved show:one_text(text="asked for") by person',
+    "MCP servers",
+    "%mcp ui explores them where a kernel runs",
+)
+"""What has to be read of a form that was run, one that was not, an approval and an explorer."""
+
+# All that a cell puts out, whatever of its classes a page leaves; the numbers beside it are not ours.
+TEXTS = CONTRASTS.replace("'.mcp-magic, .mcp-magic *'", "'.jp-OutputArea-output, .jp-OutputArea-output *'")
+
+
+@pytest.fixture(scope="module")
+def notebook(jupyterlab: JupyterLab, live_browser: Browser) -> Path:
+    """The saved notebook, which names no kernel; the one that ran it is shut down."""
+    write_notebook(jupyterlab.folder / "before.ipynb", SETUP)
+    with jupyterlab.open(live_browser, "before.ipynb") as lab:
+        lab.run_all()
+        lab.page.set_default_timeout(WAIT_MS)
+        form = run(lab, "%mcp form show:one_text text='kept <b>words</b>'")
+        press(form, "Run")
+        expect(form.get_by_text("done in")).to_be_visible()
+        run(lab, "%mcp form show:nested")
+        asking = start(lab, CALL)
+        press(asking, "Approve")
+        expect(asking).to_contain_text("✓ approved")
+        expect(button(run(lab, "%mcp ui"), "Refresh")).to_be_visible()
+        before = saved(lab)
+    file = jupyterlab.folder / "after.ipynb"
+    file.write_text(json.dumps({**before, "cells": before["cells"][len(SETUP) :], "metadata": {}}))
+    return file
+
+
+def kernels(server: JupyterLab, notebook: Path) -> list[dict[str, Any]]:
+    """The kernels that run for a notebook."""
+    with urllib.request.urlopen(f"{server.url}/api/sessions") as answer:
+        return [session["kernel"] for session in json.load(answer) if session["path"] == notebook.name]
+
+
+@contextmanager
+def opened(server: JupyterLab, browser: Browser, notebook: Path) -> Iterator[Lab]:
+    """A notebook in JupyterLab, which is told to start no kernel."""
+    page = browser.new_page(viewport={"width": 1200, "height": 900})
+    try:
+        page.goto(f"{server.url}/doc/tree/{notebook.name}?reset")
+        page.locator(".jp-Dialog button", has_text="No Kernel").click()
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        page.wait_for_selector("#jupyterlab-splash", state="detached")
+        yield Lab(page)
+    finally:
+        page.close()
+
+
+def assert_legible(page: Page) -> None:
+    shown = " ".join(page.locator("body").inner_text().split())
+    assert [text for text in SHOWN if text not in shown] == []
+    assert "Error displaying widget" not in shown
+    found = page.evaluate(TEXTS)
+    assert len(found) > 20
+    assert [weak for weak in found if weak[0] < 4.5] == []  # WCAG 2, level AA
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_forms_approvals_and_explorers_are_read_in_a_jupyterlab_without_a_kernel(
+    notebook: Path, jupyterlab: JupyterLab, live_browser: Browser, theme: str
+) -> None:
+    with opened(jupyterlab, live_browser, notebook) as lab:
+        lab.theme(theme)
+        expect(lab.page.get_by_text("MCP servers")).to_be_visible()
+        lab.shoot(f"without-kernel-{theme}")
+        assert_legible(lab.page)
+        assert kernels(jupyterlab, notebook) == []
+        lab.theme("light")  # JupyterLab remembers the last one
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_they_are_read_in_the_html_of_nbconvert(notebook: Path, live_browser: Browser, theme: str) -> None:
+    page_file = notebook.with_name(f"after-{theme}.html")
+    convert = (sys.executable, "-m", "nbconvert", "--to", "html", "--theme", theme)
+    subprocess.run([*convert, "--output", str(page_file), str(notebook)], check=True, capture_output=True)
+    page = live_browser.new_page(viewport={"width": 1200, "height": 900})
+    try:
+        page.goto(page_file.as_uri(), wait_until="domcontentloaded")
+        page.screenshot(path=SHOTS / f"nbconvert-{theme}.png")
+        assert_legible(page)
+        assert page.locator("th", has_text="tools").is_visible()
+    finally:
+        page.close()

@@ -1,0 +1,246 @@
+"""`%%mcp_agent` in a real kernel: what a cell shows while it runs and after, Interrupt, and where nobody watches."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import nbclient
+import nbformat
+import pytest
+
+from tests.kernel.answering import Frontend
+from tests.kernel.driving import Kernel, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SERVER = """
+import asyncio
+from mcp.server.mcpserver import MCPServer
+from mcp_magic.agent.scripted import ScriptedModel
+
+weather = MCPServer("weather", log_level="ERROR")
+called = []
+
+@weather.tool()
+def forecast(location: str, days: int = 1) -> str:
+    "Tells the weather."
+    called.append(location)
+    return f"{location} {days}"
+
+@weather.tool()
+async def wait() -> str:
+    "Waits for ever."
+    called.append("wait")
+    await asyncio.Event().wait()
+"""
+SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect weather", "from mcp_magic import host")
+ASK_OSLO = "ScriptedModel([[('weather:forecast', {'location': 'Oslo'})], 'It is **fine**.'])"
+
+
+@pytest.fixture(scope="module")
+def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
+    """A kernel, before it somebody with widgets."""
+    folder = tmp_path_factory.mktemp("agent")
+    kernel = Kernel(folder, environment(folder))
+    try:
+        for code in SETUP:
+            kernel.ok(code)
+        yield Frontend(kernel)
+    finally:
+        kernel.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test starts without rules and calls, and leaves no widget behind."""
+    if "frontend" not in request.fixturenames:
+        yield
+        return
+    kernel = request.getfixturevalue("frontend").kernel
+    kernel.ok("%config MCPMagics.approval = 'ask'")
+    kernel.ok("host.consent.rules.clear(); called.clear()")
+    yield
+    assert kernel.ok("import ipywidgets.widgets.widget as w\nlen(w._instances)").text == "0"
+
+
+def text_of(frontend: Frontend, code: str) -> str:
+    cell = frontend.run(code)
+    assert not cell.ename, cell.evalue
+    [line] = cell.lines
+    return line
+
+
+def test_a_call_is_shown_while_it_waits_is_approved_and_the_answer_follows_below(frontend: Frontend) -> None:
+    frontend.run(f"m = {ASK_OSLO}")
+    cell = frontend.start("%%mcp_agent --model $m --thread oslo -o run\nHow is the weather in Oslo?")
+    frontend.panel(cell)
+    before = "\n".join(cell.lines)
+    assert "How is the weather in Oslo?" in before
+    assert "waiting weather:forecast(location=Oslo)" in before
+    assert "fine" not in before
+
+    frontend.click("Approve")
+    frontend.finish(cell)
+
+    first, decided, last = cell.lines
+    assert "✓ ok weather:forecast(location=Oslo)" in first
+    assert "approved by you" in first
+    assert decided.startswith("✓ approved weather:forecast(location=Oslo) by person")
+    assert "It is **fine**." in last
+    assert text_of(frontend, "run.answer") == "'It is **fine**.'"
+    assert text_of(frontend, "run.calls['approved by'].tolist()") == "['person']"
+
+
+def test_the_value_of_the_cell_is_not_shown_below_what_was_shown_live_but_later_it_is(frontend: Frontend) -> None:
+    frontend.run(f"%config MCPMagics.approval = 'auto'\nm = {ASK_OSLO}")
+    cell = frontend.run("%%mcp_agent --model $m -o run\nOslo?")
+
+    assert len(cell.lines) == 1
+    assert cell.lines[0].count("It is **fine**.") == 1
+    assert text_of(frontend, "run") == cell.lines[0]
+    assert text_of(frontend, "type(_).__name__") == "'AgentRun'"
+
+
+def test_an_edited_call_goes_out_changed(frontend: Frontend) -> None:
+    frontend.run(f"m = {ASK_OSLO}")
+    cell = frontend.start("%%mcp_agent --model $m\nOslo?")
+    frontend.panel(cell)
+    frontend.click("Edit")
+    frontend.read_until(lambda: bool(frontend._named("Edit as JSON")), what="the form")
+    frontend._send(frontend._named("Edit as JSON")[0], {"method": "update", "state": {"value": True}})
+    frontend.type("TextareaModel", '{"location": "Rome"}')
+    frontend.read_until(lambda: bool(frontend._named("Approve changed")), what="the change is seen")
+    frontend.click("Approve changed")
+    frontend.finish(cell)
+
+    assert text_of(frontend, "called") == "['Rome']"
+    assert "[the person changed the arguments to location=Rome]" in text_of(frontend, "m.seen[1].messages[-1].text")
+
+
+def test_interrupt_stops_a_call_within_half_a_second_and_the_thread_goes_on(frontend: Frontend) -> None:
+    frontend.run("%config MCPMagics.approval = 'auto'\nm = ScriptedModel([[('weather:wait', {})], 'Going on.'])")
+    cell = frontend.start("%%mcp_agent --model $m --thread stopped\nWait.")
+    frontend.read_until(lambda: any("running weather:wait" in line for line in cell.lines), what="the call runs")
+    started = time.monotonic()
+    frontend.kernel.interrupt()
+    frontend.finish(cell, timeout=10)
+
+    assert time.monotonic() - started < 1.0
+    assert cell.ename == "KeyboardInterrupt"
+    assert "interrupted weather:wait" in cell.lines[0]
+
+    cell = frontend.run("%%mcp_agent --model $m --thread stopped\nGo on.")
+    assert "Going on." in cell.lines[0]
+    shown = text_of(frontend, "%mcp agent --show stopped")
+    assert "the person interrupted the run before this call had an answer" in shown
+
+
+def test_interrupt_while_a_question_waits_stops_the_run(frontend: Frontend) -> None:
+    frontend.run(f"m = {ASK_OSLO}")
+    cell = frontend.start("%%mcp_agent --model $m\nOslo?")
+    frontend.panel(cell)
+    frontend.kernel.interrupt()
+    frontend.finish(cell, timeout=10)
+
+    assert cell.ename == "KeyboardInterrupt"
+    assert text_of(frontend, "called") == "[]"
+
+
+@pytest.mark.parametrize(("show", "seen", "not_seen"), [("answer", "fine", "forecast"), ("none", "", "fine")])
+def test_less_can_be_shown(frontend: Frontend, show: str, seen: str, not_seen: str) -> None:
+    frontend.run(f"%config MCPMagics.approval = 'auto'\nm = {ASK_OSLO}")
+    cell = frontend.run(f"%%mcp_agent --model $m --show {show} -o run\nOslo?")
+
+    text = "\n".join(cell.lines)
+    assert seen in text
+    assert not_seen not in text
+    assert text_of(frontend, "run.answer") == "'It is **fine**.'"
+
+
+def test_a_run_inside_of_a_function_asks_by_input(frontend: Frontend) -> None:
+    frontend.run(f"m = {ASK_OSLO}")
+    cell = frontend.start(
+        "def f():\n    return get_ipython().run_cell_magic('mcp_agent', '--model $m --show none', 'Oslo?')\nf().answer"
+    )
+    frontend.answer("y")
+    frontend.finish(cell)
+
+    assert "'It is **fine**.'" in cell.lines
+    assert text_of(frontend, "called") == "['Oslo']"
+
+
+def test_a_thread_goes_on_after_the_kernel_was_restarted(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, environment(tmp_path, MCP_MAGIC_APPROVAL="auto"))
+    try:
+        for code in (*SETUP, f"m = {ASK_OSLO}"):
+            kernel.ok(code)
+        kernel.ok("%%mcp_agent --model $m --thread trip\nHow is the weather in Oslo?")
+        kernel.restart()
+        for code in (*SETUP, "m = ScriptedModel(['As I said.'])"):
+            kernel.ok(code)
+        kernel.ok("%%mcp_agent --model $m --thread trip -o run\nAnd again?")
+
+        said = kernel.ok("str([(x.type, x.text) for x in m.seen[0].messages[1:]])").text.strip('"')
+        assert said == (
+            "[('human', 'How is the weather in Oslo?'), ('ai', ''), ('tool', 'Oslo 1'), ('ai', 'It is **fine**.'), "
+            "('human', 'And again?')]"
+        )
+        assert kernel.ok("m.seen[0].messages[3].name").text == "'weather__forecast'"
+    finally:
+        kernel.shutdown()
+
+
+def test_without_a_model_the_offline_one_answers_and_says_so(frontend: Frontend) -> None:
+    frontend.run("%config MCPMagics.approval = 'auto'")
+    cell = frontend.run("%%mcp_agent -o run\nforecast for location=Bergen")
+
+    assert "answered by `offline`" in cell.lines[0]
+    assert text_of(frontend, "called") == "['Bergen']"
+    assert "Bergen 1" in text_of(frontend, "run.answer")
+
+
+@pytest.mark.parametrize(
+    ("cell", "error"),
+    [
+        ("%mcp_agent --thread x", "%%mcp_agent: the request is missing; write it below the line with the options."),
+        ("%%mcp_agent --modle x\nhi", "unrecognized arguments: --modle. Did you mean '--model'?"),
+        ("%%mcp_agent --servers waether\nhi", "no server 'waether'. Did you mean 'weather'?"),
+        ("%%mcp_agent --max-steps 0\nhi", "%%mcp_agent: --max-steps 0: at least 1."),
+        ("%%mcp_agent -o 1x\nhi", "%%mcp_agent: -o 1x: a Python variable's name is expected."),
+        ("%%mcp_agent --model $nothing\nhi", "cannot evaluate 'nothing': NameError"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(frontend: Frontend, cell: str, error: str) -> None:
+    done = frontend.run(cell)
+
+    assert error in done.evalue
+    assert "\n" not in done.evalue.strip()
+
+
+def run_by_nbclient(folder: Path, *cells: str, **variables: str) -> nbformat.NotebookNode:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
+    client = nbclient.NotebookClient(notebook, timeout=30, resources={"metadata": {"path": str(folder)}})
+    client.execute(env=environment(folder, **variables))
+    return notebook
+
+
+def test_nbclient_gets_the_transcript_as_the_value_of_the_cell(tmp_path: Path) -> None:
+    notebook = run_by_nbclient(
+        tmp_path, *SETUP, f"m = {ASK_OSLO}", "%%mcp_agent --model $m\nOslo?", MCP_MAGIC_APPROVAL="auto"
+    )
+
+    [output] = notebook.cells[-1].outputs
+    assert output.output_type == "execute_result"
+    assert "It is **fine**." in output.data["text/plain"]
+    assert "<strong>fine</strong>" in output.data["text/html"]
+
+
+def test_nbclient_is_told_what_would_allow_a_call_and_never_hangs(tmp_path: Path) -> None:
+    notebook = run_by_nbclient(tmp_path, *SETUP, f"m = {ASK_OSLO}", "%%mcp_agent --model $m\nOslo?")
+
+    [output] = notebook.cells[-1].outputs
+    assert "MCP_MAGIC_APPROVAL=auto would allow every call" in output.data["text/plain"]
+    assert "denied weather:forecast" in output.data["text/plain"]

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from mcp_magic.notebook import NotebookHost
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[NotebookHost]:
+    """A host that lets everybody call, and leaves no process and no task behind, which is checked."""
+    tasks = asyncio.all_tasks()
+    processes = set(psutil.Process().children(recursive=True))
+    host = NotebookHost()
+    host.consent.policy = "auto"
+    yield host
+    await host.close()
+    this = asyncio.current_task()
+    left = {task for task in asyncio.all_tasks() - tasks if not task.done() and task is not this}
+    left = {task for task in left if "_shutdown_watcher" not in repr(task)}  # sse_starlette keeps one a loop for ever
+    if left:
+        await asyncio.wait(left, timeout=5.0)
+    assert not [task for task in left if not task.done()]
+    assert not [p for p in psutil.Process().children(recursive=True) if p not in processes and p.is_running()]

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.environments import ROOT
+
+
+def test_tools_are_called_without_await_from_a_cell_from_threads_and_where_no_loop_runs() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tests.langchain.blocking_script"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.stdout == "done\n", ran.stdout + ran.stderr
+    assert ran.stderr == ""

@@ -1,0 +1,746 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import sys
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import pandas as pd
+import pytest
+from langchain_core._api import LangChainBetaWarning
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import (
+    BaseTool,
+    InjectedToolArg,
+    InjectedToolCallId,
+    StructuredTool,
+    Tool,
+    ToolException,
+    tool,
+)
+from langgraph.prebuilt import InjectedState, ToolRuntime
+from langgraph.types import Command
+from mcp.server.mcpserver import MCPServer
+from mcp_types import CallToolResult, ImageContent, TextContent
+from pydantic import BaseModel, ConfigDict, Field
+
+import mcp_magic
+from mcp_magic.config.targets import is_server
+from mcp_magic.errors import ArgumentsError, MCPMagicError, RequestTimeoutError
+from mcp_magic.langchain.calls import MCPToolException
+from mcp_magic.langchain.content import to_content
+from mcp_magic.langchain.serve import serve_langchain
+from mcp_magic.notebook import NotebookHost
+from mcp_magic.notebook import host as the_host
+from tests.core.asgi import serving
+from tests.servers.bundled import load
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from mcp_magic.core.connection import Connection
+
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+
+
+class Route(BaseModel):
+    """A route."""
+
+    start: str
+    stops: list[str] = Field(default_factory=list, description="Where to stop")
+
+
+@dataclass
+class Point:
+    x: int
+    y: float
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add two integers."""
+    return a + b
+
+
+class TravelArguments(BaseModel):
+    route: Route
+    mode: Literal["train", "foot"] = Field("train", description="How to travel")
+    days: int = Field(ge=1, le=30)
+
+
+class Travel(BaseTool):
+    name: str = "travel"
+    description: str = "Plan a journey."
+    args_schema: type[BaseModel] = TravelArguments
+
+    def _run(self, route: Route, mode: str, days: int) -> dict[str, Any]:
+        return {"from": route.start, "mode": mode, "days": days}
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[NotebookHost]:
+    host = NotebookHost()
+    yield host
+    await host.close()
+
+
+@pytest.fixture
+def serve(host: NotebookHost) -> Callable[..., Any]:
+    async def serve(*tools: BaseTool) -> Connection:
+        return await host.connect(serve_langchain(list(tools)), name="lc")
+
+    return serve
+
+
+async def raw(connection: Connection, name: str, **arguments: Any) -> CallToolResult:
+    result = await connection.call_tool(name, arguments)
+    return result.raw
+
+
+def returning(value: Any, **options: Any) -> StructuredTool:
+    """A tool that answers with a value."""
+    return StructuredTool.from_function(lambda: value, name="give", description="Give it.", **options)
+
+
+def raising(error: BaseException, **options: Any) -> StructuredTool:
+    """A tool that fails."""
+
+    def fail() -> str:
+        raise error
+
+    return StructuredTool.from_function(fail, name="fail", description="Fail.", **options)
+
+
+# What is listed
+
+
+async def test_a_tool_has_the_name_the_description_and_the_schema_that_a_model_would_see(
+    serve: Callable[..., Any],
+) -> None:
+    structured = StructuredTool.from_function(
+        lambda **arguments: "", name="plan", description="Plan.", args_schema=TravelArguments
+    )
+    given = [add, Travel(), structured]
+    connection = await serve(*given)
+    listed = connection.catalog.cached("tools")
+    assert [(each.name, each.description) for each in listed] == [
+        ("add", "Add two integers."),
+        ("travel", "Plan a journey."),
+        ("plan", "Plan."),
+    ]
+    assert [each.input_schema for each in listed] == [each.tool_call_schema.model_json_schema() for each in given]
+    assert listed[1].input_schema["properties"]["days"] == {
+        "maximum": 30,
+        "minimum": 1,
+        "title": "Days",
+        "type": "integer",
+    }
+
+
+async def test_the_served_schema_is_no_part_of_the_tool() -> None:
+    listed = await serve_langchain([add]).list_tools()
+    listed[0].input_schema["properties"].clear()
+    assert set(add.tool_call_schema.model_json_schema()["properties"]) == {"a", "b"}
+
+
+async def test_a_tool_of_a_single_text_is_served_and_takes_it_by_name(serve: Callable[..., Any]) -> None:
+    connection = await serve(Tool("shout", lambda text: text.upper(), "Shout."))
+    schema = connection.catalog.cached("tools")[0].input_schema
+    assert schema == {"type": "object", "properties": {"tool_input": {"type": "string"}}, "required": ["tool_input"]}
+    assert (await connection.call("shout", tool_input="hey")).text == "HEY"
+
+
+async def test_a_runnable_as_a_tool_is_served(serve: Callable[..., Any]) -> None:
+    class Pair(BaseModel):
+        left: int
+        right: int
+
+    pair = RunnableLambda(lambda given: given["left"] * given["right"])
+    with pytest.warns(LangChainBetaWarning):
+        times = pair.as_tool(args_schema=Pair, name="times", description="Multiply.")
+    connection = await serve(times)
+    assert (await connection.call("times", left=6, right=7)).data == 42
+
+
+async def test_a_schema_with_aliases_is_served_as_it_validates(serve: Callable[..., Any]) -> None:
+    class Range(BaseModel):
+        start: int = Field(alias="from")
+
+    given = StructuredTool.from_function(lambda start: start, name="at", description="At.", args_schema=Range)
+    connection = await serve(given)
+    assert list(connection.catalog.cached("tools")[0].input_schema["properties"]) == ["from"]
+    assert (await connection.call_tool("at", {"from": 5})).data == 5
+
+
+async def test_annotations_come_from_metadata_and_tags_and_metadata_wins(serve: Callable[..., Any]) -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return ""
+
+    look.metadata = {"annotations": {"title": "Look around", "read_only_hint": False, "openWorldHint": False}}
+    look.tags = ["read_only", "idempotentHint", "somebody's own"]
+    connection = await serve(look, add)
+    listed = connection.catalog.cached("tools")
+    assert listed[0].annotations.model_dump(exclude_none=True) == {
+        "title": "Look around",
+        "read_only_hint": False,
+        "idempotent_hint": True,
+        "open_world_hint": False,
+    }
+    assert listed[1].annotations is None
+
+
+# What is called
+
+
+async def test_arguments_arrive_validated_by_langchain_and_exact(serve: Callable[..., Any]) -> None:
+    seen: list[Any] = []
+
+    @tool
+    def keep(number: int, text: str, route: Route, free: dict[str, Any], type: str = "x") -> str:
+        """Keep them."""
+        seen.append((number, text, route, free, type))
+        return "kept"
+
+    connection = await serve(keep)
+    free = {"n": 2**200, "f": 0.1, "none": None, "deep": [{"ß": "🙂"}]}
+    await connection.call(
+        "keep", number=-(2**90), text='{"not": "parsed"} é\u2028', route={"start": "[1]"}, free=free, type="tool_call"
+    )
+    assert seen == [(-(2**90), '{"not": "parsed"} é\u2028', Route(start="[1]"), free, "tool_call")]
+
+
+async def test_defaults_are_langchains(serve: Callable[..., Any]) -> None:
+    connection = await serve(add, Travel())
+    assert (await connection.call("add", a=2)).data == 3
+    assert (await connection.call("travel", route={"start": "Bern"}, days=3)).data == {
+        "from": "Bern",
+        "mode": "train",
+        "days": 3,
+    }
+
+
+async def test_arguments_that_do_not_fit_are_refused_by_langchain_in_one_line() -> None:
+    server = serve_langchain([add, Travel()])
+    result = await server.call_tool("travel", {"route": {}, "days": 99})
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    assert [block.text for block in result.content if block.type == "text"] == [
+        "TravelArguments cannot take these values: route.start: Field required; "
+        "days: Input should be less than or equal to 30"
+    ]
+
+
+async def test_a_tool_may_say_itself_what_does_not_fit() -> None:
+    given = add.model_copy(update={"handle_validation_error": "two integers, please"})
+    result = await serve_langchain([given]).call_tool("add", {"a": "x"})
+    assert isinstance(result, CallToolResult)
+    assert (result.is_error, result.content) == (True, [TextContent(text="two integers, please")])
+
+
+async def test_the_tool_is_the_one_in_the_notebook_with_what_it_keeps(serve: Callable[..., Any]) -> None:
+    class Counter(BaseTool):
+        name: str = "count"
+        description: str = "Count."
+        times: int = 0
+
+        def _run(self) -> int:
+            self.times += 1
+            return self.times
+
+    counter = Counter(handle_tool_error=True)
+    connection = await serve(counter)
+    await connection.call("count")
+    await connection.call("count")
+    assert counter.times == 2
+
+
+# What comes back
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"type": "text", "text": value}
+
+
+@pytest.mark.parametrize(
+    ("value", "blocks", "structured"),
+    [
+        ("plain", [text("plain")], None),
+        ("", [text("")], None),
+        (None, [], None),
+        (3, [text("3")], {"result": 3}),
+        (2**80, [text(str(2**80))], {"result": 2**80}),
+        (True, [text("true")], {"result": True}),
+        (1.5, [text("1.5")], {"result": 1.5}),
+        (float("nan"), [text("NaN")], None),
+        ({"a": "é", "n": None}, [text('{"a": "é", "n": null}')], {"a": "é", "n": None}),
+        (
+            {"type": "text", "text": "data"},
+            [text('{"type": "text", "text": "data"}')],
+            {"type": "text", "text": "data"},
+        ),
+        (["one", "two"], [text("one"), text("two")], None),
+        ([1, "a"], [text('[1, "a"]')], {"result": [1, "a"]}),
+        ([], [text("[]")], {"result": []}),
+        ([{"a": 1}, {"a": 2}], [text('[{"a": 1}, {"a": 2}]')], {"result": [{"a": 1}, {"a": 2}]}),
+        (
+            [{"type": "image", "size": 3}],
+            [text('[{"type": "image", "size": 3}]')],
+            {"result": [{"type": "image", "size": 3}]},
+        ),
+        (Route(start="a"), [text('{"start": "a", "stops": []}')], {"start": "a", "stops": []}),
+        ([Route(start="a")], [text('[{"start": "a", "stops": []}]')], {"result": [{"start": "a", "stops": []}]}),
+        (Point(1, 2.5), [text('{"x": 1, "y": 2.5}')], {"x": 1, "y": 2.5}),
+        (pd.DataFrame({"n": [1, 2]}), [text('[{"n": 1}, {"n": 2}]')], {"result": [{"n": 1}, {"n": 2}]}),
+        (1 + 2j, [text("(1+2j)")], None),
+        (TextContent(text="mcp"), [text("mcp")], None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_values_come_as_text_or_as_json_with_structured_content(
+    serve: Callable[..., Any], value: Any, blocks: list[Any], structured: Any
+) -> None:
+    result = await raw(await serve(returning(value)), "give")
+    assert [block.model_dump(exclude_none=True) for block in result.content] == blocks
+    assert result.structured_content == structured
+    assert not result.is_error
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image", "base64": PIXEL, "mime_type": "image/png"},
+        {"type": "image", "source_type": "base64", "data": PIXEL, "mime_type": "image/png"},
+        {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+        ImageContent(data=PIXEL, mime_type="image/png"),
+    ],
+    ids=["langchain 1", "langchain 0", "mcp", "anthropic", "openai", "mcp object"],
+)
+async def test_images_of_every_spelling_come_as_images_beside_the_text(serve: Callable[..., Any], block: Any) -> None:
+    result = await raw(await serve(returning(["a pixel", block])), "give")
+    assert result.content == [TextContent(text="a pixel"), ImageContent(data=PIXEL, mime_type="image/png")]
+    assert result.structured_content is None
+
+
+async def test_audio_files_and_links_come_as_their_blocks(serve: Callable[..., Any]) -> None:
+    given = [
+        {"type": "audio", "base64": PIXEL, "mime_type": "audio/wav"},
+        {"type": "file", "base64": PIXEL, "mime_type": "application/pdf"},
+        {"type": "image", "url": "https://example.org/a.png", "mime_type": "image/png"},
+    ]
+    result = await raw(await serve(returning(given)), "give")
+    assert [block.model_dump(exclude_none=True) for block in result.content] == [
+        {"type": "audio", "data": PIXEL, "mime_type": "audio/wav"},
+        {
+            "type": "resource",
+            "resource": {"uri": "attachment:2", "mime_type": "application/pdf", "blob": PIXEL},
+        },
+        {
+            "type": "resource_link",
+            "name": "image 3",
+            "uri": "https://example.org/a.png",
+            "mime_type": "image/png",
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("artifact", "structured"),
+    [
+        (None, None),
+        ({"rows": [1, 2]}, {"rows": [1, 2]}),
+        ([1, 2], {"result": [1, 2]}),
+        (Route(start="a"), {"start": "a", "stops": []}),
+        (threading.Lock(), None),
+    ],
+    ids=["none", "dict", "list", "model", "no json"],
+)
+async def test_an_artifact_that_has_a_json_form_is_the_structured_content(
+    serve: Callable[..., Any], artifact: Any, structured: Any
+) -> None:
+    given = returning(("read this", artifact), response_format="content_and_artifact")
+    result = await raw(await serve(given), "give")
+    assert result.content == [TextContent(text="read this")]
+    assert result.structured_content == structured
+
+
+async def test_a_result_of_another_mcp_tool_passes_whole(host: NotebookHost, serve: Callable[..., Any]) -> None:
+    math = await host.connect(load("math_server").server, name="math")
+
+    @tool(response_format="content_and_artifact")
+    async def total(numbers: list[int]) -> Any:
+        """Add up."""
+        result = await math.call("add", a=numbers[0], b=numbers[1])
+        return result.text, result
+
+    connection = await serve(total)
+    result = await raw(connection, "total", numbers=[2, 3])
+    direct = (await math.call("add", a=2, b=3)).raw
+    assert result.content == direct.content
+    assert result.structured_content == direct.structured_content
+
+
+async def test_what_our_own_tools_leave_in_a_message_becomes_the_mcp_result_again(
+    host: NotebookHost, serve: Callable[..., Any]
+) -> None:
+    math = await host.connect(load("math_server").server, name="math")
+
+    @tool(response_format="content_and_artifact")
+    async def divide(a: float, b: float) -> Any:
+        """Divide through the host."""
+        result = await math.call_tool("divide", {"a": a, "b": b})
+        content, artifact = to_content(result)
+        if result.is_error:
+            raise MCPToolException(content, artifact)
+        return content, artifact
+
+    connection = await serve(divide)
+    for b in (4, 0):
+        direct = (await math.call_tool("divide", {"a": 1, "b": b})).raw
+        through = await raw(connection, "divide", a=1, b=b)
+        assert through.content == direct.content
+        assert through.structured_content == direct.structured_content
+        assert through.is_error == direct.is_error == (b == 0)
+
+
+async def test_a_message_that_a_tool_makes_itself_is_read() -> None:
+    message = ToolMessage("not today", artifact={"code": 7}, status="error", tool_call_id="1")
+    result = await serve_langchain([returning(message)]).call_tool("give", {})
+    assert isinstance(result, CallToolResult)
+    assert (result.is_error, result.content, result.structured_content) == (
+        True,
+        [TextContent(text="not today")],
+        {"code": 7},
+    )
+
+
+# What fails
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (raising(ToolException("no such city")), "no such city"),
+        (raising(ToolException("no such city"), handle_tool_error=True), "no such city"),
+        (raising(ToolException("no such city"), handle_tool_error="try again"), "try again"),
+        (raising(ToolException("no such city"), handle_tool_error=lambda e: f"sorry: {e}"), "sorry: no such city"),
+        (raising(KeyError("x")), "KeyError: 'x'"),
+        (raising(ValueError()), "ValueError"),
+        (raising(StopIteration("over")), "StopIteration"),
+        (raising(ExceptionGroup("many", [ExceptionGroup("inner", [OSError("disk full")])])), "OSError: disk full"),
+        (returning("no pair", response_format="content_and_artifact"), "two-tuple"),
+        (returning(Command(goto="x")), "the tool answered with a Command for a LangGraph graph"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_failing_tool_answers_with_its_text_as_an_error(given: BaseTool, says: str) -> None:
+    result = await serve_langchain([given]).call_tool(given.name, {})
+    assert isinstance(result, CallToolResult)
+    assert result.is_error
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    assert says in block.text
+    assert "Traceback" not in block.text
+    assert "\n" not in block.text
+
+
+async def test_the_session_goes_on_after_an_error_and_the_notebook_has_its_text(serve: Callable[..., Any]) -> None:
+    connection = await serve(add, raising(RuntimeError("out of ink")))
+    with pytest.raises(MCPMagicError, match="lc:fail failed: RuntimeError: out of ink"):
+        await connection.call("fail")
+    assert (await connection.call("add", a=1)).data == 2
+
+
+# What runs at the same time
+
+
+async def test_async_tools_run_at_the_same_time(serve: Callable[..., Any]) -> None:
+    meeting = asyncio.Barrier(3)
+
+    @tool
+    async def meet(name: str) -> str:
+        """Wait for the others."""
+        await meeting.wait()
+        return name
+
+    connection = await serve(meet)
+    calls = [connection.call("meet", name=name) for name in "abc"]
+    results = await asyncio.wait_for(asyncio.gather(*calls), 10)
+    assert [result.text for result in results] == ["a", "b", "c"]
+
+
+async def test_a_function_that_blocks_does_not_block_the_loop(serve: Callable[..., Any]) -> None:
+    opened = threading.Event()
+    ran: list[int] = []
+
+    @tool
+    def wait() -> str:
+        """Wait in a thread."""
+        ran.append(threading.get_ident())
+        return str(opened.wait(10))
+
+    class Wait(BaseTool):
+        name: str = "wait_too"
+        description: str = "Wait in a thread."
+
+        def _run(self) -> str:
+            return wait.func()  # type: ignore[attr-defined,no-any-return]
+
+    @tool
+    async def open_it() -> str:
+        """Let them go."""
+        while len(ran) < 2:
+            await asyncio.sleep(0)
+        opened.set()
+        return "opened"
+
+    connection = await serve(wait, Wait(), open_it)
+    calls = [connection.call(name) for name in ("wait", "wait_too", "open_it")]
+    results = await asyncio.wait_for(asyncio.gather(*calls), 10)
+    assert [result.text for result in results] == ["True", "True", "opened"]
+    assert threading.get_ident() not in ran
+
+
+async def test_a_call_that_times_out_cancels_an_async_tool(serve: Callable[..., Any]) -> None:
+    cancelled = asyncio.Event()
+
+    @tool
+    async def hang() -> str:
+        """Never answer."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return ""
+
+    connection = await serve(hang)
+    with pytest.raises(RequestTimeoutError):
+        await connection.call_tool("hang", {}, timeout=0.05)
+    await asyncio.wait_for(cancelled.wait(), 10)
+
+
+# What cannot be served
+
+
+@tool
+def by_user(text: str, user: Annotated[str, InjectedToolArg] = "x") -> str:
+    """Take an injected argument."""
+    return text
+
+
+@tool
+def by_state(text: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+    """Take the graph's state."""
+    return text
+
+
+@tool
+def by_call(text: str, call: Annotated[str, InjectedToolCallId]) -> str:
+    """Take the call's id."""
+    return text
+
+
+@tool
+def by_runtime(text: str, runtime: ToolRuntime) -> str:
+    """Take the runtime."""
+    return text
+
+
+class Text(BaseModel):
+    text: str
+
+
+@tool(args_schema=Text)
+def by_hidden_runtime(text: str, runtime: ToolRuntime) -> str:
+    """Take the runtime, which the schema does not mention."""
+    return text
+
+
+class ByRun(BaseTool):
+    name: str = "by_run"
+    description: str = "Take the runtime in the method."
+    args_schema: type[BaseModel] = Text
+
+    def _run(self, text: str, runtime: ToolRuntime) -> str:
+        return text
+
+
+@pytest.mark.parametrize(
+    ("given", "argument"),
+    [
+        (by_user, "user"),
+        (by_state, "state"),
+        (by_call, "call"),
+        (by_runtime, "runtime"),
+        (by_hidden_runtime, "runtime"),
+        (ByRun(), "runtime"),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_injected_arguments_are_not_implemented_and_the_tool_is_named(given: BaseTool, argument: str) -> None:
+    with pytest.raises(NotImplementedError, match=rf"'{given.name}' takes injected arguments \({argument}\)") as raised:
+        serve_langchain([add, given])
+    assert isinstance(raised.value, MCPMagicError)
+
+
+def test_a_dict_as_schema_is_a_type_error_and_the_tool_is_named() -> None:
+    given = StructuredTool(
+        name="loose", description="x", args_schema={"type": "object", "properties": {}}, func=lambda: ""
+    )
+    with pytest.raises(
+        TypeError, match=r"^serve_langchain: the args_schema of 'loose' is a dict, .* pydantic model\.$"
+    ):
+        serve_langchain([given])
+
+
+async def test_a_tool_that_came_from_an_mcp_server_is_a_type_error_that_says_so(host: NotebookHost) -> None:
+    await host.connect(load("math_server").server, name="math")
+    with pytest.raises(
+        TypeError, match=r"'math__\w+' is the MCP tool math:\w+, .*connect to its own server instead\.$"
+    ):
+        serve_langchain(host.langchain_tools())
+
+
+def test_two_tools_of_one_name_are_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"^serve_langchain: more than one tool is named 'add'; rename it\.$"):
+        serve_langchain([add, Travel(), add])
+
+
+def undecorated(a: int) -> int:
+    """A plain function."""
+    return a
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([undecorated], "the function undecorated is no LangChain tool. Decorate it with langchain_core.tools.tool."),
+        ([Travel], "the class Travel is no LangChain tool. Make an instance of it."),
+        ([{"name": "x"}], "an object of type dict is no LangChain tool."),
+        (undecorated, "give a list of LangChain tools, not the function undecorated. "
+         "Decorate it with langchain_core.tools.tool."),
+        ("add", "give a list of LangChain tools, not an object of type str."),
+        (None, "give a list of LangChain tools, not an object of type NoneType."),
+    ],
+)  # fmt: skip
+def test_what_is_no_tool_is_a_type_error_that_says_what_to_do(given: Any, message: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        serve_langchain(given)
+    assert str(raised.value) == f"serve_langchain: {message}"
+
+
+def test_arguments_without_a_json_schema_are_a_type_error() -> None:
+    class Odd(BaseModel):
+        model_config = ConfigDict(arbitrary_types_allowed=True)
+        lock: asyncio.Lock
+
+    given = StructuredTool.from_function(lambda lock: "", name="odd", description="Odd.", args_schema=Odd)
+    with pytest.raises(TypeError, match="the arguments of 'odd' have no JSON schema"):
+        serve_langchain([given])
+
+
+def test_annotations_that_are_none_are_a_type_error_that_lists_the_valid_ones() -> None:
+    given = add.model_copy(update={"metadata": {"annotations": {"read_only_hint": "perhaps"}}})
+    with pytest.raises(TypeError, match=r"metadata\['annotations'\] of 'add' .* read_only_hint, destructive_hint"):
+        serve_langchain([given])
+
+
+# How it is connected
+
+
+def test_it_is_a_public_name_and_makes_a_server_of_the_sdk() -> None:
+    assert mcp_magic.serve_langchain is serve_langchain
+    server = mcp_magic.serve_langchain(add)
+    assert isinstance(server, MCPServer)
+    assert is_server(server)
+    assert server.name == "langchain"
+
+
+async def test_mcp_connect_takes_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from mcp_magic.magics.extension import MCPMagics
+
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    magics = MCPMagics(InteractiveShell())
+    try:
+        await magics._run("connect my_tools", None, {"my_tools": serve_langchain([add])})
+        assert (await magics._run("call my_tools:add a=40 b=2", None, {})).data == 42
+        with pytest.raises(ArgumentsError):
+            await magics._run("call my_tools:add a=forty", None, {})
+    finally:
+        await the_host.close()
+
+
+DEFINITIONS = """
+from langchain_core.tools import tool
+from mcp_magic import serve_langchain
+
+@tool
+async def power(base: int, exponent: int) -> int:
+    "Raise to a power."
+    return base**exponent
+
+@tool
+def greet(name: str) -> str:
+    "Greet."
+    if not name:
+        raise ValueError("whom?")
+    return f"Grüezi {name} 🙂"
+"""
+
+
+async def answers_as_it_should(connection: Connection) -> None:
+    """The same over every transport."""
+    assert [each.name for each in connection.catalog.cached("tools")] == ["power", "greet"]
+    assert (await connection.call("power", base=7, exponent=100)).data == 7**100
+    assert (await connection.call("greet", name="Zoë\n")).text == "Grüezi Zoë\n 🙂"
+    with pytest.raises(MCPMagicError, match="ValueError: whom"):
+        await connection.call("greet", name="")
+
+
+async def test_it_serves_over_stdio(host: NotebookHost, tmp_path: Path) -> None:
+    script = tmp_path / "served.py"
+    script.write_text(DEFINITIONS + 'serve_langchain([power, greet], name="served").run("stdio")\n', encoding="utf-8")
+    await answers_as_it_should(await host.connect(script))
+
+
+async def test_it_serves_over_streamable_http(host: NotebookHost) -> None:
+    namespace: dict[str, Any] = {}
+    exec(DEFINITIONS, namespace)
+    server = serve_langchain([namespace["power"], namespace["greet"]])
+    async with serving(server.streamable_http_app()) as url:
+        await answers_as_it_should(await host.connect(f"{url}/mcp"))
+        await host.close()
+
+
+async def run(code: str, tmp_path: Path) -> tuple[str, str]:
+    """Run a program in a Python of its own, where nobody has set up logging; return stdout and stderr."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=pipe, stderr=pipe, cwd=tmp_path)
+    stdout, stderr = await process.communicate()
+    return stdout.decode().strip(), stderr.decode().strip()
+
+
+async def test_making_a_server_imports_no_notebook(tmp_path: Path) -> None:
+    code = DEFINITIONS + (
+        "import sys\nserve_langchain([power])\n"
+        "print([name for name in ('IPython', 'ipywidgets', 'pandas', 'langgraph') if name in sys.modules])\n"
+    )
+    assert await run(code, tmp_path) == ("[]", "")
+
+
+async def test_a_tool_that_fails_writes_nothing_to_the_terminal(tmp_path: Path) -> None:
+    code = DEFINITIONS + (
+        "import asyncio\n"
+        "result = asyncio.run(serve_langchain([greet]).call_tool('greet', {'name': ''}))\n"
+        "print(result.content[0].text)\n"
+    )
+    assert await run(code, tmp_path) == ("ValueError: whom?", "")

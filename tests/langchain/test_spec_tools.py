@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+from langchain_core.tools import ToolException
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
+from mcp_magic.errors import UnreachableError
+from mcp_magic.langchain.spectools import spec_tools
+from mcp_magic.langchain.tools import Options
+from tests.core.asgi import serving
+from tests.processes import start_http
+from tests.servers.bundled import command, load
+
+if TYPE_CHECKING:
+    from langchain_core.tools import StructuredTool
+
+    from mcp_magic.notebook import NotebookHost
+
+DYING = Path(__file__).with_name("dying_server.py")
+
+
+def processes() -> int:
+    return len([p for p in psutil.Process().children() if any("notebooks/servers" in word for word in p.cmdline())])
+
+
+def pick(tools: list[StructuredTool], name: str) -> StructuredTool:
+    return next(tool for tool in tools if tool.metadata["tool"] == name)  # type: ignore[index]
+
+
+async def pid(tool: StructuredTool) -> int:
+    message = await tool.ainvoke({"type": "tool_call", "id": "1", "name": tool.name, "args": {}})
+    return int(message.artifact["structured_content"]["pid"])
+
+
+async def test_each_call_opens_a_session_and_closes_it(host: NotebookHost) -> None:
+    tools = await host.langchain_spec_tools(command("showcase_server"), name="show")
+    assert processes() == 0
+    process = pick(tools, "process")
+    assert process.name == "show__process"
+    assert await pid(process) != await pid(process)
+    assert processes() == 0
+    assert list(host) == []
+
+
+async def test_the_hosts_open_session_to_the_same_server_is_used(host: NotebookHost) -> None:
+    tools = await host.langchain_spec_tools(command("showcase_server"), name="show")
+    process = pick(tools, "process")
+    show = await host.connect(command("showcase_server"), name="mine")
+    own = (await show.call("process")).data["pid"]
+    assert await pid(process) == own
+    assert processes() == 1
+    await host.disconnect("mine")
+    assert await pid(process) != own
+
+
+async def test_a_call_that_kills_its_server_leaves_nothing_behind(host: NotebookHost) -> None:
+    die = pick(await host.langchain_spec_tools(command("showcase_server"), name="show"), "die")
+    with pytest.raises(ToolException, match="show: the session has ended"):
+        await die.ainvoke({})
+    assert processes() == 0
+
+
+async def test_consent_of_the_host_is_asked_under_the_name(host: NotebookHost) -> None:
+    server = load("math_server").server
+    add = pick(await host.langchain_spec_tools(InProcessSpec(server=server), name="calc"), "add")
+    assert await add.ainvoke({"a": 1, "b": 2}) == "3"
+    host.consent.policy = "deny"
+    with pytest.raises(ToolException, match="calc:add was not called"):
+        await add.ainvoke({"a": 1, "b": 2})
+
+
+async def test_without_a_host_nobody_can_be_asked_so_it_is_denied() -> None:
+    add = pick(await spec_tools(load("math_server").server), "add")
+    with pytest.raises(ToolException, match="denied by nobody: nobody can be asked here"):
+        await add.ainvoke({"a": 1, "b": 2})
+
+
+async def test_an_old_url_is_asked_over_sse(host: NotebookHost) -> None:
+    with start_http(command("showcase_server", "--transport", "sse", "--port", "0")) as server:
+        tools = await host.langchain_spec_tools(server.url, name="old")
+        assert await pick(tools, "one_text").ainvoke({}) == "Hello!"
+
+
+async def test_a_server_that_is_away_is_an_error_when_listing_and_tells_the_model_when_calling(
+    host: NotebookHost,
+) -> None:
+    with pytest.raises(UnreachableError, match="nobody listens"):
+        await host.langchain_spec_tools("http://127.0.0.1:9/mcp")
+    async with serving(counting().streamable_http_app()) as url:
+        [count] = await host.langchain_spec_tools(HttpSpec(url=f"{url}/mcp"), name="counting")
+        assert await count.ainvoke({}) == "1"
+    with pytest.raises(ToolException, match="counting: nobody listens"):
+        await count.ainvoke({})
+    with pytest.raises(ToolException, match="counting: not called: its session has failed 3 times in a row"):
+        await count.ainvoke({})
+
+
+def counting() -> MCPServer:
+    server = MCPServer("counting")
+    runs: list[int] = []
+
+    @server.tool()
+    def count() -> int:
+        """Count."""
+        runs.append(1)
+        return len(runs)
+
+    return server
+
+
+async def test_options_hold_for_the_calls(host: NotebookHost) -> None:
+    options: Any = Options(timeouts={"show:slow": 0.2}, limit=5)
+    tools = await host.langchain_spec_tools(load("showcase_server").server, name="show", options=options)
+    with pytest.raises(ToolException, match=r"no answer within 0\.2 s"):
+        await pick(tools, "slow").ainvoke({"seconds": 30})
+    assert str(await pick(tools, "one_text").ainvoke({"text": "x" * 9})).startswith("xxxxx\n[cut")
+
+
+async def test_a_trusted_servers_reading_tool_is_not_called_again_over_a_session_of_its_own(
+    host: NotebookHost, tmp_path: Path
+) -> None:
+    """There is no session to go on with: the next call opens the next one."""
+    import sys
+
+    log = tmp_path / "log"
+    log.touch()
+    spec = StdioSpec(command=sys.executable, args=(str(DYING), str(log)), trust=True)
+    read = pick(await host.langchain_spec_tools(spec, name="dying"), "read")
+    with pytest.raises(ToolException, match="the session has ended"):
+        await read.ainvoke({})
+    assert await read.ainvoke({}) == "read"

@@ -1,0 +1,186 @@
+"""`%%mcp_agent` in terminal IPython: text as it comes, `input()` for consent, Ctrl-C."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kernel.driving import until
+from tests.kernel.servers import HERE, MATH
+from tests.terminal.test_terminal import NOISE, Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+QUESTION = r"\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways: "
+SUM = "add 3 and 4, then multiply the result by 5"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    terminal = Terminal(tmp_path_factory.mktemp("terminal"), "--simple-prompt")
+    terminal.run("%load_ext mcp_magic")
+    terminal.run(f"%mcp connect {MATH} --name math")
+    terminal.run(f"%mcp connect {HERE / 'holding_server.py'} --name holding")
+    terminal.run("from mcp_magic import ScriptedModel")
+    yield terminal
+    terminal.child.close(force=True)
+
+
+@pytest.fixture
+def terminal(running: Terminal) -> Iterator[Terminal]:
+    """The terminal; what a test makes it print has no noise of asyncio."""
+    running.said = ""
+    yield running
+    running.run("%mcp approvals --clear")
+    assert not [line for line in running.said.splitlines() if any(word in line for word in NOISE)]
+
+
+def begin(terminal: Terminal, line: str, request: str) -> None:
+    """Type a cell; two empty lines end one in a simple prompt."""
+    for each in (f"%%mcp_agent {line}", request, ""):
+        terminal.send(each)
+        terminal.child.expect(r"\.\.\.: +$")
+    terminal.send("")
+
+
+def asked(terminal: Terminal) -> str:
+    """Return what is printed until the next question."""
+    terminal.child.expect(QUESTION)
+    return str(terminal.child.before)
+
+
+def ran(terminal: Terminal, line: str, request: str) -> str:
+    """Run a cell that asks nothing; return what is printed."""
+    begin(terminal, line, request)
+    return terminal.wait()
+
+
+def test_each_call_is_asked_for_and_what_happens_is_printed_once(terminal: Terminal) -> None:
+    begin(terminal, "--thread sums -o run", SUM)
+
+    first = asked(terminal)
+    assert f"> {SUM}" in first
+    assert "answered by `offline`" in first
+    assert "agent wants to call math:add" in first
+    assert "a = 3" in first
+    terminal.send("y")
+
+    second = asked(terminal)
+    assert "✓ ok math:add(a=3, b=4)" in second
+    assert "approved by you" in second
+    assert "agent wants to call math:multiply" in second
+    last = terminal.run("y")
+
+    assert "✓ ok math:multiply(a=7, b=5)" in last
+    assert "gives **35**" in last
+    assert "3 turns · 2 calls" in last
+    everything = first + second + last
+    for once in (f"> {SUM}", "✓ ok math:add", "✓ ok math:multiply", "`math:add(a=3, b=4)` gives **7**", "3 turns"):
+        assert everything.count(once) == 1, once
+
+
+def test_the_run_is_a_value_that_a_later_command_shows(terminal: Terminal) -> None:
+    terminal.run("%mcp allow 'math:*'")
+    ran(terminal, "--thread value -o run", SUM)
+
+    shown = terminal.run("run")
+    assert "✓ ok math:add(a=3, b=4)" in shown
+    assert "3 turns · 2 calls" in shown
+    assert "35" in terminal.run("run.results[1].data")
+
+
+def test_a_denial_and_its_reason_reach_the_model(terminal: Terminal) -> None:
+    terminal.run("m = ScriptedModel([[('math:add', {'a': 1, 'b': 2})], 'As you like.'])")
+    begin(terminal, "--model $m --thread denied", "add")
+    asked(terminal)
+    said = terminal.run("n not today")
+
+    assert "⊘ denied math:add(a=1, b=2)" in said
+    assert "(denied by you: not today)" in said
+    assert "As you like." in said
+    assert "denied by person: not today" in terminal.run("m.seen[1].messages[-1].text")
+
+
+def test_an_edited_call_goes_out_changed(terminal: Terminal) -> None:
+    terminal.run("m = ScriptedModel([[('math:add', {'a': 1, 'b': 2})], 'Done.'])")
+    begin(terminal, "--model $m --thread edited -o run", "add")
+    asked(terminal)
+    terminal.send("e")
+    terminal.child.expect("Arguments as JSON, empty to leave them: ")
+    terminal.send('{"a": 40, "b": 2}')
+    assert "a = 40" in asked(terminal)
+    said = terminal.run("y")
+
+    assert "✓ ok math:add(a=40, b=2)" in said
+    assert "edited and approved by you" in said
+    assert "42" in terminal.run("run.results[0].data")
+
+
+def test_calls_of_one_turn_are_asked_for_one_after_the_other(terminal: Terminal) -> None:
+    terminal.run("m = ScriptedModel([[('math:add', {'a': 1, 'b': 2}), ('math:factorial', {'n': 5})], 'Done.'])")
+    begin(terminal, "--model $m --thread two", "both")
+    assert "agent wants to call math:add" in asked(terminal)
+    terminal.send("y")
+    assert "agent wants to call math:factorial" in asked(terminal)
+    said = terminal.run("n")
+
+    assert "✓ ok math:add(a=1, b=2)" in said
+    assert "⊘ denied math:factorial(n=5)" in said
+
+
+def test_ctrl_c_stops_a_call_and_the_thread_goes_on(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.run(f"m = ScriptedModel([[('holding:hold', {{'folder': {str(tmp_path)!r}}})], 'Going on.'])")
+    begin(terminal, "--model $m --thread stopped --approve auto", "hold on")
+    until((tmp_path / "started").exists, what="the tool has started")
+
+    said, seconds = terminal.interrupt()
+
+    assert "KeyboardInterrupt" in said
+    assert "■ interrupted holding:hold" in said
+    assert seconds < 1.0
+    assert len(said.splitlines()) < 40
+    until((tmp_path / "cancelled").exists, what="the server knows")
+    assert "Going on." in ran(terminal, "--model $m --thread stopped", "go on")
+    assert "the person interrupted the run before this call had an answer" in terminal.run("%mcp agent --show stopped")
+
+
+def test_ctrl_c_at_the_question_calls_nothing(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.run(f"m = ScriptedModel([[('holding:hold', {{'folder': {str(tmp_path)!r}}})], 'Well.'])")
+    begin(terminal, "--model $m --thread question", "hold on")
+    asked(terminal)
+    _, seconds = terminal.interrupt()
+
+    assert seconds < 1.0
+    assert "3" in terminal.run("%mcp call math:add a=1 b=2")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("show", "seen", "not_seen"), [("answer", "It is 3.", "math:add"), ("none", "", "It is 3.")])
+def test_less_can_be_printed(terminal: Terminal, show: str, seen: str, not_seen: str) -> None:
+    terminal.run("m = ScriptedModel([[('math:add', {'a': 1, 'b': 2})], 'It is 3.'])")
+    said = ran(terminal, f"--model $m --thread {show} --approve auto --show {show} -o run", "add")
+
+    assert seen in said
+    assert not_seen not in said
+    assert "It is 3." in terminal.run("run.answer")
+
+
+def test_what_a_model_says_does_not_steer_the_terminal(terminal: Terminal) -> None:
+    terminal.run(r"m = ScriptedModel(['\x1b[31mred\x1b]0;owned\x07 \x9b2J end'])")
+    begin(terminal, "--model $m --thread hostile", "go")
+    terminal.child.expect(r"In \[\d+\]: $")
+
+    said = str(terminal.child.before)
+    assert "red" in said
+    assert "end" in said
+    assert not {"\x1b", "\x07", "\x9b"} & set(said)
+
+
+def test_a_mistake_is_told_in_a_line(terminal: Terminal) -> None:
+    said = ran(terminal, "--servers maths", "add 1 and 2")
+
+    assert "no server 'maths'. Did you mean 'math'?" in said
+    assert "Traceback" not in said
