@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.config import get_stream_writer
 
+from mcp_magic.agent.exactness import sent
 from mcp_magic.agent.state import AgentState, RunContext, calls_of, context
 from mcp_magic.core.calltext import call_line
 from mcp_magic.core.consent import Decision
@@ -97,7 +98,8 @@ class Acting:
         problem = (approval or {}).get("problem", "")
         if problem or offer is None or approval is None:
             return _refused(wanted, problem or f"the tool {wanted['name']!r} is not there any more", None)
-        decision = Decision(approval["decision"] != "deny", approval["arguments"], approval["reason"], approval["by"])
+        arguments = sent(approval["arguments"], offer.tool.input_schema)
+        decision = Decision(approval["decision"] != "deny", arguments, approval["reason"], approval["by"])
         if not decision.approved:
             return _refused(wanted, _denied(offer, decision), _artifact(offer, approval))
         write({"kind": "started", "id": wanted["id"]})

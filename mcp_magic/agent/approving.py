@@ -10,6 +10,7 @@ from langgraph.config import get_stream_writer
 from langgraph.types import interrupt
 
 from mcp_magic import schema
+from mcp_magic.agent.exactness import kept, sent
 from mcp_magic.agent.functions import own_arguments
 from mcp_magic.agent.state import AgentState, RunContext, calls_of, context, steps_taken
 from mcp_magic.core.consent import Decision, Request
@@ -89,7 +90,7 @@ class Approving:
             names = list(offers)
             problem = f"there is no tool {name!r}.{did_you_mean(name, names)} There are: {listed(names)}"
             return Wanted(str(call["id"]), name, given, None, problem)
-        given = own_arguments(given, offer.renamed)
+        given = sent(own_arguments(given, offer.renamed), offer.tool.input_schema)
         try:
             schema.check_arguments(given, offer.tool.input_schema)
         except ArgumentsError as error:
@@ -124,7 +125,7 @@ class Approving:
         get_stream_writer()(
             {"kind": "decided", "id": one.id, **told, "arguments": dict(arguments) if changed else None}
         )
-        return {"decision": verdict, "arguments": dict(arguments), "by": decision.by, "reason": decision.reason}
+        return {"decision": verdict, "arguments": kept(arguments), "by": decision.by, "reason": decision.reason}
 
     def _by_interrupt(self, wanted: list[Wanted], run: RunContext) -> Approver | None:
         """Interrupt the graph with the calls that somebody must decide about; return an approver that has the answers.

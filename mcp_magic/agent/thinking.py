@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langgraph.config import get_stream_writer
 
+from mcp_magic.agent.exactness import kept
 from mcp_magic.agent.modelerrors import model_error
 from mcp_magic.agent.state import AgentState, steps_taken
 from mcp_magic.agent.turns import take_turn
+from mcp_magic.langchain.content import storable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -73,12 +75,22 @@ class Thinking:
         parts = [self._system, *self._instructions()]
         parts += [LAST_TURN] if last and self._max_steps > 1 else []
         own = [message.text for message in messages if message.type == "system"]
-        return [SystemMessage("\n\n".join([*parts, *own])), *(m for m in messages if m.type != "system")]
+        others = (_spelled(message) for message in messages if message.type != "system")
+        return [SystemMessage("\n\n".join([*parts, *own])), *others]
 
     def _instructions(self) -> list[str]:
         connections = {offer.connection.name: offer.connection for offer in self._registry.offers.values()}
         said = [(name, connection.instructions) for name, connection in connections.items()]
         return [f"The server {name} says of itself:\n{text[:INSTRUCTIONS_LIMIT]}" for name, text in said if text]
+
+
+def _spelled(message: Any) -> BaseMessage:
+    """Return a message whose texts in a list are blocks: some provider packages pass bare strings on as they are."""
+    if isinstance(message.content, str) or not any(isinstance(part, str) for part in message.content):
+        return message  # type: ignore[no-any-return]
+    blocks = [{"type": "text", "text": part} if isinstance(part, str) else part for part in message.content]
+    spelled: BaseMessage = message.model_copy(update={"content": blocks})
+    return spelled
 
 
 def _complete(answer: Any) -> AIMessage:
@@ -87,6 +99,10 @@ def _complete(answer: Any) -> AIMessage:
     for call in (*message.tool_calls, *message.invalid_tool_calls):
         if not call.get("id"):
             call["id"] = f"call_{uuid.uuid4().hex[:12]}"
+    for call in message.tool_calls:
+        call["args"] = kept(call["args"])
+    if not isinstance(message.content, str):
+        message.content = storable(message.content)
     if not message.id:
         message.id = f"turn_{uuid.uuid4().hex}"
     return message

@@ -401,3 +401,45 @@ async def test_a_server_that_is_gone_in_the_middle_is_told_to_the_model(host: Ho
             assert message.status == "error"
 
     assert last["think"]["messages"][0].text == "It is gone."
+
+
+async def test_an_integer_of_thirty_digits_reaches_the_tool_and_the_thread(host: Host) -> None:
+    big = 123456789012345678901234567890
+    got: list[Any] = []
+    bank = MCPServer("bank", log_level="ERROR")
+
+    @bank.tool()
+    def pay(amount: int, note: str) -> str:
+        got.append((amount, note))
+        return "paid"
+
+    await host.connect(bank, name="bank")
+    for policy in ("auto", "ask"):
+        host.consent.policy = policy
+
+        async def approver(request: Request) -> Decision:
+            return Decision.approve()
+
+        host.consent.approver = approver
+        arguments = {"amount": big, "note": str(big)}
+        graph = build_graph(ScriptedModel([[("bank:pay", arguments)], "ok"]), host, checkpointer=InMemorySaver())
+        state = await graph.ainvoke(asked(), {"configurable": {"thread_id": policy}})
+        assert tools_said(state) == [("success", "paid")]
+
+    assert got == [(big, str(big))] * 2
+
+
+async def test_several_texts_of_a_result_reach_the_model_as_blocks(host: Host) -> None:
+    many = MCPServer("many", log_level="ERROR")
+
+    @many.tool()
+    def two() -> list[str]:
+        return ["one", "two"]
+
+    await host.connect(many, name="many")
+    model = ScriptedModel([[("many:two", {})], "ok"])
+
+    state = await build_graph(model, host).ainvoke(asked())
+
+    assert model.seen[1].messages[-1].content == [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+    assert state["messages"][2].content == ["one", "two"]

@@ -42,6 +42,8 @@ _AND = re.compile(r"(?i)\s*(?:,\s*(?:and\s+|also\s+|and\s+also\s+|plus\s+)?|\s+(
 
 _ASKING = VERBS | word_set("what which who how where when")
 
+_ASKED = frozenset(map(stem, _ASKING))
+
 _REFERENCE = re.compile(
     r"(?i)\bthe result of step \d+\b|(?<!is )(?<!was )(?<!if )\bit\b(?!'s| is| was)"
     r"|\b(?:that|this)\b(?=\s*(?:$|[,.;?!]|(?:by|to|from|and|with|in|as|into|over|times|plus|minus|\d)\b))"
@@ -114,7 +116,8 @@ def _together(text: str, known: frozenset[str]) -> list[tuple[str, bool]]:
         left, right = hidden[start : match.start()], hidden[match.end() :]
         if re.match(r"(?i)\W*(?:if|when|given|since|as)\b", left) or re.search(r"(?i)\bbetween\b[^,]*$", left):
             continue
-        if _begins(right, known) and _begins(left, known):
+        # after a mere comma, "end 2026-01-01" is no request, though a tool may end something
+        if _begins(right, known if re.search(r"\w", match[0]) else _ASKED) and _begins(left, known):
             cuts.append((match.start(), match.end(), False))
         elif re.search(r"\w", match[0]) and _elliptical(text[start : match.start()], text[match.end() :]):
             cuts.append((match.start(), match.end(), True))

@@ -39,7 +39,7 @@ _SCORES: dict[Purpose, dict[Kind, float]] = {
     "object": {"json": 4.0, "reference": 2.0},
     "any": {"json": 4.0, "quoted": 3.0, "number": 3.0, "reference": 2.0, "code": 2.0, "place": 1.5, "url": 2.0,
             "date": 2.0, "datetime": 2.0, "path": 2.0, "email": 2.0, "uuid": 2.0, "time": 2.0, "words": 0.3},
-    "choice": {"quoted": 4.0, "place": 4.0, "code": 4.0, "zone": 4.0, "path": 4.0},
+    "choice": {"number": 0.5, "quoted": 4.0, "place": 4.0, "code": 4.0, "zone": 4.0, "path": 4.0},
 }  # fmt: skip
 """Purpose of an argument -> what may be its value, and how well."""
 

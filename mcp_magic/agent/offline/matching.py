@@ -68,7 +68,24 @@ def assign(text: str, blank: str, seen: Sequence[Mention], fields: Sequence[Fiel
         if found.name not in chosen and not used & starts:
             chosen[found.name] = found
             used |= starts
-    return list(chosen.values())
+    return [_extended(each, seen, used, fields) for each in chosen.values()]
+
+
+def _extended(found: Assigned, seen: Sequence[Mention], used: set[int], fields: Sequence[Field]) -> Assigned:
+    """Add what is left over to a list of its like: "Lima compared with Cairo" names two cities."""
+    field = next(each for each in fields if each.name == found.name)
+    kinds = {mention.kind for mention in found.mentions} - {"number", "words", "json", "reference"}
+    if purpose(field) != "list" or field.item is None or not kinds:
+        return found
+    item = _named(field.item, field)
+    rest = [each for each in seen if each.start not in used and each.kind in kinds and fit(each, item)]
+    every = sorted([*found.mentions, *rest], key=lambda mention: mention.start)
+    high = field.schema.get("maxItems")
+    if not rest or (isinstance(high, int) and len(every) > high):
+        return found
+    used |= {mention.start for mention in rest}
+    values = [fitted[0] for each in every if (fitted := fit(each, item))]
+    return Assigned(found.name, values, found.score, tuple(every))
 
 
 def _possible(

@@ -18,6 +18,9 @@ __all__ = ["Span", "choice_said", "choices_said", "leading", "runs", "text_said"
 
 Span = tuple[int, int]
 
+_FOLLOWING = word_set("following text words word string sentence phrase message back")
+"""Words that announce a text, and are no part of it."""
+
 _NOT = word_set("no not without don't doesn't never off disable disabled false skip omit exclude excluding hide")
 _AUXILIARY = frozenset(map(stem, word_set("include is has enable with show use allow whether do should to given time")))
 _SAYING = r"(?:\s*(?::|=|,|\b(?:saying|that says|that reads|is|of|to|as|with the (?:text|words?)|reading)\b))*\s*"
@@ -128,10 +131,10 @@ def leading(text: str, tool: Known) -> int:
             return end + colon.end()
         if "\0" in text[end : word.start]:
             break
-        known = _own_word(word, tool) or word.low == tool.server.lower()
+        known = _own_word(word, tool) or word.low == tool.server.lower() or word.low in _FOLLOWING
         if not known:
             break
-        if word.low not in STOP:
+        if word.low not in STOP and word.low not in _FOLLOWING:
             end = word.end
     return end
 

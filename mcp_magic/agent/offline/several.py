@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.offline.fitting import fit
 from mcp_magic.agent.offline.matching import joined
+from mcp_magic.agent.offline.purposes import purpose
 
 if TYPE_CHECKING:
     from mcp_magic.agent.offline.choosing import Choice
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from mcp_magic.agent.offline.mentions import Mention
     from mcp_magic.agent.offline.tools import Known
     from mcp_magic.schema import Field
+
+LEAST = 2.0
+"""How well a further value must suit (see `fitting`), unless it is a number."""
 
 __all__ = ["rows", "several"]
 
@@ -45,7 +49,7 @@ def _row(text: str, filling: Filling, field: Field) -> list[tuple[Any, Mention]]
         if mention.start < at[1] or not joined(text[at[1] : mention.start]):
             continue
         fitted = fit(mention, field, text[mention.end :])
-        if fitted is not None:
+        if fitted is not None and (purpose(field) == "number" or fitted[1] >= LEAST):
             row.append((fitted[0], mention))
             at = (mention.start, mention.end)
     return row

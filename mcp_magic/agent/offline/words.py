@@ -24,7 +24,7 @@ PREPOSITIONS = word_set(
 STOP = PREPOSITIONS | word_set(
     "a an the this that these those it its is are was were be been am do does did can could would will shall should "
     "may might must i me my we us our you your he she they them their what what's which who whom whose how when where "
-    "why if then than so but or not no don't doesn't please just now also there here let let's make get give show tell "
+    "why if then than so but or not no don't doesn't please just also there here let let's make get give show tell "
     "return returns display see look want need like i'd i'll i'm have has had use call run invoke execute calculate "
     "compute find out work many much some any all each every one it's that's there's where's who's how's thanks "
     "thank hello hi hey ok okay kindly go ahead using tool tools up down between be being finally first "
