@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-NOTEBOOKS := notebooks/quickstart.ipynb
+NOTEBOOKS := notebooks/quickstart.ipynb notebooks/agent.ipynb
 
 .PHONY: help setup system demo lab test lint bench format clean
 
@@ -30,7 +30,7 @@ system:
 	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$missing; fi
 
 demo: setup
-	$(BIN)/python notebooks/run.py $(NOTEBOOKS)
+	$(BIN)/python notebooks/run.py $(firstword $(NOTEBOOKS))
 
 lab: setup
 	$(BIN)/jupyter lab notebooks/quickstart.ipynb

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic import schema
 from mcp_magic.langchain.content import storable
+from mcp_magic.schema.check import schema_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,4 +64,4 @@ def _with_number(value: Any, path: tuple[Any, ...]) -> Any:
 
 
 def _errors(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> int:
-    return len(schema.schema_errors(arguments, input_schema) or ())
+    return len(schema_errors(arguments, input_schema) or ())

@@ -49,9 +49,10 @@ async def test_a_model_without_tools_answers(host: Host) -> None:
 async def test_calls_of_one_turn_run_at_the_same_time_and_are_answered_in_order(host: Host, shop: Shop) -> None:
     model = ScriptedModel([[("shop:wait", {"name": n}) for n in ("a", "b", "c")], "done"])
     running = asyncio.ensure_future(build_graph(model, host).ainvoke(asked()))
-    while shop.most_together < 3:
-        await shop.started.wait()
-        await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        while shop.most_together < 3:
+            await shop.started.wait()
+            await asyncio.sleep(0)
     shop.go_on.set()
     state = await running
 
