@@ -44,16 +44,25 @@ class Acting:
         approving: Decides about calls that did not come by the approve node, as nobody is asked about them.
         model: Who reads the results.
         limit: Characters of a result that it reads.
+        timeout: Seconds that a call has, or None.
         max_steps: Turns of the model for one request.
     """
 
     def __init__(
-        self, registry: Registry, approving: Approving, *, model: BaseChatModel, limit: int, max_steps: int
+        self,
+        registry: Registry,
+        approving: Approving,
+        *,
+        model: BaseChatModel,
+        limit: int,
+        timeout: float | None,
+        max_steps: int,
     ) -> None:
         self._registry = registry
         self._approving = approving
         self._images = takes_images(model)
         self._limit = limit
+        self._timeout = timeout
         self._max_steps = max_steps
 
     async def act(self, state: AgentState) -> dict[str, Any]:
@@ -135,6 +144,7 @@ class Acting:
                 on_progress=on_progress,
                 images=self._images,
                 limit=self._limit,
+                timeout=self._timeout,
             )
         except MCPToolException as error:
             return error.content, error.artifact, True

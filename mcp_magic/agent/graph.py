@@ -45,6 +45,7 @@ def build_graph(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
     result_limit: int = 20_000,
+    timeout: float | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
 
@@ -66,10 +67,11 @@ def build_graph(
         checkpointer: Keeps threads; `"interrupt"` needs one.
         store: LangGraph's store, passed through.
         result_limit: Characters of one result that the model is given.
+        timeout: Seconds that a call has, or None for as long as it takes.
     """
     registry = Registry(host, servers=servers, tools=tools)
     approving = Approving(registry, policy=approve, ask=ask)
-    acting = Acting(registry, approving, model=model, limit=result_limit, max_steps=max_steps)
+    acting = Acting(registry, approving, model=model, limit=result_limit, timeout=timeout, max_steps=max_steps)
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)
     graph.add_node("think", Thinking(model, registry, system=system, max_steps=max_steps).think)
     graph.add_node("approve", approving.approve)

@@ -125,6 +125,7 @@ async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         connection = aiosqlite.connect(file, timeout=LOCKED_SECONDS)
+        _let_the_kernel_end(connection)
         saver = FileThreads(await stack.enter_async_context(connection))
         await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         await saver.setup()
@@ -138,6 +139,12 @@ async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
     if problem:
         raise ThreadError(f"threads cannot be kept in {file}: {problem}")
     return saver
+
+
+def _let_the_kernel_end(connection: aiosqlite.Connection) -> None:
+    """Make the connection's thread one that no exit waits for: a kernel may end in the middle of a run."""
+    thread: Any = getattr(connection, "_thread", connection)  # before aiosqlite 0.22 a connection was a thread
+    thread.daemon = True
 
 
 async def _damage(connection: aiosqlite.Connection, file: Path) -> str:

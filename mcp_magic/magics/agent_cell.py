@@ -62,6 +62,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun
             max_steps=plan.max_steps,
             checkpointer=opened.saver,
             result_limit=settings.result_characters,
+            timeout=settings.call_timeout,
         )
         made = await run_agent(
             graph,

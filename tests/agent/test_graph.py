@@ -444,3 +444,16 @@ async def test_several_texts_of_a_result_reach_the_model_as_blocks(host: Host) -
 
     assert model.seen[1].messages[-1].content == [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
     assert state["messages"][2].content == ["one", "two"]
+
+
+async def test_a_call_that_takes_too_long_is_told_to_the_model_and_the_server_goes_on(host: Host, shop: Shop) -> None:
+    model = ScriptedModel([[("shop:wait", {"name": "a"}), ("shop:price", {"item": "pear"})], "ok"])
+
+    state = await build_graph(model, host, timeout=0.2).ainvoke(asked())
+
+    (slow, why), price = tools_said(state)
+    assert slow == "error"
+    assert "0.2 s" in why
+    assert price == ("success", "2.0")
+    await asyncio.wait_for(shop.cancelled.wait(), 5)
+    assert (await host["shop"].call("price", item="apple")).data == 1.5

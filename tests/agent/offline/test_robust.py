@@ -1,0 +1,94 @@
+"""Whatever a request or a definition is like, the offline model answers, and soon."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from mcp_magic.agent.offline import OfflineModel
+from tests.agent.offline.definitions import bindable
+from tests.agent.offline.tuning import CASES
+
+MODEL = OfflineModel().bind_tools(bindable("math", "weather", "time", "git", "everything"))
+
+PIECES = [word for case in CASES for word in case.request.split()]
+"""Words of real requests: put together at random they get further into the rules than random letters."""
+
+LONG = 2.0
+"""Seconds that 20,000 characters may take on a slow machine."""
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map(" ".join))
+@example("result of step 99 and it")
+@example("1. 2. 3.")
+@example("{} [] {'a'} [1, {")
+def test_no_order_of_words_is_too_much(request_: str) -> None:
+    said = MODEL.invoke(request_ or "x")
+    assert said.tool_calls or said.text
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(min_size=1, max_size=80))
+def test_no_text_is_too_strange(request_: str) -> None:
+    said = MODEL.invoke(request_)
+    assert said.tool_calls or said.text
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "add " + "1 and " * 3000 + "2",
+        "a" * 20_000,
+        "(" * 10_000,
+        "1+" * 10_000,
+        "'" * 20_000,
+        "name: " * 3000,
+        "Oslo " * 4000,
+        "x=" * 10_000,
+        "and " * 5000,
+        "/" * 20_000,
+        "what is " + "9" * 20_000,
+    ],
+    ids=lambda text: text[:8],
+)
+def test_a_long_request_is_answered_in_time(request_: str) -> None:
+    started = time.perf_counter()
+    said = MODEL.invoke(request_)
+    assert said.tool_calls or said.text
+    assert time.perf_counter() - started < LONG
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object", "properties": {"a": True, "b": False, "c": {}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}, "required": ["a"]},
+        {
+            "type": "object",
+            "properties": {"a": {"enum": []}, "b": {"enum": [None, 1, "x", {"y": 1}]}},
+            "required": ["b"],
+        },
+        {
+            "type": "object",
+            "properties": {"a": {"type": "integer", "minimum": "low", "multipleOf": 0}},
+            "required": ["a"],
+        },
+        {"$ref": "#/$defs/n", "$defs": {"n": {"properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["n"]}}},
+        {"type": "object", "properties": {"": {"type": "string"}, "__": {"type": "number"}}, "required": ["", "__"]},
+        {"type": "object", "properties": {"a": {"type": "array", "items": False, "minItems": "x"}}, "required": ["a"]},
+        {"anyOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "string"}}}]},
+    ],
+)
+def test_no_schema_is_too_strange(schema: dict[str, Any]) -> None:
+    tool = {"type": "function", "function": {"name": "odd__take", "description": "Take it.", "parameters": schema}}
+    model = OfflineModel().bind_tools([tool])
+    for request_ in ("take 5 and 'x' from /tmp on 2026-01-01", "odd:take a=1 b=x", 'call take with {"a": 1}'):
+        said = model.invoke(request_)
+        assert said.tool_calls or said.text
