@@ -101,6 +101,16 @@ def approval(lab: Lab) -> int:
     return first
 
 
+def agent(lab: Lab) -> int:
+    """A run of an agent that has ended, and one that waits for an approval."""
+    first = connected(lab)
+    run(lab, "%mcp allow 'math:*'")
+    run(lab, "%%mcp_agent --thread sums\nadd 3 and 4, then multiply the result by 5")
+    waiting = start(lab, "%%mcp_agent --thread trip\nShow me the forecast for Tokyo for the next 3 days")
+    expect(button(waiting, "Approve")).to_be_visible()
+    return first + 1
+
+
 def explorer(lab: Lab) -> int:
     """An explorer with a search, and a tool that was chosen."""
     first = connected(lab)
@@ -124,6 +134,7 @@ PICTURES: dict[str, tuple[Picture, int]] = {
     "quickstart": (quickstart, WIDTH),
     "forms": (forms, WIDTH),
     "approval": (approval, 1060),
+    "agent": (agent, WIDTH),
     "explorer": (explorer, WIDE),
     "explorer-dark": (explorer_dark, WIDE),
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import StructuredTool
 
     from mcp_magic.core.consent import Approver
+    from mcp_magic.core.elicitation import Elicitor
 
 __all__ = ["NotebookHost", "host"]
 
@@ -44,6 +45,18 @@ class NotebookHost(Host):
     @approver.setter
     def approver(self, approver: Approver | None) -> None:
         self.consent.approver = approver
+
+    @property
+    def elicitor(self) -> Elicitor | None:
+        """Who answers what servers ask the person for: any `async def (elicitation) -> Answer`.
+
+        A session announces that it can be asked if there is one when it is opened.
+        """
+        return self.elicitation.elicitor
+
+    @elicitor.setter
+    def elicitor(self, elicitor: Elicitor | None) -> None:
+        self.elicitation.elicitor = elicitor
 
     def langchain_tools(self, *servers: str, **settings: Any) -> list[StructuredTool]:
         """Return the tools of the open sessions as LangChain tools.

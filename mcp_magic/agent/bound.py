@@ -29,7 +29,7 @@ async def bound_tools(host: Host, server: str | None = None, search: str = "") -
         Per tool the name that the model knows, the person's, the characters and about how many tokens that is.
     """
     registry = Registry(host, servers=[server] if server else ())
-    registry.check()
+    await registry.check()
     rows = []
     for offer in (await registry.refresh()).values():
         text = json.dumps(offer.bound, ensure_ascii=False)

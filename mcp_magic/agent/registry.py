@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.agent.functions import function_of
-from mcp_magic.errors import MCPMagicError, UnknownServerError, did_you_mean, listed
+from mcp_magic.errors import MCPMagicError, UnknownServerError, UnknownToolError, did_you_mean, listed
 from mcp_magic.langchain.names import Names
 
 if TYPE_CHECKING:
@@ -62,16 +62,19 @@ class Registry:
         self._known: tuple[Any, ...] = ()
         self._bound: tuple[Any, Runnable[Any, Any]] | None = None
 
-    def check(self) -> None:
-        """Complain about servers that are not there.
+    async def check(self) -> None:
+        """Complain about servers and tools that are not there.
 
         Raises:
             UnknownServerError: A name is none of an open session.
+            UnknownToolError: No tool matches the patterns.
         """
         missing = [name for name in self.servers if name not in self.host]
         if missing:
             near = did_you_mean(missing[0], self.host)
             raise UnknownServerError(f"no server {missing[0]!r}.{near} Connected: {listed(self.host)}")
+        if self.patterns and self.host.find() and not await self.refresh():
+            raise UnknownToolError(f"no tool matches {listed(self.patterns)}; `%mcp tools` lists them")
 
     async def refresh(self) -> dict[str, Offer]:
         """Return the tools there are now, by the model's name; a server that cannot list gives what is known of it."""

@@ -182,10 +182,13 @@ async def _keep(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, run:
 async def _mend(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, done: dict[str, ToolMessage]) -> None:
     """Answer the calls that a run left without an answer: no provider goes on with a thread that has any."""
     state = await graph.aget_state(config)
-    waiting = unanswered(state.values.get("messages", []))
-    if not waiting:
+    said = state.values.get("messages", [])
+    waiting = unanswered(said)
+    if not waiting and not state.tasks:
         return
-    messages = [done.get(call["id"]) or _not_answered(call) for call in waiting]
+    # What the last step of a run that ended in the middle has written is shown, but `aupdate_state` drops it: so all
+    # messages are written again.
+    messages = [*said, *(done.get(call["id"]) or _not_answered(call) for call in waiting)]
     await graph.aupdate_state(config, {"messages": messages, "approvals": {}}, as_node="act")
 
 

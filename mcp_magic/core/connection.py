@@ -15,9 +15,12 @@ from mcp_magic.core.border import Place, closed_error, connect_error
 from mcp_magic.core.callables import ToolNamespace
 from mcp_magic.core.card import connection_part
 from mcp_magic.core.catalog import Catalog
+from mcp_magic.core.elicitation import Elicitors, Questions
 from mcp_magic.core.foreign import is_closed
 from mcp_magic.core.notices import Notices
 from mcp_magic.core.requests import Requests
+from mcp_magic.core.roots import Roots
+from mcp_magic.core.trace_record import Recorder
 from mcp_magic.core.transports import open_line
 from mcp_magic.core.warmup import build_models, compile_outputs, quiet_sdk_logging, start_imports
 from mcp_magic.results.parts import bundle
@@ -58,17 +61,24 @@ class Connection(Requests):
         tools: The server's tools as awaitable functions: `await connection.tools.add(a=1, b=2)`.
         notices: What the server said unasked: log messages, changes.
         consent: The host's rules about who may call what, or None where nothing is asked.
+        roots: The directories that the server is told of.
         host: The host that holds it, or None.
+        trace: What it said and was told; `.entries`.
         loop: The event loop it was opened on, or None before.
     """
 
-    def __init__(self, name: str, spec: Spec, consent: Consent | None = None) -> None:
+    def __init__(
+        self, name: str, spec: Spec, consent: Consent | None = None, elicitors: Elicitors | None = None
+    ) -> None:
         super().__init__()
         self.consent = consent
         self.name = name
         self.spec = spec
+        self.trace = Recorder(name, spec)
         self.catalog = Catalog(self._list)
-        self.notices = Notices(self.catalog.changed)
+        self.roots = Roots(self._roots_changed)
+        self.notices = Notices(self.catalog.changed, self.roots)
+        self.notices.questions = Questions(name, elicitors or Elicitors(), self._may_ask, self.notices.log)
         self.tools = ToolNamespace(self)
         self.host: Host | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -79,8 +89,7 @@ class Connection(Requests):
         self._owner: asyncio.Task[None] | None = None
         self._leave = asyncio.Event()
         self._ready: asyncio.Future[None] | None = None
-        self._closing = False
-        self._renewing = False
+        self._closing = self._renewing = False
         self._lost: SessionClosedError | None = None
 
     # What is known of the session
@@ -165,8 +174,7 @@ class Connection(Requests):
         """Close the session and end the server, if it is ours. Closing twice is fine."""
         self._closing = True
         self._leave.set()
-        owner = self._owner
-        if owner is None or owner.done():
+        if (owner := self._owner) is None or owner.done():
             return
         await asyncio.wait({owner}, timeout=CLOSE_SECONDS)
         if not owner.done():
@@ -180,8 +188,7 @@ class Connection(Requests):
             client: The client that noticed; if it was replaced already nothing happens.
         """
         if self._client is client:
-            self._client = None
-            self._renewing = True
+            self._client, self._renewing = None, True
             self._ready = asyncio.get_running_loop().create_future()
             self._leave.set()
         if self._ready is not None:
@@ -191,7 +198,7 @@ class Connection(Requests):
         """The owner task: everything that is entered here is left here."""
         failure: Exception | None = None
         try:
-            async with open_line(self.spec) as line:
+            async with open_line(self.spec, self.trace) as line:
                 self._place.line = line
                 line.ended = self._leave.set
                 await self._sessions(line)
@@ -217,7 +224,7 @@ class Connection(Requests):
             leaving = False
             imports = start_imports()  # while the server starts
             try:
-                async with self.notices.session(line.make(), self.spec.timeout) as client:
+                async with self.notices.session(line.make(), self.spec.timeout, line.prepare) as client:
                     await asyncio.shield(imports)
                     build_models(client.protocol_version)
                     self._client = client

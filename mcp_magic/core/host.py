@@ -11,6 +11,9 @@ from mcp_magic.config.targets import resolve_target
 from mcp_magic.core import lookup
 from mcp_magic.core.connection import Connection
 from mcp_magic.core.consent import Consent
+from mcp_magic.core.elicitation import Elicitors
+from mcp_magic.core.shortcuts import Shortcuts
+from mcp_magic.core.trace import Trace
 from mcp_magic.core.watchers import Watchers
 from mcp_magic.errors import HTTPStatusError, MCPMagicError, UnknownServerError, listed
 
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.results import PromptResult, ResourceResult, ToolResult
 
 __all__ = ["Host"]
 
@@ -30,7 +32,7 @@ _SSE_FALLBACK = (400, 404, 405)
 """HTTP statuses after which a URL may be of the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
 
 
-class Host:
+class Host(Shortcuts):
     """Named connections to any number of MCP servers.
 
     A mapping-like value: `host["weather"]`, `"weather" in host`, `len(host)`, iteration over names.
@@ -39,6 +41,8 @@ class Host:
     Attributes:
         loop: That loop, or None before the first session.
         consent: Who may call what without asking; `consent.approver` asks.
+        elicitation: Who answers what servers ask the person for.
+        trace: The messages between it and its servers.
     """
 
     def __init__(self) -> None:
@@ -47,14 +51,14 @@ class Host:
         self._watchers = Watchers()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.consent = Consent()
+        self.elicitation = Elicitors()
+        self.trace = Trace()
 
     # The connections
 
     def __getitem__(self, name: str) -> Connection:
-        try:
+        if name in self._connections:
             return self._connections[name]
-        except KeyError:
-            pass
         raise UnknownServerError(lookup.no_server(name, self._connections))
 
     def __iter__(self) -> Iterator[str]:
@@ -187,7 +191,7 @@ class Host:
         self._watchers.tell(connection.name)
 
     async def _open(self, spec: Spec, name: str) -> Connection:
-        connection = Connection(name, spec, self.consent)
+        connection = self._made(name, spec)
         failed: HTTPStatusError | None = None
         try:
             await connection.open()
@@ -201,7 +205,7 @@ class Host:
             return connection
         assert isinstance(spec, HttpSpec)
         shared = ("url", "headers", "verify", "cert", "timeout", "trust", "client_factory")
-        sse = Connection(name, SseSpec(**{field: getattr(spec, field) for field in shared}), self.consent)
+        sse = self._made(name, SseSpec(**{field: getattr(spec, field) for field in shared}))
         try:
             await sse.open()
         except MCPMagicError:
@@ -211,6 +215,14 @@ class Host:
         if sse.state == "open":
             return sse
         raise failed
+
+    def _made(self, name: str, spec: Spec) -> Connection:
+        connection = Connection(name, spec, self.consent, self.elicitation)
+        connection.trace.trace = self.trace
+        old = self._connections.get(name)
+        if old is not None and old.spec == spec:
+            connection.roots.keep(old.roots.directories)
+        return connection
 
     def _keep_until_closed(self, connection: Connection) -> None:
         """Remember the owner task of a connection, so that `close` waits for servers that are still ending."""
@@ -251,19 +263,3 @@ class Host:
         offered = {c.name: items for c, items in zip(self.find(), listings, strict=False) if isinstance(items, tuple)}
         found = lookup.pick(name, kind, offered, self._connections)
         return self._connections[found[0]], found[1]
-
-    # Shortcuts
-
-    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
-        """Call a tool by `"server:tool"`; see `Connection.call`."""
-        connection, definition = await self.resolve(tool)
-        return await connection.call(definition.name, arguments, **named)
-
-    async def read(self, uri: str, *, server: str | None = None) -> ResourceResult:
-        """Read a resource from the server that lists it, or whose template matches it."""
-        return await lookup.owner_of(uri, self.find(server)).read(uri)
-
-    async def prompt(self, prompt: str, arguments: Mapping[str, str] | None = None, /, **named: str) -> PromptResult:
-        """Get a prompt by `"server:prompt"`; see `Connection.prompt`."""
-        connection, definition = await self.resolve(prompt, "prompts")
-        return await connection.prompt(definition.name, arguments, **named)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from mcp import Client
 
+    from mcp_magic.core.elicitation import Questions
+    from mcp_magic.core.roots import Roots
+
 __all__ = ["LogMessage", "Notices"]
 
 MAX_MESSAGES = 1000
@@ -46,18 +49,30 @@ class Notices:
 
     Args:
         changed: Called with the kind of a listing that changed.
+        roots: Answers the server that asks for roots.
 
     Attributes:
         messages: The last log messages, oldest first.
+        questions: Answers the server that asks the person; None where it must not ask.
     """
 
-    def __init__(self, changed: Callable[[str], None]) -> None:
+    def __init__(self, changed: Callable[[str], None], roots: Roots) -> None:
         self.messages: deque[LogMessage] = deque(maxlen=MAX_MESSAGES)
+        self.questions: Questions | None = None
         self._changed = changed
+        self._roots = roots
 
     @asynccontextmanager
-    async def session(self, server: Any, timeout: float) -> AsyncIterator[Client]:
-        """Enter an `mcp.Client` for `server` that reports here; the handshake may take `timeout` seconds."""
+    async def session(
+        self, server: Any, timeout: float, prepare: Callable[[Client], None] = lambda client: None
+    ) -> AsyncIterator[Client]:
+        """Enter an `mcp.Client` for `server` that reports here; the handshake may take `timeout` seconds.
+
+        Args:
+            server: What the client takes.
+            timeout: Seconds.
+            prepare: Called with the client before it is entered.
+        """
         from mcp import Client
         from mcp_types import Implementation
 
@@ -67,9 +82,12 @@ class Notices:
             server,
             client_info=Implementation(name="mcp_magic", version=__version__),
             message_handler=self._on_message,
+            list_roots_callback=self._roots,
+            elicitation_callback=self.questions if self.questions and self.questions.announced else None,
             logging_callback=self._on_log,
             log_level="info",  # since 2026-07-28 log messages come only to whoever asks for them
         )
+        prepare(client)
         stack = AsyncExitStack()
         async with asyncio.timeout(timeout):
             await stack.enter_async_context(client)
@@ -81,6 +99,10 @@ class Notices:
                 yield client
             finally:
                 listening.cancel()
+
+    def log(self, level: str, text: str) -> None:
+        """Keep a message of our own among those of the server."""
+        self.messages.append(LogMessage(time.time(), level, "mcp_magic", text))
 
     async def _on_log(self, params: Any) -> None:
         self.messages.append(LogMessage(time.time(), params.level, params.logger or "", params.data))

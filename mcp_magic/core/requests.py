@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic.core.catalog import KINDS, all_pages
 from mcp_magic.core.consent import PERSON, Request, refusal
+from mcp_magic.core.roots import tell_changed
 from mcp_magic.core.sending import METHOD_NOT_FOUND, Sending
 from mcp_magic.errors import UnknownPromptError, UnknownToolError, did_you_mean, listed
 from mcp_magic.results import PromptResult, ResourceResult, ToolResult
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.catalog import Catalog
     from mcp_magic.core.consent import Consent, Decision
+    from mcp_magic.core.elicitation import Elicitor
 
 __all__ = ["Requests"]
 
@@ -67,18 +69,21 @@ class Requests(Sending):
         asker: str = PERSON,
         run: str | None = None,
         decision: Decision | None = None,
+        elicitor: Elicitor | None = None,
     ) -> ToolResult:
         """Call a tool and return what it answers, an error it reports too.
 
         Args:
             tool: Its name on this server.
             arguments: Its arguments.
-            timeout: Seconds to wait for the answer, or None for as long as it takes.
+            timeout: Seconds to wait for the answer, or None for as long as it takes. While the server asks the
+                person something the time stands still.
             on_progress: Awaited with (progress, total, message) for each progress notification.
             validate: Whether to hold the arguments against the tool's schema first.
             asker: Who wants the call, for consent: the person, `"agent"`, `"server NAME"`, `"app NAME"`.
             run: The agent run that wants it, or None.
             decision: What consent has decided about this call already; it is not asked again.
+            elicitor: Answers what the server asks for in its course, instead of the host's.
 
         Raises:
             DeniedError: Consent refused the call; nothing was sent.
@@ -90,10 +95,11 @@ class Requests(Sending):
             request = Request(self.name, tool, arguments, asker, known, self.spec.trust, run)
             arguments = await self._allowed(request, self.consent, decision)
         started = time.perf_counter()
-        raw = await self._send(
+        raw = await self._send_call(
             f"{self.name}:{tool}",
-            lambda client: client.call_tool(tool, dict(arguments), timeout, on_progress),
+            lambda client: client.call_tool(tool, dict(arguments), None, on_progress),
             timeout,
+            elicitor,
         )
         return ToolResult(
             raw,
@@ -118,7 +124,7 @@ class Requests(Sending):
             ProtocolError: The server has no such resource.
         """
         started = time.perf_counter()
-        raw = await self._send(f"{self.name}: {uri}", lambda client: client.read_resource(str(uri)), timeout)
+        raw = await self._send_call(f"{self.name}: {uri}", lambda client: client.read_resource(str(uri)), timeout)
         return ResourceResult(raw, server=self.name, uri=str(uri), seconds=time.perf_counter() - started)
 
     async def prompt(self, prompt: str, arguments: Mapping[str, str] | None = None, /, **named: str) -> PromptResult:
@@ -133,7 +139,7 @@ class Requests(Sending):
         found = await self.find_prompt(prompt)
         schema.check_prompt_arguments(given, found.arguments or ())
         started = time.perf_counter()
-        raw = await self._send(f"{self.name}:{prompt}", lambda client: client.get_prompt(prompt, given))
+        raw = await self._send_call(f"{self.name}:{prompt}", lambda client: client.get_prompt(prompt, given))
         return PromptResult(
             raw, server=self.name, prompt=prompt, arguments=given, seconds=time.perf_counter() - started
         )
@@ -181,6 +187,10 @@ class Requests(Sending):
         """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none."""
         await self._open_client()
         return await self.catalog.get(kind, refresh=refresh)
+
+    async def _roots_changed(self) -> None:
+        if self._client is not None:  # otherwise the next session asks anew
+            await self._send(f"{self.name}: roots", tell_changed)
 
     def _index(self) -> dict[str, Tool]:
         items = self.catalog.cached("tools")

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.core.border import request_error
+from mcp_magic.core.underway import CallUnderWay
 from mcp_magic.errors import SessionClosedError
 
 if TYPE_CHECKING:
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from mcp_magic.core.border import Place
+    from mcp_magic.core.elicitation import Elicitor
+    from mcp_magic.core.notices import Notices
 
 __all__ = ["METHOD_NOT_FOUND", "Sending"]
 
 T = TypeVar("T")
 METHOD_NOT_FOUND = -32601
+PAGES_FIRST = -32042
 
 
 class Sending:
@@ -37,6 +41,7 @@ class Sending:
         last_seen: When the server last answered (`time.time()`), or None.
     """
 
+    notices: Notices
     _place: Place
     _client: Client | None
 
@@ -46,6 +51,31 @@ class Sending:
         self.latency: float | None = None
         self.last_seen: float | None = None
         self._under_way = 0
+        self._may_ask: list[CallUnderWay] = []
+
+    async def _send_call(
+        self,
+        what: str,
+        send: Callable[[Client], Awaitable[T]],
+        timeout: float | None = None,
+        elicitor: Elicitor | None = None,
+    ) -> T:
+        """Send a request in the course of which the server may ask the person; meanwhile its clock stands still."""
+        call = CallUnderWay(timeout, elicitor)
+        return await self._send(what, lambda client: call.wait(self._after_pages(client, send), self._may_ask), timeout)
+
+    async def _after_pages(self, client: Client, send: Callable[[Client], Awaitable[T]]) -> T:
+        """Send; where the server did nothing because pages have to be visited first, ask for them, and send once more.
+
+        Source: specification 2025-11-25, "URL Elicitation Required Error".
+        """
+        try:
+            return await send(client)
+        except Exception as error:
+            questions = self.notices.questions if getattr(error, "code", None) == PAGES_FIRST else None
+            if questions is None or not await questions.visited(getattr(error, "data", None)):
+                raise
+        return await send(client)
 
     async def _send(self, what: str, send: Callable[[Client], Awaitable[T]], timeout: float | None = None) -> T:
         client = self._client or await self._open_client()

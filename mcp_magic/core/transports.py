@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
 from mcp_magic.core.errlog import ErrorLog
+from mcp_magic.core.trace import IN
+from mcp_magic.core.trace_streams import TracedWrite, members, trace_in_process
 from mcp_magic.core.websocket import tls_context, websocket_client
 from mcp_magic.errors import TargetError
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import httpx2
+
+    from mcp_magic.core.trace_record import Recorder
 
 __all__ = ["TRANSPORTS", "Line", "open_line"]
 
@@ -35,6 +39,8 @@ class Line:
 
     Attributes:
         make: Returns a fresh object for `mcp.Client`, once a session.
+        recorder: Writes what goes over it into the trace.
+        prepare: Called with the client of each session before it is entered.
         errlog: The server's stderr, for stdio.
         status: The last HTTP status that was an error, and the URL that answered it.
         ended: Called when the server ends the stream (a process that exits, a closed socket).
@@ -44,6 +50,8 @@ class Line:
     """
 
     make: Callable[[], Any]
+    recorder: Recorder
+    prepare: Callable[[Any], None] = lambda client: None
     errlog: ErrorLog | None = None
     status: int | None = None
     content_type: str = ""
@@ -57,6 +65,8 @@ async def _open_stdio(spec: StdioSpec, line: Line, stack: AsyncExitStack) -> Non
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     errlog = line.errlog = stack.enter_context(ErrorLog())
+    line.recorder.follow(errlog)
+    stack.callback(line.recorder.follow, None)
     parameters = StdioServerParameters(
         command=spec.command,
         args=list(spec.args),
@@ -93,6 +103,7 @@ async def _open_websocket(spec: WebSocketSpec, line: Line, stack: AsyncExitStack
 
 async def _open_in_process(spec: InProcessSpec, line: Line, stack: AsyncExitStack) -> None:
     line.make = lambda: spec.server
+    line.prepare = lambda client: trace_in_process(client, line.recorder)
 
 
 TRANSPORTS: dict[type[Spec], Callable[[Any, Line, AsyncExitStack], Awaitable[None]]] = {
@@ -106,13 +117,13 @@ TRANSPORTS: dict[type[Spec], Callable[[Any, Line, AsyncExitStack], Awaitable[Non
 
 
 @asynccontextmanager
-async def open_line(spec: Spec) -> AsyncIterator[Line]:
+async def open_line(spec: Spec, recorder: Recorder) -> AsyncIterator[Line]:
     """Prepare the way to a server; nothing is sent yet, no process is started."""
     opener = TRANSPORTS.get(type(spec))
     if opener is None:
         known = ", ".join(kind.transport for kind in TRANSPORTS)
         raise TargetError(f"no transport for {type(spec).__name__}; there are {known}")
-    line = Line(make=lambda: None)
+    line = Line(make=lambda: None, recorder=recorder)
     async with AsyncExitStack() as stack:
         await opener(spec, line, stack)
         yield line
@@ -132,6 +143,7 @@ def _http_client(spec: HttpSpec | SseSpec, line: Line) -> httpx2.AsyncClient:
     async def remember(response: httpx2.Response) -> None:
         line.content_type = response.headers.get("content-type", "")
         line.status = response.status_code if response.status_code >= 400 else None
+        line.recorder.http(response.request.method, response.status_code, response.headers)
 
     async def count(event: str, info: dict[str, Any]) -> None:
         line.refused += event.endswith(("connect_tcp.failed", "start_tls.failed"))
@@ -158,7 +170,7 @@ class _Watched:
 
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self._transport.__aenter__()
-        return _WatchedStream(read, self._line), write
+        return _WatchedStream(read, self._line), TracedWrite(write, self._line.recorder)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -182,20 +194,24 @@ class _WatchedStream:
         except StopAsyncIteration:
             self._line.ended()
             raise
-        if isinstance(item, Exception):
-            self._note(item)
+        self._note(item)
         return item
 
-    def _note(self, error: Exception) -> None:
-        if len(self._line.garbage) < 5:
-            details = error.errors() if hasattr(error, "errors") else []
-            found = details[0].get("input", "") if details else str(error)
-            text = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
-            if text.strip():
-                self._line.garbage.append(text.strip()[:200])
+    def _note(self, item: Any) -> None:
+        if not isinstance(item, Exception):
+            self._line.recorder.message(IN, members(item.message))
+            return
+        details = item.errors() if hasattr(item, "errors") else []
+        found = details[0].get("input", "") if details else str(item)
+        text = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+        self._line.recorder.garbage(text)
+        if len(self._line.garbage) < 5 and text.strip():
+            self._line.garbage.append(text.strip()[:200])
 
     async def receive(self) -> Any:
-        return await self._stream.receive()
+        item = await self._stream.receive()
+        self._note(item)
+        return item
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -89,7 +89,7 @@ class _Source:
             await connection.close()
 
     async def _connect(self) -> Connection:
-        connection = Connection(self.name, self._specs[-1], self._host.consent)
+        connection = Connection(self.name, self._specs[-1], self._host.consent, self._host.elicitation)
         await connection.open()
         return connection
 

@@ -49,7 +49,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun
     plan = await plan_of(invocation, arguments)
     host, settings = invocation.host, invocation.settings
     model = make_model(plan.model)
-    Registry(host, servers=plan.servers).check()
+    await Registry(host, servers=plan.servers, tools=plan.tools).check()
     screen = screen_for(settings.cells.circumstances())
     async with open_threads(settings.threads or None) as opened:
         graph = build_graph(

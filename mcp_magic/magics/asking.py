@@ -15,17 +15,21 @@ import time
 import uuid
 from contextvars import copy_context
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp_magic.magics.asking_input import InputAsker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from mcp_magic.core.consent import Consent, Decision, Request
     from mcp_magic.magics.cells import Cells, Circumstances
     from mcp_magic.magics.settings import Settings
     from mcp_magic.widgets.approval import ApprovalPanel, Replace
 
-__all__ = ["Asking", "Way", "how_to_ask"]
+__all__ = ["Asking", "Way", "how_to_ask", "show_below"]
+
+T = TypeVar("T")
 
 Way = Literal["panel", "input", "nobody"]
 
@@ -43,7 +47,7 @@ POLL_SECONDS = 0.02
 EARLIER = 0.05
 """Seconds by which a panel ends its wait before `Consent` does: it can then tell a time-out from Interrupt."""
 
-NOBODY = "nobody can be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto would allow every call"
+NOBODY = "nobody can be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
 
 
 def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
@@ -106,14 +110,28 @@ class Asking:
             TimeoutError: Nobody answered in time.
         """
         until = asyncio.get_running_loop().time() + self._consent.timeout - EARLIER
-        way = how_to_ask(await self._circumstances(), self._settings.ask_with)
+        way = await self.way()
         if way == "input":
             return await InputAsker(seconds=until - asyncio.get_running_loop().time()).ask(request)
         if way == "panel":
-            return await self._by_panel(request, until)
+            return await self.below_a_cell(lambda: self._in_panel(request, until))
         from mcp_magic.core.consent import Decision
 
         return Decision.deny(NOBODY, by="nobody")
+
+    async def way(self) -> Way:
+        """Return how the person can be asked now."""
+        return how_to_ask(await self._circumstances(), self._settings.ask_with)
+
+    async def below_a_cell(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do something that shows a panel: below the cell that asks, or the latest if it is none that asks.
+
+        What a click shows is lost in the frontend's log.
+        """
+        if self._cells.asks_from_a_cell() or self._cells.latest is None:
+            return await work()
+        context = self._cells.latest.run(copy_context)
+        return await asyncio.create_task(work(), context=context)
 
     async def _circumstances(self) -> Circumstances:
         where = self._cells.circumstances()
@@ -141,20 +159,13 @@ class Asking:
             self._without_subshells.add(session)
         return found
 
-    async def _by_panel(self, request: Request, until: float) -> Decision:
-        if self._cells.asks_from_a_cell() or self._cells.latest is None:
-            return await self._in_panel(request, until)
-        # What a click shows is lost in the frontend's log: it is shown below the latest cell instead.
-        context = self._cells.latest.run(copy_context)
-        return await asyncio.create_task(self._in_panel(request, until), context=context)
-
     async def _in_panel(self, request: Request, until: float) -> Decision:
         """Ask in the panel of the cell: all that wait in one cell wait in one panel."""
         from mcp_magic.widgets.approval import ApprovalPanel
 
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
         if cell not in self._panels:
-            self._panels[cell] = ApprovalPanel(_show, seconds=lambda: self._consent.timeout)
+            self._panels[cell] = ApprovalPanel(show_below, seconds=lambda: self._consent.timeout)
         panel = self._panels[cell]
         try:
             return await panel.ask(request, until=until)
@@ -163,7 +174,7 @@ class Asking:
                 self._panels.pop(cell, None)
 
 
-def _show(bundle: dict[str, Any]) -> Replace:
+def show_below(bundle: dict[str, Any]) -> Replace:
     """Show a mimebundle below the cell; what is returned replaces it."""
     from IPython.display import display, update_display
 

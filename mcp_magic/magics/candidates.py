@@ -200,6 +200,7 @@ _POSITIONAL: dict[str, Callable[[list[str], str, Mapping[str, Any]], Candidates]
     "disconnect": _server,
     "reconnect": _server,
     "logs": _server,
+    "trace": _server,
     "ui": _server,
     "tools": _server,
     "resources": _server,

@@ -43,14 +43,20 @@ class MCPMagics(Magics, Settings):
         self.comm_status = CommStatus(self.cells)
 
     def prepare(self) -> None:
-        """Make the kernel's host one that follows the settings and asks the person, unless they set an approver."""
+        """Make the kernel's host one that follows the settings and asks the person, unless they set who asks."""
+        from mcp_magic.magics.eliciting import Eliciting
         from mcp_magic.notebook import host
 
         self.pass_on()
         if host.approver is None:
             host.approver = Asking(self.cells, self, host.consent)
+        if host.elicitor is None:
+            host.elicitor = Eliciting(Asking(self.cells, self, host.consent), host.elicitation)
 
-    @observe("display_rows", "display_characters", "approval", "approval_timeout", "audit_file")
+    @observe(
+        *("display_rows", "display_characters", "approval", "approval_timeout", "audit_file"),
+        *("trace_messages", "trace_bytes"),
+    )
     def _setting_changed(self, change: Any) -> None:
         if "mcp_magic.notebook" in sys.modules:
             self.pass_on()
@@ -162,6 +168,7 @@ def load(shell: InteractiveShell) -> None:
 def unload(shell: InteractiveShell) -> None:
     """Close all sessions and remove everything that `load` added."""
     from mcp_magic.magics.complete import uninstall
+    from mcp_magic.magics.eliciting import Eliciting
     from mcp_magic.notebook import host
 
     magics = _magics(shell)
@@ -171,6 +178,8 @@ def unload(shell: InteractiveShell) -> None:
         run_nested(host.close())
     if isinstance(host.approver, Asking):
         host.approver = None
+    if isinstance(host.elicitor, Eliciting):
+        host.elicitor = None
     starting.callbacks.remove(magics.prepare)
     magics.comm_status.uninstall()
     magics.cells.uninstall()

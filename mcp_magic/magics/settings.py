@@ -58,6 +58,9 @@ class Settings(Configurable):
     max_steps = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)
     result_characters = Int(20_000, min=100, help="Characters of one result that a model is given.").tag(config=True)
 
+    trace_messages = Int(10_000, min=0, help="Messages that the trace keeps; 0: none.").tag(config=True)
+    trace_bytes = Int(64_000_000, min=0, help="Bytes that the trace keeps.").tag(config=True)
+
     def known_settings(self) -> dict[str, type]:
         """Return the names that a declaration's `[settings]` may have, and their types."""
         kinds: dict[type, type] = {Int: int, Float: float}
@@ -95,6 +98,7 @@ class Settings(Configurable):
 
         limits.display.rows = self.display_rows
         limits.display.characters = self.display_characters
+        host.trace.limit(self.trace_messages, self.trace_bytes)
         host.consent.policy = self.approval
         host.consent.timeout = self.approval_timeout
         host.consent.audit.file = Path(self.audit_file) if self.audit_file else None

@@ -1,7 +1,8 @@
 """The words of a `%mcp` line.
 
 Words are those of a POSIX shell, with two comforts that a shell cannot give: after `name:=` a JSON
-value is one word although it has quotes and spaces, and so is a `{python expression}`, alone or after `name=`.
+value is one word although it has quotes and spaces, so is a JSON object alone, and so is a
+`{python expression}`, alone or after `name=`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mcp_magic.errors import CommandError
 
 __all__ = ["split_line"]
 
-_JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])""")
+_JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])|(?=\{)""")
 _EXPRESSION_START = re.compile(r"""(?:[^\s'"=:{]+=)?(?=\{)""")
 _ESCAPED_START = re.compile(r"""([^\s'"\\=]+=)(?=\\+[${@])""")
 _DECODER = json.JSONDecoder()

@@ -147,8 +147,10 @@ class RequestForm(Shown):
         self._copy.observe(lambda _: self._show_code(), "value")
 
     def _make_run(self) -> Any:
-        """Make the button, a new one for each run: clicks on it that are late, because a cell kept the kernel busy,
-        belong to the run that the first of them has started, even if that is over by now.
+        """Make the button, a new one for each run.
+
+        Clicks that are late, because a cell kept the kernel busy, belong to the run that the first of them has
+        started, even if that is over by now.
         """
         self._run_shop = shop = self._shop.part()
         button = shop.make(ipywidgets.Button, "button", description=self.verb, icon="play", button_style="primary")

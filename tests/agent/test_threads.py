@@ -21,7 +21,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from mcp_magic.agent import threads
+from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.history import list_threads, messages_of
+from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import default_file, open_threads, thread_names
 from mcp_magic.errors import MissingDependencyError, ThreadError
 from mcp_magic.langchain.content import result_of
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.host import Host
 
+CALL = {"name": "shop__buy", "args": {"item": "pear"}, "id": "1", "type": "tool_call"}
 SAID = [("human", "go"), ("ai", ""), ("tool", "bought 1 pear"), ("ai", "done")]
 
 
@@ -53,6 +56,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
+    pytest.importorskip("psycopg")
     with cluster() as port:
         yield port
 
@@ -320,6 +324,26 @@ async def test_another_kernel_that_goes_on_with_a_thread_meanwhile_loses_nothing
     assert ("ai", "mine") in await kept(":memory:")
 
 
+@pytest.mark.parametrize(
+    "said", [AIMessage("the end", id="a"), AIMessage("", id="a", tool_calls=[CALL])], ids=["an answer", "a call"]
+)
+async def test_what_a_kernel_wrote_last_before_it_died_stays_in_the_thread(
+    host: Host, file: Path, said: AIMessage
+) -> None:
+    async with open_threads(file) as opened:
+        graph = build_graph(ScriptedModel([]), host, checkpointer=opened.saver)
+        place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        await graph.aupdate_state(place, {"messages": [HumanMessage("go")]}, as_node="__start__")
+        state = await graph.aget_state(place)
+        await opened.saver.aput_writes(state.config, [("messages", [said])], state.tasks[0].id)  # and no checkpoint
+
+    await run(host, file, ["going on"], "and?")
+
+    answers = ["tool"] * len(said.tool_calls)
+    assert [kind for kind, _ in await kept(file)] == ["human", "ai", *answers, "human", "ai"]
+    assert (await kept(file))[1] == ("ai", said.text)
+
+
 async def test_runs_in_several_threads_of_a_file_at_the_same_time(host: Host, file: Path) -> None:
     await asyncio.gather(*(run(host, file, [BUY, BUY, "done"], thread=f"t{number}") for number in range(6)))
     for number in range(6):
@@ -354,8 +378,6 @@ async def test_a_run_of_many_steps_leaves_little_in_memory(host: Host) -> None:
 
 async def test_a_listing_does_not_read_the_conversations(host: Host, file: Path) -> None:
     turns = [HumanMessage("question " * 50), AIMessage("answer " * 50)] * 25
-    from mcp_magic.agent.graph import build_graph
-    from mcp_magic.agent.scripted import ScriptedModel
 
     async with open_threads(file) as opened:
         graph = build_graph(ScriptedModel([]), host, checkpointer=opened.saver)

@@ -201,6 +201,7 @@ class Lab:
         """Change to the "light" or the "dark" theme."""
         self.command("apputils:change-theme", theme=THEMES[name])
         self.page.wait_for_selector(f"body[data-jp-theme-name='{THEMES[name]}']", state="attached")
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")  # it covers the page for a moment
 
     @property
     def cells(self) -> Locator:

@@ -208,6 +208,7 @@ def test_without_a_model_the_offline_one_answers_and_says_so(frontend: Frontend)
         ("%mcp_agent --thread x", "%%mcp_agent: the request is missing; write it below the line with the options."),
         ("%%mcp_agent --modle x\nhi", "unrecognized arguments: --modle. Did you mean '--model'?"),
         ("%%mcp_agent --servers waether\nhi", "no server 'waether'. Did you mean 'weather'?"),
+        ("%%mcp_agent --tools 'weather:x*'\nhi", "no tool matches weather:x*; `%mcp tools` lists them"),
         ("%%mcp_agent --max-steps 0\nhi", "%%mcp_agent: --max-steps 0: at least 1."),
         ("%%mcp_agent -o 1x\nhi", "%%mcp_agent: -o 1x: a Python variable's name is expected."),
         ("%%mcp_agent --model $nothing\nhi", "cannot evaluate 'nothing': NameError"),
@@ -242,5 +243,5 @@ def test_nbclient_is_told_what_would_allow_a_call_and_never_hangs(tmp_path: Path
     notebook = run_by_nbclient(tmp_path, *SETUP, f"m = {ASK_OSLO}", "%%mcp_agent --model $m\nOslo?")
 
     [output] = notebook.cells[-1].outputs
-    assert "MCP_MAGIC_APPROVAL=auto would allow every call" in output.data["text/plain"]
+    assert "MCP_MAGIC_APPROVAL=auto allows what no rule asks about" in " ".join(output.data["text/plain"].split())
     assert "denied weather:forecast" in output.data["text/plain"]

@@ -206,7 +206,7 @@ def test_without_input_a_call_is_denied_at_once(person: Person) -> None:
 
     assert cell.evalue == (
         "weather:forecast was not called; denied by nobody: nobody can be asked here, where no input is allowed; "
-        "MCP_MAGIC_APPROVAL=auto would allow every call. `%mcp allow weather:forecast --first` would allow it."
+        "MCP_MAGIC_APPROVAL=auto allows what no rule asks about. `%mcp allow weather:forecast --first` would allow it."
     )
     assert not cell.live
     person.frontend.kernel.ok("%mcp allow weather:forecast --first")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kernel
 
 DENIAL = (
     "weather:forecast was not called; denied by nobody: nobody can be asked here, where no input is allowed; "
-    "MCP_MAGIC_APPROVAL=auto would allow every call. `%mcp allow weather:forecast --first` would allow it."
+    "MCP_MAGIC_APPROVAL=auto allows what no rule asks about. `%mcp allow weather:forecast --first` would allow it."
 )
 TRIED = (
     f"from mcp_magic import errors\ntry:\n    {CALL.splitlines()[0]}\n"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcp_magic.agent.offline.tools import Known
     from mcp_magic.schema import Field
 
-__all__ = ["answer", "ask_for", "no_request", "no_tool", "no_tools"]
+__all__ = ["answer", "ask_for", "no_request", "no_tool", "no_tools", "too_long"]
 
 MAX_ROWS = 30
 """Rows of a table in an answer; the result itself has them all."""
@@ -28,6 +28,11 @@ SUGGESTED = 5
 def no_request() -> str:
     """Return what is said to an empty request."""
     return "What should I do? Say it in a sentence, or name a tool and its arguments: `server:tool name=value`."
+
+
+def too_long(length: int, most: int) -> str:
+    """Return what is said to a request that is too long to be gone through."""
+    return f"That is {length:,} characters long, and I read requests of at most {most:,}. Say it shorter, please."
 
 
 def no_tools() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from mcp_magic.agent.offline.mentions import masked, mentions, quotations
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from mcp_magic.agent.offline.tools import Known
 
 __all__ = ["Part", "actions", "parts", "refers", "ways_to_part"]
+
+
+MOST_WAYS = 8
+"""Places at which a clause is tried to be parted; each costs two searches for a tool."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ _THEN = re.compile(
 )
 """What parts one step from the next; "the next 5 days" does not."""
 
-_AND = re.compile(r"(?i)\s*(?:,\s*(?:and\s+|also\s+|and\s+also\s+|plus\s+)?|\s+(?:and(?:\s+also)?|as well as|plus)\s+)")
+_AND = re.compile(r"(?i)\s*(?:,\s*(?:and\s+|also\s+|and\s+also\s+)?|\s+(?:and(?:\s+also)?|as well as)\s+)")
 
 _ASKING = VERBS | word_set("what which who how where when")
 
@@ -88,9 +93,13 @@ def parts(text: str, known: frozenset[str]) -> list[Part]:
     return [part for part in found if re.search(r"\w", part.text)]
 
 
+def _anything(stem: str) -> bool:
+    return True
+
+
 def _hidden(text: str) -> str:
     """Blank out quotations, JSON and URLs: nothing is parted there."""
-    found = mentions(text, lambda stem: True)
+    found = mentions(text, _anything)
     kept = [each for each in found if each.kind in _WHOLE or (each.kind == "number" and "," in each.text)]
     return masked(text, kept)
 
@@ -137,7 +146,8 @@ def ways_to_part(text: str) -> list[tuple[str, str]]:
     >>> ways_to_part("the weather in Paris and the time in Rome")
     [('the weather in Paris', 'the time in Rome')]
     """
-    return [(text[: match.start()], text[match.end() :]) for match in _AND.finditer(_hidden(text))]
+    found = islice(_AND.finditer(_hidden(text)), MOST_WAYS)
+    return [(text[: match.start()], text[match.end() :]) for match in found]
 
 
 def _begins(text: str, known: frozenset[str]) -> bool:

@@ -20,7 +20,7 @@ _WORDS: dict[type[ast.operator], str] = {
     ast.Pow: "{} to the power of {}",
 }
 
-MOST = 20
+MOST = 100
 """Operations of one expression."""
 
 

@@ -43,6 +43,9 @@ _SCORES: dict[Purpose, dict[Kind, float]] = {
 }  # fmt: skip
 """Purpose of an argument -> what may be its value, and how well."""
 
+EXACT = 2**53
+"""Larger integers are not exact as floats, and larger than any amount that has a unit."""
+
 _UNITS: dict[str, tuple[str, float]] = {
     "ms": ("second", 0.001),
     "millisecond": ("second", 0.001),
@@ -123,7 +126,7 @@ def _in_unit(mention: Mention, value: float, field: Field, behind: str) -> float
     if mention.text.endswith("%") and field.kind != "integer" and _limit(field, "aximum") <= 1:
         return value / 100
     unit = re.match(r"\s*([^\W\d_]+?)s?\b", behind)
-    if unit is None:
+    if unit is None or abs(value) > EXACT:
         return value
     name, factor = _UNITS.get(unit[1].lower(), ("", 1.0))
     about = f"{field.name} {field.title} {field.description}".lower()

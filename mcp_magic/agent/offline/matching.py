@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.offline.fitting import fit
 from mcp_magic.agent.offline.purposes import name_stems, purpose
-from mcp_magic.agent.offline.surroundings import pointed, preposition, role, stem_before
+from mcp_magic.agent.offline.surroundings import NEAR, pointed, preposition, role, stem_before
 from mcp_magic.agent.offline.words import PREPOSITIONS, stem, word_set
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def _score(
 ) -> tuple[Any, float] | None:
     """Return the value and the score of a mention for a field, or for an item of it."""
     mention = seen[i]
-    fitted = fit(mention, item, text[mention.end :])
+    fitted = fit(mention, item, text[mention.end : mention.end + NEAR])
     if fitted is None:
         return None
     value, score = fitted
@@ -118,7 +117,7 @@ def _score(
     wanted = purpose(item)
     if before in _CALLED and wanted in ("code", "text"):
         score += 2.0
-    if wanted == "zone" and i and seen[i - 1].kind == "time" and len(text[seen[i - 1].end : mention.start]) < 7:
+    if wanted == "zone" and i and seen[i - 1].kind == "time" and mention.start - seen[i - 1].end < 7:
         source = _SOURCE & set(name_stems(field))
         score += 2.5 if source else -1.0
     score += _loosely(preposition(blank, mention), mention, field, item, verb)
@@ -130,9 +129,14 @@ def _score(
 
 def _is_pair(text: str, seen: Sequence[Mention], i: int) -> bool:
     """Whether a number is one of two: "300 x 200", "300 by 200"."""
-    numbers = [each for each in seen if each.kind == "number"]
-    sides = [pair for pair in pairwise(numbers) if seen[i] in pair]
-    return any(re.fullmatch(r"(?i)\s*(?:x|\u00d7|by)\s*", text[one.end : other.start]) for one, other in sides)
+    before = next((each for each in reversed(seen[max(0, i - 2) : i]) if each.kind == "number"), None)
+    after = next((each for each in seen[i + 1 : i + 3] if each.kind == "number"), None)
+    sides = [(before, seen[i]), (seen[i], after)]
+    return any(
+        re.fullmatch(r"(?i)\s*(?:x|\u00d7|by)\s*", text[one.end : other.start][:9])
+        for one, other in sides
+        if one is not None and other is not None
+    )
 
 
 def _loosely(before: str, mention: Mention, field: Field, item: Field, verb: str) -> float:

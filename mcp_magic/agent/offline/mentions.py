@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic.agent.offline import moments
@@ -82,7 +84,8 @@ def masked(text: str, parts: list[Mention]) -> str:
     return text
 
 
-def mentions(text: str, vocabulary: Callable[[str], bool]) -> list[Mention]:
+@lru_cache(maxsize=32)  # the clause is read again for each tool that is tried
+def mentions(text: str, vocabulary: Callable[[str], bool]) -> tuple[Mention, ...]:
     """Return all mentions of a text, from left to right; none overlap.
 
     Args:
@@ -94,7 +97,7 @@ def mentions(text: str, vocabulary: Callable[[str], bool]) -> list[Mention]:
         found += reader(masked(text, found))
     blank = masked(text, found)
     found += [Mention("place", start, end, name, name) for start, end, name in place_names(blank, vocabulary)]
-    return sorted(found, key=lambda mention: mention.start)
+    return tuple(sorted(found, key=lambda mention: mention.start))
 
 
 def _json(text: str) -> Iterator[Mention]:
@@ -140,18 +143,20 @@ def _numbers(text: str) -> Iterator[Mention]:
     taken: set[int] = set()
     for match in NUMBER.finditer(_PAIR.sub(lambda pair: pair[0].replace("x", " ").replace("\u00d7", " "), text)):
         taken |= set(range(match.start(), match.end()))
-        yield Mention("number", match.start(), match.end(), match[0], number_of(match[0]))
+        value = number_of(match[0])
+        if isinstance(value, int) or math.isfinite(value):
+            yield Mention("number", match.start(), match.end(), match[0], value)
     for match in NUMBER_WORDS.finditer(text):
         if taken & set(range(match.start(), match.end())):
             continue
-        value = words_number(match[0])
-        if value is not None:
-            yield Mention("number", match.start(), match.end(), match[0], value)
+        said = words_number(match[0])
+        if said is not None:
+            yield Mention("number", match.start(), match.end(), match[0], said)
             continue
         for part in re.finditer(r"[\w-]+", match[0]):
-            if (value := words_number(part[0])) is not None and part[0] not in ("and", "a"):
+            if (said := words_number(part[0])) is not None and part[0] not in ("and", "a"):
                 start = match.start() + part.start()
-                yield Mention("number", start, start + len(part[0]), part[0], value)
+                yield Mention("number", start, start + len(part[0]), part[0], said)
 
 
 _READERS: tuple[Callable[[str], Iterator[Mention]], ...] = (

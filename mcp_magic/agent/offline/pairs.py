@@ -21,7 +21,7 @@ MAX_DEPTH = 4
 """Levels of objects in which a name is looked for; recursive schemas have no end."""
 
 _EQUALS = re.compile(r"(?<![\w.=<>!])([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*(?::=|=)\s*(?![=>])")
-_COLON = re.compile(r"(?<![\w.:/])([A-Za-z_][\w -]*?)\s*:\s+")
+_COLON = re.compile(r"(?<![\w.:/])([A-Za-z_][\w-]*)\s*:\s+")
 _VALUE = re.compile(r"\"([^\"]*)\"|'([^']*)'|`([^`]*)`|([^\s,;]*[^\s,;.?!])")
 
 
@@ -87,8 +87,7 @@ def _heads(text: str) -> list[tuple[int, str, int, bool]]:
     """Return where a pair begins, its name, where its value begins, and whether a colon stands between."""
     found = [(match.start(1), match[1], match.end(), False) for match in _EQUALS.finditer(text)]
     for match in _COLON.finditer(text):
-        name = match[1].split()[-1]
-        found.append((match.end(1) - len(name), name, match.end(), True))
+        found.append((match.start(1), match[1], match.end(), True))
     return sorted(found)
 
 

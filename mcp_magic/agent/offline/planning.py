@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Next", "plan"]
 
+LONGEST = 4000
+"""Characters of a request that are gone through: each word is weighed against each tool."""
+
 Call = tuple[str, dict[str, Any]]
 
 
@@ -56,6 +59,8 @@ def plan(state: Conversation, ranking: Ranking) -> Next:
     """
     if not re.search(r"\w", state.request):
         return Next(text=answering.no_request())
+    if len(state.request) > LONGEST:
+        return Next(text=answering.too_long(len(state.request), LONGEST))
     if not ranking.tools:
         return Next(text=answering.no_tools())
     done = [each for turn in state.turns for each in turn]
@@ -76,6 +81,8 @@ class _Steps:
     def __init__(self, state: Conversation, ranking: Ranking) -> None:
         self._state = state
         self._ranking = ranking
+        self._vocabulary = ranking.vocabulary.__contains__
+        self._known: dict[str, Choice | None] = {}
         self._given: dict[str, Any] = {}
         request, self._asked = state.request, state.asked
         if self._asked is not None:
@@ -148,7 +155,9 @@ class _Steps:
         return [part]
 
     def _alone(self, text: str) -> Choice | None:
-        return choose(Clause(text, self._vocabulary), self._ranking)
+        if text not in self._known:
+            self._known[text] = choose(Clause(text, self._vocabulary), self._ranking)
+        return self._known[text]
 
     def _needs(self, part: Part, past: Sequence[Outcome]) -> bool:
         """Whether a part cannot be done without the result that failed."""
@@ -163,9 +172,6 @@ class _Steps:
             return False
         assert self._last is not None
         return part.later or bool(refers(part.text)) or writes(choice.tool) or writes(self._last.tool)
-
-    def _vocabulary(self, stem: str) -> bool:
-        return stem in self._ranking.vocabulary
 
     def _choice(self, part: Part, past: Sequence[Outcome], *, first: bool) -> Choice | None:
         good = [each for each in past if not each.failed]
@@ -187,7 +193,8 @@ class _Steps:
                 filling.arguments |= self._given
                 filling.missing = [each for each in filling.missing if each.name not in self._given]
                 return Choice(named, filling, clause, 0.0)
-        return choose(clause, self._ranking)
+        plain = not (clause.references or clause.carried or clause.before)
+        return self._alone(part.text) if plain else choose(clause, self._ranking)
 
     def _question(self, choice: Choice) -> Next:
         missing = choice.filling.missing

@@ -43,7 +43,7 @@ def number_of(text: str) -> int | float:
     (1250, -2.5, 10, 1000.0, 20)
     """
     digits = re.sub(r"(?i)\s?%$|(st|nd|rd|th)$", "", text).replace(",", "").replace("\u2212", "-")
-    return int(digits) if re.fullmatch(r"[+-]?\d+", digits) and len(digits) <= 4000 else float(digits)
+    return int(digits) if re.fullmatch(r"[+-]?\d{1,4000}", digits) else float(digits)
 
 
 def words_number(text: str) -> int | None:

@@ -34,7 +34,7 @@ def replied(reply: str, asked: Asked, ranking: Ranking) -> dict[str, Any] | None
     }
     # the words of the tool are no part of the reply, so it is filled as if it had none
     asking = Known(tool.name, "", "", "", "", schema)
-    found = fill(Clause(reply, lambda stem: stem in ranking.vocabulary), asking).arguments
+    found = fill(Clause(reply, ranking.vocabulary.__contains__), asking).arguments
     if len(wanted) == 1 and wanted[0].name not in found:
         text = re.sub(r"[.\s]+$", "", reply.strip().strip("\"'`"))
         try:
@@ -47,5 +47,5 @@ def replied(reply: str, asked: Asked, ranking: Ranking) -> dict[str, Any] | None
 def _is_request(reply: str, ranking: Ranking) -> bool:
     said = words(reply)
     begins = bool(said) and (said[0].low in VERBS or said[0].low.removesuffix("'s") in ("what", "how", "which", "who"))
-    choice = choose(Clause(reply, lambda stem: stem in ranking.vocabulary), ranking) if begins else None
+    choice = choose(Clause(reply, ranking.vocabulary.__contains__), ranking) if begins else None
     return choice is not None and not choice.filling.missing

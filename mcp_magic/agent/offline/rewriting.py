@@ -8,8 +8,8 @@ from mcp_magic.agent.offline.mentions import quotations
 
 __all__ = ["spelt_out"]
 
-_N = r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?"
-_X = rf"(?:{_N}|it|that|the (?:result|answer)|[a-z]+)"
+_N = r"(?<!\d)(?<!\d[.,])[-+]?\d+(?:,\d{3})*(?:\.\d+)?"
+_X = rf"(?:{_N}|it|that|the (?:result|answer)|\b[a-z]+)"
 
 _ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 

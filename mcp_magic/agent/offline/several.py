@@ -46,8 +46,10 @@ def _row(text: str, filling: Filling, field: Field) -> list[tuple[Any, Mention]]
     at = filling.places[field.name]
     row = []
     for mention in sorted(filling.left, key=lambda mention: mention.start):
-        if mention.start < at[1] or not joined(text[at[1] : mention.start]):
+        if mention.start < at[1]:
             continue
+        if not joined(text[at[1] : mention.start]):
+            break
         fitted = fit(mention, field, text[mention.end :])
         if fitted is not None and (purpose(field) == "number" or fitted[1] >= LEAST):
             row.append((fitted[0], mention))

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["pointed", "preposition", "role", "stem_before"]
 
+NEAR = 80
+"""Characters before and behind a mention that may say what it is for."""
+
 _LINKS = word_set("of to is the a an with as for called named equal equals be set on from at in into by about than")
 """Words that may stand between a name and its value."""
 
@@ -28,13 +31,15 @@ def preposition(text: str, mention: Mention) -> str:
 
     Of a second one in a list ("between 1 and 2") it is "and".
     """
-    before = re.search(r"([^\W\d_]+)(?:\s+(?:the|a|an))?\s*[\"'`(\[]?\s*$", text[: mention.start])
+    before = re.search(
+        r"([^\W\d_]+)(?:\s+(?:the|a|an))?\s*[\"'`(\[]?\s*$", text[max(0, mention.start - NEAR) : mention.start]
+    )
     return before[1].lower() if before and before[1].lower() in PREPOSITIONS else ""
 
 
 def stem_before(text: str, mention: Mention) -> str:
     """Return the stem of the word right before a mention, or ""."""
-    before = re.search(r"([^\W\d_]+)\s*[:\"'`]?\s*$", text[: mention.start])
+    before = re.search(r"([^\W\d_]+)\s*[:\"'`]?\s*$", text[max(0, mention.start - NEAR) : mention.start])
     return stem(before[1]) if before else ""
 
 
@@ -59,7 +64,7 @@ def _clarity(word: str, known: dict[str, float]) -> float:
 
 
 def _before(text: str, mention: Mention, known: dict[str, float], tool: Known) -> float:
-    stretch = re.split(r"[\0,;.!?]", text[: mention.start].rstrip("\"'`( "))[-1]
+    stretch = re.split(r"[\0,;.!?]", text[max(0, mention.start - NEAR) : mention.start].rstrip("\"'`( "))[-1]
     for distance, word in enumerate(reversed(words(stretch)[-4:])):
         clear = _clarity(word.low, known)
         if clear:
@@ -71,7 +76,7 @@ def _before(text: str, mention: Mention, known: dict[str, float], tool: Known) -
 
 
 def _behind(text: str, mention: Mention, known: dict[str, float]) -> float:
-    stretch = re.split(r"[\0,;.!?:]", text[mention.end :].lstrip("\"'`) -"))[0]
+    stretch = re.split(r"[\0,;.!?:]", text[mention.end : mention.end + NEAR].lstrip("\"'`) -"))[0]
     best = 0.0
     for distance, word in enumerate(words(stretch)[:2]):
         if word.low in PREPOSITIONS or word.low == "and":
@@ -82,7 +87,7 @@ def _behind(text: str, mention: Mention, known: dict[str, float]) -> float:
 
 def _counted(text: str, mention: Mention, field: Field) -> bool:
     """Whether a number says how many of something, and a field takes that."""
-    follows = re.match(r"\s+(?:[a-z]+\s+){0,2}?([a-z]+s)\b", text[mention.end :])
+    follows = re.match(r"\s+(?:[a-z]+\s+){0,2}?([a-z]+s)\b", text[mention.end : mention.end + NEAR])
     return follows is not None and bool(_COUNTS & set(name_stems(field)))
 
 

@@ -13,10 +13,14 @@ from mcp_magic.magics.commands import (
     listings,
     logs,
     prompt,
+    raw,
     read,
     reconnect,
+    replay,
+    roots,
     servers,
     tool,
+    trace,
     ui,
     up,
 )
@@ -43,7 +47,11 @@ COMMANDS = {
         prompt.COMMAND,
         agent.COMMAND,
         *consent.COMMANDS,
+        roots.COMMAND,
         logs.COMMAND,
+        trace.COMMAND,
+        raw.COMMAND,
+        replay.COMMAND,
     )
 }
 """Name -> subcommand, in the order in which help shows them. A new one is a file and a row here."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.magics.answers import Answers
 from mcp_magic.magics.parsing import Command, Invocation
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see above")
     parser.add_argument("--df", action="store_true", help="return the result's table as a DataFrame")
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer")
+    parser.add_argument("--answers", metavar="FILE", help="JSON that answers what the server asks for meanwhile")
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
@@ -34,7 +36,10 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResu
         arguments.arguments, tool.input_schema, evaluate=invocation.evaluate, directory=invocation.directory
     )
     timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
-    result = await connection.call_tool(tool.name, values, timeout=timeout)
+    answers = Answers.load(invocation.directory / arguments.answers) if arguments.answers else None
+    result = await connection.call_tool(tool.name, values, timeout=timeout, elicitor=answers)
+    if answers is not None:
+        answers.raise_for_problem()
     result.raise_for_error()
     return result.df if arguments.df else result
 
@@ -64,11 +69,14 @@ COMMAND = Command(
         "%mcp call math:add a=3 b=4",
         "%mcp call weather:compare locations=NYC locations=Oslo",
         "result = %mcp call weather:history location=NYC start=2026-01-01 end=2026-01-31",
+        "%mcp call trips:plan --answers answers.json",
         "%mcp call store:insert rows=$df note={title.upper()} image=@photo.png",
         '%mcp call api:create user.name=Ada tags:=["a", "b"]',
     ),
     details="name=value is text, turned into what the tool's schema asks for; name:=JSON is taken as it is; "
     "name=$variable and name={expression} stand for Python objects; name=@file for a file's content; "
-    "a.b=1 reaches into nested objects; a name that is repeated makes a list.",
+    "a.b=1 reaches into nested objects; a name that is repeated makes a list. "
+    "--answers: a list of answers in order, or an object with one for each message; an answer is the values, "
+    '"decline", "cancel", or for a page "accept".',
     takes_body=True,
 )

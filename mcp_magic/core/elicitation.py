@@ -1,0 +1,248 @@
+"""What a server asks the person for in the middle of a call (specification, "Elicitation").
+
+A session of the handshake era asks by a request of its own; one of 2026-07-28 answers the call with
+`input_required`, and the SDK repeats the call with what was entered. Both end in the same callback here. It finds
+the call that made the server ask, stops its clock, and lets an elicitor ask the person; where there is none the
+answer is "decline", at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from mcp_magic import schema
+from mcp_magic.core.underway import CallUnderWay, caused_by
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.results.safe import one_line
+
+if TYPE_CHECKING:
+    from mcp_types import ElicitResult
+
+__all__ = ["Answer", "Elicitation", "Elicitor", "Elicitors", "Questions", "host_of"]
+
+ELICIT_SECONDS = 600.0
+"""Seconds a person has to fill in a form, or to come back from a page; after that nobody is taken to be there."""
+
+NOBODY = "nobody can be asked: host.elicitor is None"
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True)
+class Elicitation:
+    """What a server asks for.
+
+    Attributes:
+        server: The server's name.
+        message: Why it asks, in its own words: text that nobody has checked.
+        mode: `"form"` (values that fit `schema`) or `"url"` (a page to visit).
+        schema: The JSON Schema of the values; {} in URL mode.
+        url: The page; "" in form mode.
+    """
+
+    server: str
+    message: str
+    mode: Literal["form", "url"] = "form"
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    url: str = ""
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The values that the schema states as defaults."""
+        children = schema.root_field(self.schema).children if self.schema else ()
+        return {child.name: child.default for child in children if child.default is not schema.MISSING}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is answered.
+
+    Attributes:
+        action: `"accept"`, `"decline"` (the person said no) or `"cancel"` (they did not say).
+        content: The values of a form.
+        reason: Why not, for `%mcp logs`; the protocol has no place for it.
+    """
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Mapping[str, Any] | None = None
+    reason: str = ""
+
+    @classmethod
+    def accept(cls, content: Mapping[str, Any] | None = None) -> Answer:
+        """Send what was entered, or say that the page was visited."""
+        return cls("accept", content)
+
+    @classmethod
+    def decline(cls, reason: str = "") -> Answer:
+        """Say no."""
+        return cls("decline", None, reason)
+
+    @classmethod
+    def cancel(cls, reason: str = "") -> Answer:
+        """Leave it open."""
+        return cls("cancel", None, reason)
+
+
+Elicitor = Callable[[Elicitation], Awaitable[Answer]]
+"""Asks the person: any `async def (elicitation) -> Answer`."""
+
+
+@dataclass
+class Elicitors:
+    """Who answers what servers ask for.
+
+    Attributes:
+        elicitor: Asks the person; None where nobody can be asked. A session says that it can be asked if there is
+            one when it is opened.
+        timeout: Seconds the elicitor has.
+    """
+
+    elicitor: Elicitor | None = None
+    timeout: float = ELICIT_SECONDS
+
+
+class Questions:
+    """The callback of one session: what its server asks for.
+
+    Args:
+        server: The server's name.
+        elicitors: Who answers.
+        calls: The calls under way on the session, the latest last.
+        log: Told what was asked and how it was answered, never the values.
+    """
+
+    def __init__(
+        self, server: str, elicitors: Elicitors, calls: list[CallUnderWay], log: Callable[[str, str], None]
+    ) -> None:
+        self._server = server
+        self._elicitors = elicitors
+        self._calls = calls
+        self._log = log
+
+    @property
+    def announced(self) -> bool:
+        """Whether a session that is opened now may say that it can be asked."""
+        return self._elicitors.elicitor is not None
+
+    async def __call__(self, context: Any, params: Any) -> ElicitResult:
+        """Answer a request of the server (`ElicitRequestParams`)."""
+        from mcp_types import ElicitResult
+
+        asked = _read(self._server, params)
+        call = caused_by(self._calls) or CallUnderWay()
+        started = time.perf_counter()
+        with call.paused():
+            answer = await self._answer(asked, call)
+        because = f": {answer.reason}" if answer.reason else ""
+        self._log(
+            "info" if answer.action == "accept" else "warning",
+            f"elicitation {one_line(asked.message, 200)!r}: {answer.action}{because} "
+            f"({time.perf_counter() - started:.1f} s)",
+        )
+        content = dict(answer.content) if answer.action == "accept" and answer.content is not None else None
+        return ElicitResult(action=answer.action, content=content)
+
+    async def visited(self, required: Any) -> bool:
+        """Ask for the pages that the data of error -32042 name, one after the other, until one is refused.
+
+        Returns:
+            Whether there were any, and the person has been to all of them.
+        """
+        from mcp_types import ElicitationRequiredErrorData
+        from pydantic import ValidationError
+
+        try:
+            pages = ElicitationRequiredErrorData.model_validate(required).elicitations
+        except ValidationError:
+            return False
+        for page in pages:
+            if (await self(None, page)).action != "accept":
+                return False
+        return bool(pages)
+
+    async def _answer(self, asked: Elicitation, call: CallUnderWay) -> Answer:
+        elicitor = call.elicitor or self._elicitors.elicitor
+        if asked.mode == "url" and not host_of(asked.url):
+            return Answer.decline("it asks to open something that is no http(s) URL")
+        if elicitor is None:
+            return Answer.decline(NOBODY)
+        question = call.ask(_awaited(elicitor, asked))
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._elicitors.timeout):
+                return _checked(await question, asked)
+        except ArgumentsError as error:
+            return Answer.decline(f"what was entered does not fit: {error}")
+        except TimeoutError as error:
+            if time.perf_counter() - started < self._elicitors.timeout - 0.5:  # it waited for something else
+                return _failed(error)
+            return Answer.cancel(f"nobody answered within {self._elicitors.timeout:g} s")
+        except Exception as error:
+            return _failed(error)
+        except asyncio.CancelledError:
+            if not call.ended:
+                raise
+            return Answer.cancel("the call has ended")
+
+
+async def _awaited(elicitor: Elicitor, asked: Elicitation) -> Answer:
+    return await elicitor(asked)
+
+
+def _read(server: str, params: Any) -> Elicitation:
+    if params.mode == "url":
+        return Elicitation(server, params.message, "url", url=params.url)
+    return Elicitation(server, params.message, "form", params.requested_schema)
+
+
+def _failed(error: Exception) -> Answer:
+    return Answer.decline(f"the elicitor failed: {type(error).__name__}: {error}")
+
+
+def _checked(answer: Any, asked: Elicitation) -> Answer:
+    """Hold what an elicitor gave back against what was asked for.
+
+    Raises:
+        ArgumentsError: The values do not fit.
+    """
+    if not isinstance(answer, Answer):
+        raise TypeError(f"it gave back {type(answer).__name__}, no Answer")
+    if answer.action != "accept" or asked.mode == "url":
+        return Answer(answer.action, None, answer.reason)
+    content = dict(answer.content or {})
+    schema.check_arguments(content, asked.schema)
+    for name, value in content.items():
+        texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if not texts and not isinstance(value, _SCALARS):
+            problem = f"{name}: the protocol takes text, a number, true or false, null or a list of texts here"
+            raise ArgumentsError(problem)
+    return Answer.accept(content)
+
+
+def host_of(url: str) -> str:
+    """Return the host (and port) that an http(s) URL leads to, in ASCII; "" for any other.
+
+    What comes before an `@` is left out, and names that only look like another are shown as what they are:
+
+    >>> host_of("https://bank.example@evil.example:8443/login")
+    'evil.example:8443'
+    >>> host_of("https://\u0430pple.com/")
+    'xn--pple-43d.com'
+    >>> host_of("javascript:alert(1)")
+    ''
+    """
+    try:
+        parts = urlsplit(url)
+        name, port = parts.hostname or "", parts.port
+        name = name if name.isascii() else name.encode("idna").decode()
+    except ValueError:  # no port, or no name that there can be
+        return ""
+    strange = any(ord(char) <= 32 for char in url) or "\\" in url
+    if parts.scheme not in ("http", "https") or not name or strange:
+        return ""
+    return f"{name}:{port}" if port is not None else name

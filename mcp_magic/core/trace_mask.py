@@ -1,0 +1,233 @@
+"""Masks messages before the trace keeps them.
+
+Most messages hold nothing that looks like a secret: their JSON text is searched for the words that secrets go
+by, and only what has one of them is walked. A message too long to keep is walked too, and cut.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from mcp_magic.config.masking import MASK, long_enough, mask_url
+from mcp_magic.schema import is_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+__all__ = ["Masker", "to_json"]
+
+KEPT_BYTES = 20_000
+"""Bytes of a message that are kept whole; a longer one is cut to about as many."""
+
+KEPT_NODES = 400
+"""Values kept of a message that is cut."""
+
+LEARNED = 64
+"""Values of secret-looking names that are remembered, so that they are masked wherever they turn up again."""
+
+LONGEST = 2000
+"""Characters of the longest secret that is found where a text is cut through it."""
+
+DEEPEST = 40
+"""Levels of a message that are kept; Python's stack has to hold them."""
+
+_WORDS = ("token", "secret", "pass", "key", "credential", "auth", "cookie", "bearer", "://")
+"""What the JSON text of a message has in it somewhere if anything below finds a secret that is not known."""
+
+_HEADER = re.compile(r"(?i)(authorization|(?<![a-z])o?auth(?![a-z])|cookie|bearer)")
+_FREE = ("token", "secret", "passw", "api_key", "api-key", "apikey", "credential", "authorization", "cookie")
+_VALUE = re.compile(r"""[\w-]*(?:\\?["']\s*:\s*\\?["']|=\s*\\?["']?|:\s+(?=\S{8}))(?P<value>[^"'\\\s&;,<>]+)""")
+"""`"password": "x"`, `TOKEN=x`, `Authorization: x` in the middle of a text: what follows the word."""
+_SCHEME = re.compile(r"(?i)\b(bearer|basic)(\s+)[\w.~+/=-]{6,}")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
+
+_NO_SECRETS = frozenset({"true", "false", "none", "null", "bearer", "basic", "string", MASK})
+"""Values of secret-looking names that would hide half of a message if they were masked everywhere."""
+
+
+@lru_cache(maxsize=4096)
+def _names_secret(name: str) -> bool:
+    return name != "progressToken" and (is_secret(name) or _HEADER.search(name) is not None)
+
+
+@lru_cache(maxsize=1)
+def _pydantics() -> Callable[..., bytes]:
+    from pydantic_core import to_json as dump
+
+    return dump
+
+
+def to_json(value: Any) -> bytes:
+    """Return JSON text, nothing of what cannot be written; what is no JSON is written as text."""
+    try:
+        return _pydantics()(value, fallback=str)
+    except ValueError:  # a lone surrogate, or thousands of levels
+        pass
+    try:
+        return json.dumps(value, default=str).encode()
+    except (ValueError, TypeError, RecursionError):
+        return b""
+
+
+class Masker:
+    """Masks what one connection sends and gets: known secrets, values of secret-looking names, bearer tokens.
+
+    Args:
+        secrets: What is secret from the start.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._known = frozenset(secrets)
+        self._learned: deque[str] = deque(maxlen=LEARNED)
+        self._forms = self._written()
+
+    def __repr__(self) -> str:
+        return "<Masker>"
+
+    def _written(self) -> tuple[str, ...]:
+        """Return the secrets as they may be written, the longest first: raw, inside of JSON text, inside of a URL."""
+        forms = set()
+        for secret in (*self._known, *self._learned):
+            forms |= {secret, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1], quote(secret, "")}
+        return tuple(sorted(forms, key=len, reverse=True))
+
+    def keep(self, message: dict[str, Any], *, schemas: bool = False) -> tuple[bytes, int, bool]:
+        """Return a message as JSON text to keep, its size in bytes, and whether that text is all of it.
+
+        Args:
+            message: A JSON-RPC message.
+            schemas: Whether it holds JSON Schemas, in which "password" names a property and hides nothing.
+        """
+        text = to_json(message)
+        size, whole = len(text), True
+        if not text or size > KEPT_BYTES:
+            message, whole = _Cut(self).value(message, 0), False
+            text = to_json(message)
+        if not self._suspicious(text):
+            return text, size, whole
+        forms = self._forms
+        masked = self._walk(message, schemas)
+        if self._forms is not forms:  # what was found late may stand at the beginning as well
+            masked = self._walk(masked, schemas)
+        kept = to_json(masked)
+        return kept, size, whole and kept == text
+
+    def _suspicious(self, text: bytes) -> bool:
+        shown = text.decode("utf-8", "replace")
+        lowered = shown.lower()
+        for word in _WORDS:  # no any(): this is done for every message
+            if word in lowered and (word != "token" or word in lowered.replace("progresstoken", "")):
+                return True
+        return bool(self._forms) and any(form in shown for form in self._forms)
+
+    def _walk(self, value: Any, schemas: bool) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.hide(str(name)): self._named(str(name), inner, schemas) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._walk(inner, schemas) for inner in value]
+        return value
+
+    def _named(self, name: str, value: Any, schemas: bool) -> Any:
+        secret = value is not None and not isinstance(value, bool) and _names_secret(name)
+        if secret and not (schemas and isinstance(value, dict)):
+            self.learn(value)
+            return MASK
+        return self._walk(value, schemas)
+
+    def learn(self, value: Any) -> None:
+        """Remember the texts of a value that is secret."""
+        if isinstance(value, dict | list):
+            for inner in value.values() if isinstance(value, dict) else value:
+                self.learn(inner)
+        elif isinstance(value, str) and self._new(value):
+            self._learned.append(value)
+            self._forms = self._written()
+
+    def _new(self, value: str) -> bool:
+        if value.lower() in _NO_SECRETS or not long_enough([value]) or len(value) > LONGEST:
+            return False
+        return value not in self._learned and value not in self._known
+
+    def hide(self, text: str) -> str:
+        """Return text with the known secrets masked."""
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, MASK)
+        return text
+
+    def text(self, text: str) -> str:
+        """Return text with everything masked that looks like a secret.
+
+        >>> Masker(()).text("GET https://me:pw@x.org/ with Authorization: Bearer abcdefgh and API_KEY=xyz")
+        'GET https://***@x.org/ with Authorization: Bearer *** and API_KEY=***'
+        """
+        text = self.hide(text)
+        if "://" in text and ("@" in text or "?" in text):
+            text = _URL.sub(lambda match: mask_url(match[0]), text)
+        lowered = text.lower()
+        if any(word in lowered for word in _WORDS):
+            text = _SCHEME.sub(rf"\1\2{MASK}", _without_named(text))
+        return text
+
+
+def _without_named(text: str) -> str:
+    """Return text with the values masked that follow a word for a secret."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # some letters become two
+        lowered = text
+    found: set[tuple[int, int]] = set()
+    for word in _FREE:
+        start = lowered.find(word)
+        while start >= 0:
+            start += len(word)
+            if match := _VALUE.match(text, start):
+                found.add(match.span("value"))
+            start = lowered.find(word, start)
+    parts, done = [], 0
+    for start, end in sorted(found):
+        if start >= done and lowered[start:end] not in ("bearer", "basic"):
+            parts += [text[done:start], MASK]
+            done = end
+    return "".join([*parts, text[done:]])
+
+
+class _Cut:
+    """The beginning of a message: as many of its values and characters as are left."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        self._nodes = KEPT_NODES
+        self._characters = KEPT_BYTES
+
+    def value(self, value: Any, depth: int) -> Any:
+        self._nodes -= 1
+        if isinstance(value, str):
+            return self._text(value)
+        if not isinstance(value, dict | list | tuple):
+            return value
+        if depth >= DEEPEST or self._nodes <= 0:
+            return f"… ({len(value):,} more)"
+        if isinstance(value, dict):
+            return {self._text(str(name)): self.value(inner, depth + 1) for name, inner in self._some(value.items())}
+        return [self.value(inner, depth + 1) for inner in self._some(value)]
+
+    def _some(self, values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            if self._nodes <= 0:
+                return
+            yield value
+
+    def _text(self, text: str) -> str:
+        limit = max(self._characters, 0)
+        self._characters -= len(text)
+        if len(text) <= limit:
+            return text
+        # a secret that the cut goes through is masked before: half of it is secret too
+        return f"{self._masker.hide(text[: limit + LONGEST])[:limit]}… ({len(text):,} characters)"

@@ -1,0 +1,92 @@
+"""`%mcp replay`: sends a request of the trace again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic.core.rawsend import send_request
+from mcp_magic.core.trace import OUT, is_masked
+from mcp_magic.core.trace_mask import KEPT_BYTES
+from mcp_magic.errors import ArgumentsError, CommandError, listed
+from mcp_magic.magics.parsing import Command, Invocation
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.core.trace import Entry
+
+__all__ = ["COMMAND"]
+
+_ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
+_WITH_ARGUMENTS = ("tools/call", "prompts/get")
+_ONCE = ("initialize", "server/discover", "subscriptions/listen")
+"""What a session says once and by itself."""
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("number", type=int, metavar="N", help="the number of a request in `%%mcp trace`, or its answer")
+    parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="arguments that differ")
+    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> Any:
+    """Send it and return what `%mcp call` would, of other requests the answer as it came."""
+    entry = _request(invocation, arguments.number)
+    connection = invocation.host[entry.server]
+    params = _params(invocation, connection, entry, arguments.arguments)
+    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
+    if entry.method == "tools/call":
+        return await connection.call_tool(
+            params["name"], params.get("arguments") or {}, timeout=timeout, validate=False
+        )
+    return await send_request(connection, entry.method, params, timeout)
+
+
+def _request(invocation: Invocation, number: int) -> Entry:
+    """Return the request that is to be sent again."""
+    trace = invocation.host.trace
+    entry = trace.find(number)
+    if entry.kind in ("answer", "error") and entry.pair is not None:
+        entry = trace.find(entry.pair)
+    if entry.kind != "request" or entry.direction != OUT:
+        raise CommandError(f"%mcp replay: message {number} is no request of this kernel; see `%mcp trace`")
+    if entry.method in _ONCE:
+        raise CommandError(f"%mcp replay: {entry.method} belongs to the session; `%mcp reconnect {entry.server}`")
+    if entry.size > KEPT_BYTES or not entry.size:
+        raise CommandError(f"%mcp replay: message {number} was too long to be kept whole ({entry.size:,} bytes)")
+    return entry
+
+
+def _params(invocation: Invocation, connection: Connection, entry: Entry, words: list[str]) -> dict[str, Any]:
+    params = {name: value for name, value in (entry.message.get("params") or {}).items() if name != "_meta"}
+    inside = entry.method in _WITH_ARGUMENTS
+    old = params.get("arguments") or {} if inside else params
+    changed = schema.parse_arguments(
+        words, _schema(connection, entry, params), evaluate=invocation.evaluate, directory=invocation.directory
+    )
+    given = {**old, **changed}
+    hidden = [name for name, value in old.items() if name not in changed and is_masked(value)]
+    if hidden:
+        raise ArgumentsError(
+            f"%mcp replay: the trace keeps no secrets; say {listed(f'{name}=...' for name in hidden)} again"
+        )
+    return {**params, "arguments": given} if inside else given
+
+
+def _schema(connection: Connection, entry: Entry, params: dict[str, Any]) -> dict[str, Any]:
+    known = connection.catalog.cached("tools") if entry.method == "tools/call" else ()
+    return next((tool.input_schema for tool in known if tool.name == params.get("name")), _ANYTHING)
+
+
+COMMAND = Command(
+    "replay",
+    "Debug",
+    "sends a request of the trace again, changed where you say so",
+    run,
+    options,
+    examples=("%mcp replay 12", "%mcp replay 12 location=Oslo days=3"),
+    details="name=value as for `%mcp call` replaces an argument. A tools/call goes through consent as your own call.",
+)

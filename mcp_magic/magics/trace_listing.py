@@ -1,0 +1,120 @@
+"""The trace as a listing: a row a message, which opens to its JSON."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core.border import CODES
+from mcp_magic.core.trace import IN, STDERR
+from mcp_magic.results import Listing, limits
+from mcp_magic.results.html import Markup, details, escape, joined, note, preformatted, table, tag
+from mcp_magic.results.jsontree import brief, tree
+from mcp_magic.results.parts import Part
+from mcp_magic.results.safe import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mcp_magic.core.trace import Entry
+
+__all__ = ["COLUMNS", "TraceListing", "summary", "trace_row"]
+
+COLUMNS = ("number", "time", "server", "way", "method", "ms", "bytes", "status", "says", "message")
+
+SAYS = 120
+"""Characters of what a message says."""
+
+TREE_BYTES = 6000
+"""Bytes of one message's JSON in the page; all of them are in `.df` and in an export."""
+
+
+def trace_row(entry: Entry) -> dict[str, Any]:
+    """Return a message as a row of the listing."""
+    answer = entry.kind in ("answer", "error")
+    return {
+        "number": entry.number,
+        "time": time.strftime("%H:%M:%S", time.localtime(entry.time)) + f".{int(entry.time % 1 * 1000):03d}",
+        "server": entry.server,
+        "way": entry.direction,
+        "method": entry.label,
+        "ms": round(entry.seconds * 1000, 2) if answer and entry.seconds is not None else None,
+        "bytes": entry.size,
+        "status": entry.status,
+        "says": summary(entry),
+        "message": entry.message,
+    }
+
+
+def summary(entry: Entry) -> str:
+    """Return what a message says, on one line."""
+    message = entry.message
+    if not isinstance(message, dict):
+        return one_line(str(message), SAYS)
+    if isinstance(error := message.get("error"), dict):
+        code = error.get("code")
+        meaning = CODES.get(code, "server error") if isinstance(code, int) else "error"
+        return one_line(f"{code} ({meaning}): {error.get('message')}", SAYS)
+    if "result" in message:
+        return _answer(message["result"])
+    return _params(message.get("params"))
+
+
+def _params(params: Any) -> str:
+    if not isinstance(params, dict):
+        return ""
+    shown = {name: value for name, value in params.items() if name != "_meta"}
+    name = shown.pop("name", None) if isinstance(shown.get("name"), str) else None
+    given = shown.pop("arguments", None) if name else None
+    parts = [name or "", brief(given, SAYS) if given else "", brief(shown, SAYS) if shown else ""]
+    return one_line(" ".join(part for part in parts if part), SAYS)
+
+
+def _answer(result: Any) -> str:
+    if not isinstance(result, dict):
+        return one_line(brief(result, SAYS), SAYS)
+    error = "tool error: " if result.get("isError") is True else ""
+    content = result.get("content")
+    if isinstance(content, list) and content and isinstance(content[0], dict):
+        first = content[0]
+        more = f" (+{len(content) - 1} blocks)" if len(content) > 1 else ""
+        said = first.get("text") if isinstance(first.get("text"), str) else f"[{first.get('type')}]"
+        return one_line(f"{error}{said}{more}", SAYS)
+    counted = [f"{len(items)} {name}" for name, items in result.items() if isinstance(items, list)]
+    return error + (", ".join(counted) or one_line(brief(_plain(result), SAYS), SAYS))
+
+
+def _plain(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if name not in ("_meta", "resultType", "cacheScope", "ttlMs")}
+
+
+class TraceListing(Listing):
+    """A listing whose rows open to the whole message; what servers wrote is escaped."""
+
+    def _with(self, rows: Sequence[Mapping[str, Any]]) -> TraceListing:
+        return TraceListing(
+            rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind
+        )
+
+    def _part(self) -> Part:
+        columns = [name for name in self.columns if name != "message"]
+        plain = Listing(self.rows, title=self.title, columns=columns, empty=self.empty, note=self.note, kind=self.kind)
+        text = plain._part()
+        if not len(self):
+            return text
+        shown = self.rows[-limits.display.listing_rows :]
+        columns = [name for name in columns if any(row.get(name) is not None for row in shown)]
+        cells = ([_cell(row, name) for name in columns] for row in shown)
+        html, count = table(columns, cells, limit=limits.display.bytes)
+        rest = f"{count:,} of {len(self):,} messages: .df has all" if count < len(self) else ""
+        return Part(text.plain, joined([tag("p", tag("b", self.title)), html, note(rest), note(self.note)]))
+
+
+def _cell(row: Mapping[str, Any], name: str) -> object:
+    value = row.get(name)
+    if name != "says":
+        return value
+    message = row.get("message")
+    body = tree(message, TREE_BYTES) if isinstance(message, dict | list) else preformatted(one_line(str(message), 1000))
+    opened: Markup = details(escape(value or "…"), body)
+    return opened if row.get("way") in (IN, STDERR) or message else escape(value)

@@ -1,0 +1,92 @@
+"""What is said of something that a server asks for, and of what came of it.
+
+Pure functions to text and markup. Message, schema and address come from the server: they are cleaned and escaped, and
+values of secret-looking fields never appear.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core.calltext import call_line
+from mcp_magic.core.elicitation import host_of
+from mcp_magic.results.html import joined, link, page, tag
+from mcp_magic.results.safe import clean, one_line, shorten
+
+if TYPE_CHECKING:
+    from mcp_types import Tool
+
+    from mcp_magic.core.elicitation import Answer, Elicitation
+
+__all__ = ["outcome_bundle", "outcome_text", "question_html", "question_text"]
+
+MAX_MESSAGE = 2000
+
+SIGNS = {"accept": "✓ sent", "decline": "✗ declined", "cancel": "… cancelled", "": "… interrupted"}
+
+PLAIN = "It goes over the connection without encryption (http)."
+
+
+def question_html(asked: Elicitation) -> str:
+    """Return who asks what, as a page of its own."""
+    server = tag("b", one_line(asked.server, 100))
+    wants = " asks you for:" if asked.mode == "form" else " asks you to open a page at "
+    host = [] if asked.mode == "form" else [tag("b", host_of(asked.url), style="font-size:1.15em")]
+    parts: list[object] = [tag("p", joined(["Server ", server, wants, *host]))]
+    parts.append(tag("div", shorten(asked.message.strip(), MAX_MESSAGE), style="white-space:pre-wrap;max-width:60em"))
+    if asked.mode == "url":
+        url = clean(asked.url)
+        parts.append(tag("p", tag("code", url, style="word-break:break-all")))
+        parts += [tag("p", PLAIN)] if url.lower().startswith("http:") else []
+        parts.append(tag("p", link(asked.url, f"open {host_of(asked.url)} in a new tab")))
+    return page([joined(parts)])
+
+
+def question_text(asked: Elicitation) -> str:
+    """Return the same for a terminal."""
+    server = one_line(asked.server, 100)
+    message = ["  " + line for line in shorten(asked.message.strip(), MAX_MESSAGE).splitlines()]
+    if asked.mode == "form":
+        return "\n".join([f"Server {server} asks you for:", *message])
+    plain = [f"  {PLAIN}"] if asked.url.lower().startswith("http:") else []
+    first = f"Server {server} asks you to open a page at {host_of(asked.url)}"
+    return "\n".join([first, *message, f"  {clean(asked.url)}", *plain])
+
+
+def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> str:
+    """Return one line: what was asked and how it was answered, secrets masked."""
+    rest = _values(asked, answer)
+    said = f" {rest}" if rest else ""
+    return f"{_sign(asked, answer)}{said} to {one_line(asked.server, 100)} ({_subject(asked)}), {seconds:.1f} s"
+
+
+def outcome_bundle(asked: Elicitation, answer: Answer | None, seconds: float) -> dict[str, Any]:
+    """Return the same as a mimebundle, which needs no kernel."""
+    values = _values(asked, answer)
+    server = tag("b", one_line(asked.server, 100))
+    code = [" ", tag("code", values)] if values else []
+    line = [tag("b", _sign(asked, answer)), *code, " to ", server, f" ({_subject(asked)}), {seconds:.1f} s"]
+    return {"text/plain": outcome_text(asked, answer, seconds), "text/html": page([tag("p", joined(line))])}
+
+
+def _sign(asked: Elicitation, answer: Answer | None) -> str:
+    done = asked.mode == "url" and answer is not None and answer.action == "accept"
+    return "✓ done" if done else SIGNS[answer.action if answer is not None else ""]
+
+
+def _subject(asked: Elicitation) -> str:
+    about = one_line(asked.message, 100)
+    return f"page at {host_of(asked.url)}: {about}" if asked.mode == "url" else about
+
+
+def _values(asked: Elicitation, answer: Answer | None) -> str:
+    if answer is None or answer.action != "accept" or asked.mode == "url":
+        return ""
+    return call_line(answer.content or {}, definition(asked)) or "nothing"
+
+
+def definition(asked: Elicitation) -> Tool:
+    """Return the schema as that of a tool, by which secrets are found."""
+    from mcp_types import Tool
+
+    return Tool(name="elicitation", input_schema=dict(asked.schema))

@@ -1,0 +1,404 @@
+"""Servers that ask the person in the middle of a call, on both protocol eras."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pytest
+from mcp import MCPError
+from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import Context, Elicit, ElicitationResult, MCPServer, Resolve
+from mcp_types import CallToolResult, ElicitRequest, ElicitRequestURLParams, InputRequiredResult, TextContent
+from pydantic import BaseModel, Field
+
+from mcp_magic.core.elicitation import Answer, Elicitation, host_of
+from mcp_magic.errors import ProtocolError, RequestTimeoutError
+from tests.environments import everything_command, needs_node
+from tests.processes import free_port, start_http
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_magic.core.host import Host
+
+TRIP = Path(__file__).parent / "eliciting_server.py"
+
+
+class Trip(BaseModel):
+    city: str = Field(min_length=2)
+    days: int = 3
+
+
+async def _trip() -> Elicit[Trip]:
+    return Elicit("Where to?", Trip)
+
+
+async def _second() -> Elicit[Trip]:
+    return Elicit("And then?", Trip)
+
+
+def trip_server() -> MCPServer:
+    server = MCPServer("trip", log_level="ERROR")
+
+    @server.tool()
+    async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
+        data = getattr(trip, "data", None)
+        return f"{trip.action} {data.city} {data.days}" if data is not None else trip.action
+
+    @server.tool()
+    async def two(
+        one: Annotated[ElicitationResult[Trip], Resolve(_trip)],
+        other: Annotated[ElicitationResult[Trip], Resolve(_second)],
+    ) -> str:
+        return f"{one.action} {other.action}"
+
+    @server.tool()
+    async def slow(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
+        await asyncio.Event().wait()
+        return trip.action
+
+    return server
+
+
+def url_server(url: str) -> Server[Any]:
+    """A low-level server of 2026-07-28 whose tool asks to open a page."""
+    from mcp_types import ListToolsResult, Tool
+
+    async def tools(context: Any, params: Any) -> ListToolsResult:
+        return ListToolsResult(tools=[Tool(name="pay", input_schema={"type": "object"})])
+
+    async def call(context: Any, params: Any) -> CallToolResult | InputRequiredResult:
+        if params.input_responses:
+            action = params.input_responses["page"].action
+            return CallToolResult(content=[TextContent(type="text", text=action)])
+        asked = ElicitRequest(params=ElicitRequestURLParams(message="Pay there", url=url))
+        return InputRequiredResult(input_requests={"page": asked}, request_state="s")
+
+    return Server("pay", on_list_tools=tools, on_call_tool=call)
+
+
+class Scripted:
+    """An elicitor that answers in order, and keeps what it was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[Elicitation] = []
+
+    async def __call__(self, asked: Elicitation) -> Answer:
+        self.asked.append(asked)
+        return self.answers.pop(0)
+
+
+def logged(connection: Any) -> str:
+    return "\n".join(str(message.data) for message in connection.notices.messages if message.logger == "mcp_magic")
+
+
+@pytest.fixture(params=["in process", "stdio"])
+def trip(request: pytest.FixtureRequest) -> Any:
+    """A server of 2026-07-28: it answers with `input_required` rounds."""
+    return trip_server() if request.param == "in process" else [sys.executable, str(TRIP)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (Answer.accept({"city": "Oslo", "days": 2}), "accept Oslo 2"),
+        (Answer.accept({"city": "Oslo"}), "accept Oslo 3"),
+        (Answer.decline(), "decline"),
+        (Answer.cancel(), "cancel"),
+    ],
+)
+async def test_the_answer_reaches_the_tool_that_asked(host: Host, trip: Any, answer: Answer, text: str) -> None:
+    scripted = host.elicitation.elicitor = Scripted(answer)
+    connection = await host.connect(trip, name="trip")
+
+    assert connection.protocol_version == "2026-07-28"
+    assert (await connection.call("plan")).text == text
+    [asked] = scripted.asked
+    assert (asked.server, asked.message, asked.mode) == ("trip", "Where to?", "form")
+    assert asked.defaults == {"days": 3}
+    assert f"elicitation 'Where to?': {answer.action} (" in logged(connection)
+
+
+async def test_without_an_elicitor_the_answer_is_no_and_the_log_says_why(host: Host) -> None:
+    host.elicitation.elicitor = Scripted()
+    connection = await host.connect(trip_server(), name="trip")
+    host.elicitation.elicitor = None
+
+    assert (await connection.call("plan")).text == "decline"
+    assert "decline: nobody can be asked: host.elicitor is None" in logged(connection)
+
+
+async def test_a_session_announces_only_what_somebody_answers(host: Host) -> None:
+    seen: list[Any] = []
+    server = MCPServer("capabilities", log_level="ERROR")
+
+    @server.tool()
+    def look(context: Context) -> str:
+        seen.append(context.request_context.session.client_params.capabilities.elicitation)
+        return ""
+
+    quiet = await host.connect(server, name="quiet")
+    host.elicitation.elicitor = Scripted()
+    asking = await host.connect_spec(quiet.spec, "asking")
+    await quiet.call("look")
+    await asking.call("look")
+
+    assert seen[0] is None
+    assert seen[1].form is not None
+    assert seen[1].url is not None
+
+
+async def test_what_does_not_fit_the_schema_is_not_sent(host: Host) -> None:
+    host.elicitation.elicitor = Scripted(Answer.accept({"city": "O", "days": "many"}))
+    connection = await host.connect(trip_server(), name="trip")
+
+    assert (await connection.call("plan")).text == "decline"
+    assert "what was entered does not fit: " in logged(connection)
+    assert "'many'" in logged(connection)
+
+
+async def test_an_elicitor_that_fails_declines(host: Host) -> None:
+    async def broken(asked: Elicitation) -> Answer:
+        raise LookupError(asked.message)
+
+    host.elicitation.elicitor = broken
+    connection = await host.connect(trip_server(), name="trip")
+
+    assert (await connection.call("plan")).text == "decline"
+    assert "the elicitor failed: LookupError: Where to?" in logged(connection)
+
+
+async def test_nobody_who_answers_in_time_cancels(host: Host) -> None:
+    async def away(asked: Elicitation) -> Answer:
+        await asyncio.Event().wait()
+        return Answer.accept()
+
+    host.elicitation.elicitor = away
+    host.elicitation.timeout = 0.05
+    connection = await host.connect(trip_server(), name="trip")
+
+    assert (await connection.call("plan")).text == "cancel"
+    assert "cancel: nobody answered within 0.05 s" in logged(connection)
+
+
+async def test_two_questions_at_once_are_both_answered(host: Host) -> None:
+    both = asyncio.Event()
+    asked: list[str] = []
+
+    async def answers(question: Elicitation) -> Answer:
+        asked.append(question.message)
+        if len(asked) == 2:
+            both.set()
+        await both.wait()
+        return Answer.accept({"city": "Oslo"}) if question.message == "Where to?" else Answer.decline()
+
+    host.elicitation.elicitor = answers
+    connection = await host.connect(trip_server(), name="trip")
+
+    assert (await connection.call_tool("two", {}, timeout=5)).text == "accept decline"
+    assert sorted(asked) == ["And then?", "Where to?"]
+
+
+async def test_the_time_out_stands_still_while_a_person_is_asked(host: Host) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def slow(asked: Elicitation) -> Answer:
+        until = loop.time() + 0.6  # three times what the call may take
+        while loop.time() < until:
+            await asyncio.wait({loop.create_future()}, timeout=0.05)
+        return Answer.accept({"city": "Oslo"})
+
+    host.elicitation.elicitor = slow
+    connection = await host.connect(trip_server(), name="trip")
+
+    assert (await connection.call_tool("plan", {}, timeout=0.2)).text == "accept Oslo 3"
+
+
+async def test_the_time_out_goes_on_after_the_answer(host: Host) -> None:
+    host.elicitation.elicitor = Scripted(Answer.accept({"city": "Oslo"}))
+    connection = await host.connect(trip_server(), name="trip")
+
+    with pytest.raises(RequestTimeoutError, match=r"trip:slow: no answer within 0\.2 s"):
+        await connection.call_tool("slow", {}, timeout=0.2)
+    assert connection.state == "open"
+
+
+async def test_a_call_that_is_cancelled_takes_its_question_with_it(host: Host) -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def waits(asked: Elicitation) -> Answer:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return Answer.accept()
+
+    host.elicitation.elicitor = waits
+    connection = await host.connect(trip_server(), name="trip")
+    call = asyncio.create_task(connection.call("plan"))
+    await asyncio.wait_for(started.wait(), 5)
+    call.cancel()
+    await asyncio.wait({call}, timeout=5)
+
+    assert call.cancelled()
+    await asyncio.wait_for(ended.wait(), 5)
+    assert connection._may_ask == []
+
+
+async def test_a_call_may_bring_its_own_elicitor(host: Host) -> None:
+    host.elicitation.elicitor = Scripted()
+    connection = await host.connect(trip_server(), name="trip")
+    own = Scripted(Answer.accept({"city": "Rome"}))
+
+    assert (await connection.call_tool("plan", {}, elicitor=own)).text == "accept Rome 3"
+
+
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_a_page_is_asked_for_with_its_whole_address(host: Host, action: Any) -> None:
+    scripted = host.elicitation.elicitor = Scripted(Answer(action, {"never": "sent"}))
+    connection = await host.connect(url_server("https://pay.example.org/x?id=1"), name="pay")
+
+    assert (await connection.call("pay")).text == action
+    assert scripted.asked[0].mode == "url"
+    assert scripted.asked[0].url == "https://pay.example.org/x?id=1"
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "https://", "http://a b/"])
+async def test_nobody_is_asked_to_open_anything_but_a_page(host: Host, url: str) -> None:
+    scripted = host.elicitation.elicitor = Scripted()
+    connection = await host.connect(url_server(url), name="pay")
+
+    assert (await connection.call("pay")).text == "decline"
+    assert scripted.asked == []
+    assert "no http(s) URL" in logged(connection)
+
+
+@pytest.mark.parametrize(
+    ("url", "host_"),
+    [
+        ("https://example.org/a", "example.org"),
+        ("HTTPS://Example.org:444/", "example.org:444"),
+        ("https://bank.example@evil.example/", "evil.example"),
+        ("https://bank.example\\@evil.example/", ""),
+        ("http://[::1]:8000/", "::1:8000"),
+        ("ftp://example.org/", ""),
+        ("https://example.org:port/", ""),
+        ("https:///path", ""),
+    ],
+)
+def test_the_host_of_a_page_is_where_it_leads(url: str, host_: str) -> None:
+    assert host_of(url) == host_
+
+
+EVERYTHING = {
+    "name": "Ada",
+    "check": True,
+    "email": "ada@example.org",
+    "integer": 7,
+    "untitledSingleSelectEnum": "Joey",
+}
+
+
+@needs_node
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_server_everything_asks_by_a_request_of_its_own(host: Host, transport: str) -> None:
+    scripted = host.elicitation.elicitor = Scripted(Answer.accept(EVERYTHING), Answer.decline(), Answer.cancel())
+
+    async def check(target: Any) -> None:
+        connection = await host.connect(target, name="everything")
+        assert connection.protocol_version < "2026"
+        texts = ["\n".join((await connection.call_tool(TOOL, {}, timeout=20)).text) for _ in range(3)]
+        assert "Ada" in texts[0]
+        assert "ada@example.org" in texts[0]
+        assert "declined" in texts[1]
+        assert "cancelled" in texts[2]
+        assert scripted.asked[0].defaults["firstLine"].startswith("It was a dark")
+        await host.disconnect("everything")
+
+    await _with_everything(transport, check)
+
+
+TOOL = "trigger-elicitation-request"
+
+
+async def _with_everything(transport: str, check: Callable[[Any], Any]) -> None:
+    if transport == "stdio":
+        await check([*everything_command(), "stdio"])
+        return
+    port = free_port()
+    ready = rf"(?i)(listening|running).*?(?P<port>{port})"
+    with start_http(everything_command("streamableHttp"), env={"PORT": str(port)}, ready=ready) as server:
+        await check(server.url)
+
+
+@needs_node
+async def test_server_everything_asks_for_a_page(host: Host) -> None:
+    scripted = host.elicitation.elicitor = Scripted(Answer.accept())
+    connection = await host.connect([*everything_command(), "stdio"], name="everything")
+    tool = await connection.find_tool("trigger-url-elicitation")
+    url = "https://example.org/authorize?id=7"
+    named = {name: url for name in tool.input_schema["properties"] if name == "url"}
+
+    result = await connection.call_tool("trigger-url-elicitation", named, timeout=20)
+
+    assert not result.is_error
+    assert scripted.asked[0].mode == "url"
+    assert host_of(scripted.asked[0].url)
+
+
+@needs_node
+async def test_a_request_of_the_handshake_era_stops_the_clock_of_its_call(host: Host) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def slow(asked: Elicitation) -> Answer:
+        until = loop.time() + 3.0
+        while loop.time() < until:
+            await asyncio.wait({loop.create_future()}, timeout=0.2)
+        return Answer.decline()
+
+    host.elicitation.elicitor = slow
+    connection = await host.connect([*everything_command(), "stdio"], name="everything")
+
+    assert "declined" in "\n".join((await connection.call_tool(TOOL, {}, timeout=1.5)).text)
+
+
+@needs_node
+async def test_a_call_goes_out_again_when_the_pages_that_it_needs_were_visited(host: Host) -> None:
+    scripted = host.elicitation.elicitor = Scripted(Answer.accept(), Answer.accept())
+    connection = await host.connect([*everything_command(), "stdio"], name="everything")
+    arguments = {"url": "https://example.org/authorize", "errorPath": True}
+
+    result = await connection.call_tool("trigger-url-elicitation", arguments, timeout=20)
+
+    assert not result.is_error
+    assert [asked.url for asked in scripted.asked] == ["https://modelcontextprotocol.io", arguments["url"]]
+
+
+@needs_node
+async def test_a_call_fails_when_the_pages_that_it_needs_were_not_visited(host: Host) -> None:
+    host.elicitation.elicitor = Scripted(Answer.decline())
+    connection = await host.connect([*everything_command(), "stdio"], name="everything")
+
+    with pytest.raises(ProtocolError, match="URL elicitation required"):
+        await connection.call_tool("trigger-url-elicitation", {"url": "https://example.org/", "errorPath": True})
+
+
+@pytest.mark.parametrize("data", [None, {}, {"elicitations": []}, {"elicitations": [{"url": 7}]}, "text"])
+async def test_an_error_that_names_no_page_stays_an_error(host: Host, data: Any) -> None:
+    scripted = host.elicitation.elicitor = Scripted()
+    server = MCPServer("broken", log_level="ERROR")
+
+    @server.tool()
+    async def pay() -> str:
+        raise MCPError(code=-32042, message="pages first", data=data)
+
+    connection = await host.connect(server, name="broken")
+
+    with pytest.raises(ProtocolError, match="pages first"):
+        await connection.call("pay")
+    assert scripted.asked == []

@@ -1,0 +1,312 @@
+"""The trace: what goes over the wires of real servers, and that no secret is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp.server.mcpserver import Context, MCPServer
+
+from mcp_magic import errors
+from mcp_magic.config.specs import HttpSpec, StdioSpec
+from mcp_magic.core.trace import IN, OUT, Trace
+from mcp_magic.core.trace_mask import KEPT_BYTES, Masker
+from tests.core.test_sessions import until
+from tests.processes import start_http
+from tests.servers.bundled import command, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.core.host import Host
+    from mcp_magic.core.trace import Entry
+
+SERVER = """
+import os, sys
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("talker", log_level="ERROR")
+
+@server.tool()
+def login(user: str, password: str) -> str:
+    print("logging in with", password, "and", os.environ["API_TOKEN"], file=sys.stderr, flush=True)
+    return f"{user} may not use {password}"
+
+@server.tool()
+def echo(text: str) -> str:
+    return text
+
+@server.tool()
+def die(words: str) -> str:
+    print(words, file=sys.stderr, flush=True)
+    os._exit(3)
+
+server.run()
+"""
+
+IN_ENVIRONMENT, IN_ARGUMENT = "env-secret-4711", 'arg"secret\\4712'
+
+
+@pytest.fixture
+async def talker(host: Host, tmp_path: Path) -> Connection:
+    """A server over stdio that repeats secrets, on its stderr too."""
+    script = tmp_path / "talker.py"
+    script.write_text(SERVER)
+    environment = {"API_TOKEN": IN_ENVIRONMENT}
+    return await host.connect_spec(StdioSpec(command=sys.executable, args=(str(script),), env=environment), "talker")
+
+
+def everything(trace: Trace) -> str:
+    """Return all that anybody can see of a trace."""
+    entries = trace.entries()
+    exported = [json.dumps(entry.as_dict(), ensure_ascii=False) for entry in entries]
+    return "\n".join([repr(trace), *map(repr, entries), *exported, *(entry.text.decode() for entry in entries)])
+
+
+def calls(trace: Trace) -> list[Entry]:
+    return [entry for entry in trace.entries() if entry.method == "tools/call"]
+
+
+async def check_pairs(connection: Connection, host: Host) -> list[Entry]:
+    """Call in parallel and hold each answer against its own request."""
+    await asyncio.gather(*(connection.call("add", a=n, b=1) for n in range(25)))
+    requests = [entry for entry in calls(host.trace) if entry.kind == "request"]
+    answers = {entry.number: entry for entry in calls(host.trace) if entry.kind == "answer"}
+    assert len(requests) == len(answers) == 25
+    for request in requests:
+        assert request.pair is not None
+        answer = answers[request.pair]
+        assert (answer.pair, answer.id, request.direction, answer.direction) == (request.number, request.id, OUT, IN)
+        assert (
+            answer.message["result"]["structuredContent"]["result"] == request.message["params"]["arguments"]["a"] + 1
+        )
+        assert answer.seconds is not None
+        assert 0 < answer.seconds < 30
+        assert answer.seconds == request.seconds
+        assert answer.time >= request.time
+    return requests
+
+
+async def test_requests_and_answers_are_paired_under_concurrency_over_stdio(host: Host) -> None:
+    requests = await check_pairs(await host.connect(command("math_server"), name="math"), host)
+    assert {request.status for request in requests} == {None}
+
+
+async def test_requests_and_answers_are_paired_in_this_process(host: Host) -> None:
+    await check_pairs(await host.connect(load("math_server").server, name="math"), host)
+
+
+async def test_over_http_requests_have_the_status_of_their_answer(host: Host) -> None:
+    with start_http(command("weather_server", "--transport", "http", "--port", "0")) as server:
+        weather = await host.connect(server.url, name="weather")
+        await asyncio.gather(*(weather.call("get_weather", location=city) for city in ("London", "NYC")))
+        found = calls(host.trace)
+        assert [(entry.kind, entry.status) for entry in found if entry.direction == OUT] == [("request", 200)] * 2
+        assert [(entry.kind, entry.status) for entry in found if entry.direction == IN] == [("answer", 200)] * 2
+        assert all((entry.headers or {}).get("content-type") for entry in found if entry.direction == OUT)
+        await host.close()
+
+
+async def test_the_size_is_that_of_the_message_and_the_handshake_comes_first(host: Host, talker: Connection) -> None:
+    await talker.call("echo", text="ä" * 100)
+    first, *_ = host.trace.entries("talker")
+    assert first.method in ("server/discover", "initialize")
+    request, answer = calls(host.trace)
+    assert request.size == len(request.text)
+    assert request.whole
+    assert answer.message["result"]["content"][0]["text"] == "ä" * 100
+    assert talker.trace.entries == host.trace.entries("talker")
+
+
+async def test_secrets_of_environment_and_arguments_are_nowhere_even_if_the_server_repeats_them(
+    host: Host, talker: Connection
+) -> None:
+    await talker.call("login", user="ada", password=IN_ARGUMENT)
+    await talker.call("echo", text=f"the token is {IN_ENVIRONMENT} and {IN_ARGUMENT}")
+    await talker.call(
+        "echo", text="curl -H 'Authorization: Bearer abc.def-ghi12345' https://me:pw1234@x.org/?api_key=q1w2e3"
+    )
+    await until(lambda: any(entry.kind == "line" for entry in host.trace))
+    seen = everything(host.trace) + repr(talker) + repr(talker.trace)
+    for secret in (IN_ENVIRONMENT, IN_ARGUMENT, json.dumps(IN_ARGUMENT)[1:-1], "abc.def-ghi", "pw1234", "q1w2e3"):
+        assert secret not in seen
+    request, answer = calls(host.trace)[:2]
+    assert request.message["params"]["arguments"] == {"user": "ada", "password": "***"}
+    assert "ada may not use ***" in answer.text.decode()
+    assert not request.whole
+
+
+async def test_secrets_of_headers_are_nowhere(host: Host) -> None:
+    with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
+        spec = HttpSpec(url=server.url, headers={"Authorization": "Bearer sesame-open-123"})
+        show = await host.connect_spec(spec, "show")
+        said = await show.call("headers")
+        assert said.data["authorization"] == "Bearer sesame-open-123"
+        assert "sesame" not in everything(host.trace) + repr(show.trace)
+        assert calls(host.trace)
+        await host.close()
+
+
+async def test_a_property_that_is_named_like_a_secret_is_still_seen_in_a_schema(host: Host, talker: Connection) -> None:
+    answer = next(entry for entry in host.trace if entry.kind == "answer" and entry.method == "tools/list")
+    login = next(tool for tool in answer.message["result"]["tools"] if tool["name"] == "login")
+    assert login["inputSchema"]["properties"]["password"]["type"] == "string"
+
+
+async def test_stderr_lines_stand_between_the_messages_with_their_time(host: Host, talker: Connection) -> None:
+    await talker.call("login", user="ada", password="hunter-22")
+    await talker.call("echo", text="after")
+    entries = host.trace.entries("talker")
+    line = next(entry for entry in entries if entry.kind == "line")
+    request, _, after, _ = calls(host.trace)
+    assert line.message == "logging in with *** and ***"
+    assert request.number < line.number < after.number
+    assert request.time - 0.1 < line.time < after.time + 0.1
+
+
+async def test_a_server_that_dies_leaves_its_request_unanswered_and_its_last_words(
+    host: Host, talker: Connection
+) -> None:
+    with pytest.raises(errors.SessionClosedError):
+        await talker.call("die", words="out of cheese")
+    await until(lambda: talker.state == "lost")
+    request = calls(host.trace)[-1]
+    assert (request.kind, request.pair, request.seconds) == ("request", None, None)
+    assert "out of cheese" in [entry.message for entry in host.trace if entry.kind == "line"]
+
+
+async def test_what_is_no_message_is_kept_as_garbage(host: Host, tmp_path: Path) -> None:
+    script = tmp_path / "noisy.py"
+    script.write_text("import sys\nprint('Starting up!', flush=True)\n" + SERVER)
+    spec = StdioSpec(command=sys.executable, args=(str(script),), env={"API_TOKEN": "x"})
+    await host.connect_spec(spec, "noisy")
+    garbage = [entry for entry in host.trace if entry.kind == "garbage"]
+    assert ["Starting up!" in entry.message for entry in garbage] == [True]
+    assert garbage[0].failed
+
+
+async def test_json_rpc_errors_and_tool_errors_are_failures(host: Host) -> None:
+    show = await host.connect(load("showcase_server").server, name="show")
+    with pytest.raises(errors.ToolError):
+        await show.call("fail_error")
+    with pytest.raises(errors.ProtocolError):
+        await show.read("nowhere://at/all")
+    failed = [entry for entry in host.trace if entry.failed]
+    assert [(entry.kind, entry.method) for entry in failed] == [("error", "tools/call"), ("error", "resources/read")]
+    assert failed[1].message["error"]["code"] < 0
+
+
+async def test_what_a_server_in_this_process_says_by_itself_is_kept(host: Host) -> None:
+    server = MCPServer("counter", log_level="ERROR")
+
+    @server.tool()
+    async def count(context: Context) -> int:
+        await context.report_progress(1, 2, "half")
+        return 2
+
+    connection = await host.connect(server, name="counter")
+    told: list[float] = []
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        told.append(progress)
+
+    await connection.call_tool("count", {}, on_progress=progressed)
+    notes = [entry.message["params"] for entry in host.trace if entry.method == "notifications/progress"]
+    assert told == [1]
+    assert notes == [{"progress": 1, "total": 2, "message": "half"}]
+
+
+async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
+    math = await host.connect(load("math_server").server, name="math")
+    host.trace.limit(50, 10**9)
+    for n in range(60):
+        await math.call("add", a=n, b=0)
+    assert len(host.trace) == 50
+    assert host.trace.dropped > 70
+    host.trace.limit(10_000, 20_000)
+    for n in range(60):
+        await math.call("add", a=n, b=0)
+        assert host.trace.size <= 20_000
+    kept = calls(host.trace)[-1]
+    assert kept.message["result"]["structuredContent"]["result"] == 59
+    assert host.trace.size == sum(len(entry.text) + 600 for entry in host.trace)
+    with pytest.raises(errors.NotFoundError, match=r"the trace has no message 1; it has \d+ to \d+"):
+        host.trace.find(1)
+
+
+async def test_a_host_whose_trace_is_off_keeps_nothing_and_works(host: Host) -> None:
+    host.trace.limit(0, 0)
+    math = await host.connect(load("math_server").server, name="math")
+    assert (await math.call("add", a=1, b=2)).data == 3
+    assert len(host.trace) == 0
+
+
+async def test_a_long_message_is_cut_and_its_size_is_told(host: Host, talker: Connection) -> None:
+    await talker.call("echo", text="x" * 1_000_000)
+    request, answer = calls(host.trace)
+    for entry in (request, answer):
+        assert entry.size > 1_000_000
+        assert len(entry.text) < 2 * KEPT_BYTES
+        assert not entry.whole
+    assert "(1,000,000 characters)" in request.message["params"]["arguments"]["text"]
+
+
+def test_a_secret_that_a_cut_goes_through_does_not_show_its_first_half() -> None:
+    masker = Masker(["correct-horse-battery"])
+    for start in range(KEPT_BYTES - 400, KEPT_BYTES):
+        text = "." * start + "correct-horse-battery" + "." * 1000
+        kept, _, whole = masker.keep({"params": {"text": text}})
+        assert b"corr" not in kept
+        assert not whole
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"arguments": {"login": {"apiKey": "s3cr3t-v4lue"}}},
+        {"arguments": {"list": [{"client_secret": ["s3cr3t-v4lue"]}]}},
+        {"arguments": {"headers": {"Authorization": "s3cr3t-v4lue"}}},
+        {"arguments": {"headers": {"Cookie": "s3cr3t-v4lue"}}},
+        {"text": 'He said {"access_token": "s3cr3t-v4lue"}'},
+        {"text": "export GITHUB_TOKEN=s3cr3t-v4lue"},
+        {"text": "Authorization: Bearer s3cr3t-v4lue"},
+        {"text": "password: s3cr3t-v4lue"},
+        {"uri": "https://x.org/?token=s3cr3t-v4lue"},
+        {"before": "s3cr3t-v4lue", "password": "s3cr3t-v4lue", "s3cr3t-v4lue": 1},
+        {"passwords": {"deep": {"deeper": "s3cr3t-v4lue"}}, "after": "it is s3cr3t-v4lue."},
+    ],
+)
+def test_what_is_secret_by_its_name_is_masked_before_it_is_kept(message: dict[str, Any]) -> None:
+    kept, size, whole = Masker(()).keep({"jsonrpc": "2.0", "id": 1, "result": message})
+    assert b"v4lue" not in kept
+    assert size == len(json.dumps({"jsonrpc": "2.0", "id": 1, "result": message}, separators=(",", ":")))
+    assert not whole
+    assert json.loads(kept)["id"] == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"progressToken": "p-12345", "maxTokens": 100},
+        {"text": "the author keys in the passage of tokens"},
+        {"text": "naïve 日本 \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16")},
+    ],
+)
+def test_what_only_looks_like_a_secret_is_kept_as_it_is(message: dict[str, Any]) -> None:
+    kept, _, whole = Masker(["nothing"]).keep(message)
+    assert json.loads(kept) == message
+    assert whole
+
+
+def test_messages_that_nobody_can_write_are_kept_as_far_as_they_go() -> None:
+    deep: Any = "end"
+    for _ in range(100_000):
+        deep = [deep]
+    kept, _, whole = Masker(()).keep({"deep": deep})
+    assert json.loads(kept)["deep"]
+    assert not whole
+    assert json.loads(Masker(()).keep({"lone": "\ud800"})[0]) == {"lone": "\ud800"}

@@ -1,0 +1,239 @@
+"""`%mcp trace`, `%mcp raw`, `%mcp replay`, through the magic, over live servers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic import errors
+from mcp_magic.notebook import host
+from tests.processes import start_http
+from tests.servers.bundled import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def empty_trace() -> None:
+    host.trace.clear()
+    host.trace.dropped = 0
+
+
+def vault() -> MCPServer:
+    """Return a server whose only tool takes a secret."""
+    server = MCPServer("vault", log_level="ERROR")
+
+    @server.tool()
+    def unlock(password: str, floor: int = 1) -> str:
+        return f"floor {floor} is open" if password == "sesame-99" else "no"
+
+    return server
+
+
+def number_of(listing: Any, method: str) -> int:
+    return next(row["number"] for row in listing if row["method"] == method)
+
+
+async def test_a_call_is_two_rows_and_each_opens_to_its_json(magic: Any) -> None:
+    await magic("call math:add a=3 b=4")
+    listing = await magic("trace math --method tools/call")
+    request, answer = listing
+    assert (request["way"], request["method"], request["status"]) == ("→", "tools/call", None)
+    assert request["says"] == 'add {"a": 3, "b": 4}'
+    assert (answer["way"], answer["method"]) == ("←", f"answer to {request['number']} tools/call")
+    assert answer["ms"] > 0
+    assert answer["says"] == "7"
+    html = listing._repr_mimebundle_()["text/html"]
+    assert html.count("<details") >= 2
+    assert "structuredContent" in html
+    assert "structuredContent" not in str(listing), "a terminal shows one line a message"
+
+
+async def test_the_dataframe_has_the_messages_whole(magic: Any) -> None:
+    await magic("call math:add a=3 b=4")
+    frame = (await magic("trace --method tools/call")).df
+    assert list(frame["bytes"]) == [row["bytes"] for row in await magic("trace --method tools/call")]
+    assert frame["message"][0]["params"]["arguments"] == {"a": 3, "b": 4}
+
+
+async def test_server_method_errors_and_last_choose_what_is_listed(magic: Any) -> None:
+    await magic("connect other", other=vault())
+    await magic("call math:add a=1 b=2")
+    with pytest.raises(errors.ToolError):
+        await magic("call math:divide a=1 b=0")
+    assert {row["server"] for row in await magic("trace")} == {"math", "other"}
+    assert {row["server"] for row in await magic("trace other")} == {"other"}
+    assert len(await magic("trace --method 'tools/*' --last 3")) == 3
+    (failed,) = await magic("trace --errors")
+    assert failed["says"].startswith("tool error: ")
+    with pytest.raises(errors.UnknownServerError, match="Did you mean 'math'"):
+        await magic("trace maht")
+
+
+async def test_over_http_the_status_is_listed(magic: Any) -> None:
+    with start_http(command("weather_server", "--transport", "http", "--port", "0")) as server:
+        await magic(f"connect {server.url} --name weather")
+        await magic("call weather:get_weather location=London")
+        rows = await magic("trace weather --method tools/call")
+        assert [row["status"] for row in rows] == [200, 200]
+        await magic("disconnect weather")
+    assert len(await magic("trace weather")), "a server that is gone still has its messages"
+
+
+async def test_an_export_is_json_lines_and_has_no_secret(magic: Any, tmp_path: Path) -> None:
+    await magic("connect vault", vault=vault())
+    assert (await magic("call vault:unlock password=sesame-99")).text == "floor 1 is open"
+    listing = await magic("trace --export trace.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
+    assert len(lines) == len(listing)
+    call = next(line for line in lines if line["method"] == "tools/call")
+    assert call["message"]["params"]["arguments"]["password"] == "***"
+    assert {"time", "server", "direction", "seconds", "pair", "status", "size"} <= set(call)
+    shown = f"{listing}{listing._repr_mimebundle_()}{listing.df.to_dict()}"
+    assert "sesame" not in (tmp_path / "trace.jsonl").read_text() + shown
+    with pytest.raises(errors.ConfigError, match="cannot be written: No such file"):
+        await magic("trace --export nowhere/trace.jsonl")
+
+
+async def test_markup_from_a_server_is_text_in_the_page(magic: Any) -> None:
+    server = MCPServer("bad", log_level="ERROR")
+
+    @server.tool()
+    def mark() -> str:
+        return "<script>alert(1)</script><img src=x onerror=alert(2)>"
+
+    await magic("connect bad", bad=server)
+    await magic("call bad:mark")
+    html = (await magic("trace bad"))._repr_mimebundle_()["text/html"]
+    assert "&lt;script&gt;" in html
+    assert "<script" not in html
+    assert "<img" not in html
+
+
+async def test_a_slice_of_the_trace_still_opens(magic: Any) -> None:
+    await magic("call math:add a=3 b=4")
+    listing = await magic("trace")
+    assert "<details" in listing[-2:]._repr_mimebundle_()["text/html"]
+
+
+async def test_a_timeline_is_a_picture(magic: Any) -> None:
+    await magic("call math:add a=3 b=4")
+    timeline = await magic("trace --plot")
+    shown = timeline._repr_mimebundle_()
+    assert shown["image/png"].startswith(b"\x89PNG")
+    assert "lanes" in shown["text/plain"]
+    labels = [label.get_text() for label in timeline.figure.axes[0].get_yticklabels()]
+    assert "math: tools/call" in labels
+
+
+async def test_without_matplotlib_the_error_has_the_pip_line(magic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(errors.MissingDependencyError, match=r"pip install 'mcp-magic\[plot\]'"):
+        await magic("trace --plot")
+
+
+async def test_raw_sends_what_is_typed_and_returns_what_came(magic: Any) -> None:
+    answer = await magic('raw math tools/call {"name": "add", "arguments": {"a": 2, "b": 40}}')
+    assert answer["structuredContent"] == {"result": 42}
+    assert {tool["name"] for tool in (await magic("raw math tools/list"))["tools"]} >= {"add", "divide"}
+    body = '{"name": "add", "arguments": {"a": "two"}}'
+    assert (await magic("raw math tools/call", body))["isError"] is True, "nothing is checked before it is sent"
+    assert (await magic("raw math resources/read $what", what={"uri": "math://constants"}))["contents"]
+
+
+async def test_raw_names_the_code_of_a_protocol_error(magic: Any) -> None:
+    with pytest.raises(errors.ProtocolError, match=r"math: no/such.*-32601, method not found") as caught:
+        await magic("raw math no/such")
+    assert caught.value.code == -32601
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("raw math tools/list [1]", "the params must be a JSON object, .* not list"),
+        ("raw math tools/list '{oops'", "the params are no JSON"),
+        ("raw nobody tools/list", "nobody"),
+    ],
+)
+async def test_raw_params_that_are_no_object_are_refused(magic: Any, line: str, message: str) -> None:
+    before = len(host.trace)
+    with pytest.raises(errors.MCPMagicError, match=message):
+        await magic(line)
+    assert len(host.trace) == before, "nothing was sent"
+
+
+async def test_raw_sends_a_notification(magic: Any) -> None:
+    assert await magic('raw math notifications/cancelled {"requestId": "x-1"} --notify') is None
+    (row,) = await magic("trace --method notifications/cancelled")
+    assert row["way"] == "→"
+
+
+async def test_replay_sends_a_request_again_and_changed(magic: Any) -> None:
+    await magic("call math:add a=3 b=4")
+    number = number_of(await magic("trace"), "tools/call")
+    assert (await magic(f"replay {number}")).data == 7
+    assert (await magic(f"replay {number} b=10")).data == 13
+    assert (await magic(f"replay {number + 1}")).data == 7, "the number of the answer will do"
+    await magic("read math://constants")
+    number = number_of(await magic("trace"), "resources/read")
+    assert (await magic(f"replay {number} uri=math://table/3"))["contents"][0]["uri"] == "math://table/3"
+
+
+async def test_replay_wants_secrets_again(magic: Any) -> None:
+    await magic("connect vault", vault=vault())
+    await magic("call vault:unlock password=sesame-99 floor=3")
+    number = number_of(await magic("trace vault --method tools/call"), "tools/call")
+    with pytest.raises(errors.ArgumentsError, match=r"keeps no secrets; say password=\.\.\. again"):
+        await magic(f"replay {number}")
+    assert (await magic(f"replay {number} password=sesame-99")).text == "floor 3 is open"
+
+
+async def test_raw_and_replay_go_through_consent(magic: Any) -> None:
+    await magic("call math:add a=3 b=4")
+    number = number_of(await magic("trace"), "tools/call")
+    await magic("deny math:add --reason 'no sums'")
+    sent = len(host.trace)
+    with pytest.raises(errors.DeniedError, match="no sums"):
+        await magic(f"replay {number}")
+    with pytest.raises(errors.DeniedError, match="no sums"):
+        await magic('raw math tools/call {"name": "add", "arguments": {"a": 2, "b": 40}}')
+    with pytest.raises(errors.DeniedError, match="no sums"):
+        await magic('raw math tools/call {"name": "add"}')
+    assert len(host.trace) == sent
+
+
+async def test_what_cannot_be_replayed_says_why(magic: Any) -> None:
+    await host.reconnect("math")
+    listing = await magic("trace")
+    number = number_of(listing, "server/discover")
+    with pytest.raises(errors.CommandError, match="belongs to the session"):
+        await magic(f"replay {number}")
+    with pytest.raises(errors.NotFoundError, match="the trace has no message 99999999"):
+        await magic("replay 99999999")
+    await magic("call math:factorial n=3")
+    await magic("raw math tools/call $long", long={"name": "add", "arguments": {"a": "x" * 100_000}})
+    number = (await magic("trace --method tools/call"))[-2]["number"]
+    with pytest.raises(errors.CommandError, match="too long to be kept whole"):
+        await magic(f"replay {number}")
+
+
+async def test_the_settings_bound_the_trace(magic: Any, tmp_path: Path) -> None:
+    declaration = tmp_path / "mcp_magic.toml"
+    declaration.write_text("[settings]\ntrace_messages = 4\ntrace_bytes = 1000000\n")
+    await magic("up")
+    for n in range(5):
+        await magic(f"call math:add a={n} b=0")
+    listing = await magic("trace")
+    assert [row["says"] for row in listing][-1] == "4"
+    assert len(listing) == 4
+    assert "older messages were dropped" in str(listing)
+    declaration.write_text("[settings]\ntrace_messages = 0\n")
+    await magic("up")
+    assert "trace_messages is 0" in str(await magic("trace"))
+    declaration.write_text("[settings]\ntrace_messages = 10000\ntrace_bytes = 64000000\n")
+    await magic("up")

@@ -1,0 +1,162 @@
+"""The panel for what servers ask of the person, driven as a frontend drives it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+import pytest
+from ipywidgets.widgets import widget as registry
+
+from mcp_magic.core.elicitation import Answer, Elicitation
+from mcp_magic.widgets.approval import WIDGET_VIEW
+from mcp_magic.widgets.elicitation import ElicitationPanel
+from tests.widgets.test_approval import Page, widgets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRIP = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "minLength": 2},
+        "days": {"type": "integer", "default": 3, "maximum": 10},
+        "api_key": {"type": "string"},
+    },
+    "required": ["city"],
+}
+FORM = Elicitation("trips<b>", "Where <script>alert(1)</script> to?", "form", TRIP)
+PAGE = Elicitation("bank", "Log in <b>there</b>", "url", url="http://bank.example@evil.example:8443/x?a=1&b=<i>")
+
+
+@pytest.fixture
+def page() -> Page:
+    return Page()
+
+
+@pytest.fixture
+def panel(page: Page) -> Iterator[ElicitationPanel]:
+    """A panel; afterwards all its widgets are closed."""
+    before = set(registry._instances)
+    made = ElicitationPanel(page.show)
+    yield made
+    assert made.widget is None
+    assert set(registry._instances) <= before
+
+
+def button(panel: ElicitationPanel, description: str) -> Any:
+    return next(one for one in widgets(panel.widget, ipywidgets.Button) if one.description == description)
+
+
+def markup(panel: ElicitationPanel) -> str:
+    return "".join(one.value for one in widgets(panel.widget, ipywidgets.HTML))
+
+
+async def asked(panel: ElicitationPanel, what: Elicitation) -> asyncio.Task[Answer]:
+    """Ask, and wait until the panel is there."""
+    task = asyncio.create_task(panel.ask(what))
+    while panel.widget is None:
+        await asyncio.sleep(0)  # a turn of the loop
+    return task
+
+
+async def test_the_form_holds_the_defaults_and_sends_what_is_entered(panel: ElicitationPanel, page: Page) -> None:
+    task = await asked(panel, FORM)
+    assert panel.form is not None
+    assert panel.form.draft == {"days": 3}
+    panel.form.set_arguments({"city": "Oslo", "days": 3, "api_key": "hunter2-hunter2"})
+    button(panel, "Submit").click()
+
+    assert await task == Answer.accept({"city": "Oslo", "days": 3, "api_key": "hunter2-hunter2"})
+    [line] = page.lines
+    assert line.startswith("✓ sent city=Oslo, days=3, api_key=*** to trips<b> (Where <script>")
+    kept = json.dumps(page.outputs)
+    assert "hunter2" not in kept
+    assert "<script>" not in page.outputs[0]["text/html"]
+    assert WIDGET_VIEW not in page.outputs[0]
+
+
+async def test_what_does_not_fit_is_said_beside_its_field_and_not_sent(panel: ElicitationPanel) -> None:
+    task = await asked(panel, FORM)
+    assert panel.form is not None
+    panel.form.set_arguments({"city": "Oslo", "days": 30})
+    button(panel, "Submit").click()
+
+    assert not task.done()
+    assert "at most 10" in markup(panel)
+    panel.form.set_arguments({"city": "Oslo", "days": 3})
+    button(panel, "Submit").click()
+    assert (await task).content == {"city": "Oslo", "days": 3}
+
+
+async def test_what_is_missing_is_told_only_when_it_is_to_be_sent(panel: ElicitationPanel) -> None:
+    task = await asked(panel, FORM)
+    assert "mcp-problem" not in markup(panel).replace(".mcp-problem", "").replace(".mcp-form.mcp-problem", "")
+    button(panel, "Submit").click()
+
+    assert "required" in markup(panel)
+    assert not task.done()
+    button(panel, "Decline").click()
+    await task
+
+
+@pytest.mark.parametrize(("text", "action", "line"), [("Decline", "decline", "✗ declined"), ("Cancel", "cancel", "…")])
+async def test_decline_and_cancel_are_two_things(
+    panel: ElicitationPanel, page: Page, text: str, action: str, line: str
+) -> None:
+    task = await asked(panel, FORM)
+    assert panel.form is not None
+    panel.form.set_arguments({"city": "Oslo"})
+    button(panel, text).click()
+
+    answer = await task
+    assert (answer.action, answer.content) == (action, None)
+    assert page.lines[0].startswith(line)
+    assert "Oslo" not in page.lines[0]
+
+
+async def test_who_asks_and_why_is_shown_as_text(panel: ElicitationPanel, page: Page) -> None:
+    task = await asked(panel, FORM)
+    shown = markup(panel)
+
+    assert "trips&lt;b&gt;" in shown
+    assert "&lt;script&gt;alert(1)" in shown
+    assert "<script" not in shown
+    assert page.outputs[0][WIDGET_VIEW]["model_id"] == panel.widget.model_id
+    button(panel, "Cancel").click()
+    await task
+
+
+async def test_a_page_is_shown_with_the_host_it_leads_to(panel: ElicitationPanel, page: Page) -> None:
+    task = await asked(panel, PAGE)
+    shown = markup(panel)
+
+    assert '<b style="font-size:1.15em">evil.example:8443</b>' in shown
+    assert "http://bank.example@evil.example:8443/x?a=1&amp;b=&lt;i&gt;</code>" in shown
+    assert 'rel="noopener noreferrer"' in shown
+    assert 'target="_blank"' in shown
+    assert "without encryption" in shown
+    button(panel, "Done").click()
+    assert await task == Answer.accept()
+    assert page.lines[0].startswith("✓ done to bank (page at evil.example:8443: Log in <b>there</b>)")
+
+
+async def test_a_question_that_nobody_waits_for_leaves_a_line(panel: ElicitationPanel, page: Page) -> None:
+    task = await asked(panel, PAGE)
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert task.cancelled()
+    assert page.lines[0].startswith("… interrupted to bank")
+
+
+async def test_a_click_on_another_thread_answers_on_the_loop(panel: ElicitationPanel) -> None:
+    task = await asked(panel, PAGE)
+    thread = threading.Thread(target=button(panel, "Decline").click)
+    thread.start()
+
+    assert (await asyncio.wait_for(task, 5)).action == "decline"
+    thread.join()
