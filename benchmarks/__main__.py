@@ -24,6 +24,7 @@ SUBJECTS = {
     "cells": "a %mcp call cell against an await in a cell",
     "connects": "eight connects in parallel against the slowest",
     "first_call": "the first call after connect against the tenth",
+    "trace": "a call with its messages kept against one without",
     "load_ext": "what %load_ext adds to the start of IPython",
     "frames": "100,000 rows to a DataFrame against pandas alone",
     "display": "what of 50 MB reaches the page",

@@ -39,6 +39,9 @@ DEEPEST = 40
 _WORDS = ("token", "secret", "pass", "key", "credential", "auth", "cookie", "bearer", "://")
 """What the JSON text of a message has in it somewhere if anything below finds a secret that is not known."""
 
+_PARTS = ("ok", "cre", "pass", "key", "auth", "bearer", "://")
+"""What at least one of is in each of those words: fewer to look for."""
+
 _HEADER = re.compile(r"(?i)(authorization|(?<![a-z])o?auth(?![a-z])|cookie|bearer)")
 _FREE = ("token", "secret", "passw", "api_key", "api-key", "apikey", "credential", "authorization", "cookie")
 _VALUE = re.compile(r"""[\w-]*(?:\\?["']\s*:\s*\\?["']|=\s*\\?["']?|:\s+(?=\S{8}))(?P<value>[^"'\\\s&;,<>]+)""")
@@ -120,9 +123,12 @@ class Masker:
     def _suspicious(self, text: bytes) -> bool:
         shown = text.decode("utf-8", "replace")
         lowered = shown.lower()
-        for word in _WORDS:  # no any(): this is done for every message
-            if word in lowered and (word != "token" or word in lowered.replace("progresstoken", "")):
-                return True
+        for part in _PARTS:  # no any(): this is done for every message
+            if part in lowered:
+                lowered = lowered.replace("progresstoken", "")
+                if any(word in lowered for word in _WORDS):
+                    return True
+                break
         return bool(self._forms) and any(form in shown for form in self._forms)
 
     def _walk(self, value: Any, schemas: bool) -> Any:

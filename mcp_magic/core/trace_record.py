@@ -19,7 +19,7 @@ __all__ = ["Recorder", "being_sent"]
 WAITING = 10_000
 """Requests without an answer that are remembered; a server that never answers must not fill the memory."""
 
-_SCHEMAS = ("tools/list", "elicitation/create", "sampling/createMessage", "server/discover")
+_SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
 """Methods whose messages hold JSON Schemas."""
 
 _HEADERS = ("content-type", "retry-after", "location")
@@ -118,17 +118,17 @@ class Recorder:
 
     def follow(self, errlog: ErrorLog | None) -> None:
         """Read a server's stderr from now on; None ends that, after a last look."""
-        self.stderr()
+        self.stderr(last=errlog is None)
         self._lines = Lines(errlog) if errlog is not None else None
         if errlog is not None:
             self.trace.flush[id(self)] = self.stderr
         else:
             self.trace.flush.pop(id(self), None)
 
-    def stderr(self) -> None:
+    def stderr(self, *, last: bool = False) -> None:
         """Record the lines that were written to stderr since the last look."""
         if self._lines is not None and self.trace.messages:
-            for written, line in self._lines.read():
+            for written, line in self._lines.read(last=last):
                 self._text(STDERR, "line", line, written)
 
     def _text(self, direction: str, kind: str, text: str, when: float) -> None:

@@ -28,12 +28,16 @@ class Lines:
         self._read = 0
         self._rest = b""
 
-    def read(self) -> Iterator[tuple[float, str]]:
-        """Yield the lines that were written since the last call, each with the time of the last write."""
+    def read(self, *, last: bool = False) -> Iterator[tuple[float, str]]:
+        """Yield the lines that were written since the last call, each with the time of the last write.
+
+        Args:
+            last: Whether a line that has not ended yet is one too.
+        """
         if self._file.closed:
             return
         status = os.fstat(self._file.fileno())
-        if status.st_size == self._read:
+        if status.st_size == self._read and not (last and self._rest):
             return
         if status.st_size < self._read:  # it was cut back to its tail
             self._read, self._rest = status.st_size, b""
@@ -43,6 +47,8 @@ class Lines:
         self._file.seek(start)
         *lines, self._rest = (rest + self._bytes()).split(b"\n")
         self._read = self._file.tell()
+        if last:
+            lines, self._rest = [*lines, self._rest], b""
         for line in lines:
             if line.strip():
                 yield status.st_mtime, line.rstrip().decode("utf-8", "replace")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.elicitation import Elicitor
 
-__all__ = ["CallUnderWay", "caused_by"]
+__all__ = ["CallUnderWay", "caused_by", "person_asked"]
 
 T = TypeVar("T")
 
@@ -86,6 +86,17 @@ class CallUnderWay:
         self._questions.add(task)
         task.add_done_callback(self._questions.discard)
         return task
+
+
+@contextmanager
+def person_asked() -> Iterator[None]:
+    """Stop the clock of the call in whose context this runs, if there is one: for a log-in in the course of a call."""
+    call = _current.get()
+    if call is None or call.ended:
+        yield
+        return
+    with call.paused():
+        yield
 
 
 def caused_by(calls: list[CallUnderWay]) -> CallUnderWay | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidates", "candidates"]
 
-_PATHS = ("--config", "--cwd", "--ca", "--cert")
+_PATHS = ("--answers", "--config", "--cwd", "--ca", "--cert")
 
 
 class Candidates(NamedTuple):
@@ -89,6 +89,12 @@ def _value(option: str, action: argparse.Action, fragment: str) -> Candidates:
 
 def _server(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
     return _starting(fragment, [name for name in host if name not in positional])
+
+
+def _roots(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
+    if positional:
+        return Candidates(fragment, [], exclusive=False)  # directories: IPython's own completions
+    return _server(positional, fragment, namespace)
 
 
 def _target(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
@@ -200,6 +206,7 @@ _POSITIONAL: dict[str, Callable[[list[str], str, Mapping[str, Any]], Candidates]
     "disconnect": _server,
     "reconnect": _server,
     "logs": _server,
+    "roots": _roots,
     "trace": _server,
     "ui": _server,
     "tools": _server,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.border import CODES
-from mcp_magic.core.trace import IN, STDERR
+from mcp_magic.core.trace_faults import fault, meaning
 from mcp_magic.results import Listing, limits
 from mcp_magic.results.html import Markup, details, escape, joined, note, preformatted, table, tag
 from mcp_magic.results.jsontree import brief, tree
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "TraceListing", "summary", "trace_row"]
 
-COLUMNS = ("number", "time", "server", "way", "method", "ms", "bytes", "status", "says", "message")
+COLUMNS = ("number", "time", "server", "way", "method", "ms", "bytes", "status", "fault", "says", "message")
 
 SAYS = 120
 """Characters of what a message says."""
@@ -41,6 +40,7 @@ def trace_row(entry: Entry) -> dict[str, Any]:
         "ms": round(entry.seconds * 1000, 2) if answer and entry.seconds is not None else None,
         "bytes": entry.size,
         "status": entry.status,
+        "fault": fault(entry),
         "says": summary(entry),
         "message": entry.message,
     }
@@ -53,8 +53,7 @@ def summary(entry: Entry) -> str:
         return one_line(str(message), SAYS)
     if isinstance(error := message.get("error"), dict):
         code = error.get("code")
-        meaning = CODES.get(code, "server error") if isinstance(code, int) else "error"
-        return one_line(f"{code} ({meaning}): {error.get('message')}", SAYS)
+        return one_line(f"{code} ({meaning(code)}): {error.get('message')}", SAYS)
     if "result" in message:
         return _answer(message["result"])
     return _params(message.get("params"))
@@ -98,16 +97,16 @@ class TraceListing(Listing):
 
     def _part(self) -> Part:
         columns = [name for name in self.columns if name != "message"]
-        plain = Listing(self.rows, title=self.title, columns=columns, empty=self.empty, note=self.note, kind=self.kind)
-        text = plain._part()
-        if not len(self):
-            return text
         shown = self.rows[-limits.display.listing_rows :]
+        text = Listing(shown, title=self.title, columns=columns, empty=self.empty, note=self.note)._part()
+        if not shown:
+            return text
         columns = [name for name in columns if any(row.get(name) is not None for row in shown)]
         cells = ([_cell(row, name) for name in columns] for row in shown)
         html, count = table(columns, cells, limit=limits.display.bytes)
         rest = f"{count:,} of {len(self):,} messages: .df has all" if count < len(self) else ""
-        return Part(text.plain, joined([tag("p", tag("b", self.title)), html, note(rest), note(self.note)]))
+        plain = "\n".join(line for line in (text.plain, rest) if line)
+        return Part(plain, joined([tag("p", tag("b", self.title)), html, note(rest), note(self.note)]))
 
 
 def _cell(row: Mapping[str, Any], name: str) -> object:
@@ -117,4 +116,4 @@ def _cell(row: Mapping[str, Any], name: str) -> object:
     message = row.get("message")
     body = tree(message, TREE_BYTES) if isinstance(message, dict | list) else preformatted(one_line(str(message), 1000))
     opened: Markup = details(escape(value or "…"), body)
-    return opened if row.get("way") in (IN, STDERR) or message else escape(value)
+    return opened

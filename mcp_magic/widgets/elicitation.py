@@ -55,7 +55,11 @@ class ElicitationPanel:
         """Show what is asked for and wait for the answer; whoever cancels the wait leaves a line that says so."""
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
         self._answer = self._loop.create_future()
-        self._build(asked)
+        try:
+            self._build(asked)
+        except Exception:
+            self._shop.close()
+            raise
         replace = self._show(self._live_bundle(asked))
         started = time.monotonic()
         answer = None

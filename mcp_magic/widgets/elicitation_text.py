@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.calltext import call_line
 from mcp_magic.core.elicitation import host_of
-from mcp_magic.results.html import joined, link, page, tag
+from mcp_magic.results.html import Markup, joined, page, tag
 from mcp_magic.results.safe import clean, one_line, shorten
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["outcome_bundle", "outcome_text", "question_html", "question_text"]
 
 MAX_MESSAGE = 2000
 
-SIGNS = {"accept": "✓ sent", "decline": "✗ declined", "cancel": "… cancelled", "": "… interrupted"}
+SIGNS = {"accept": "✓ sent", "decline": "✗ declined", "cancel": "… cancelled", "": "… not answered"}
 
 PLAIN = "It goes over the connection without encryption (http)."
 
@@ -38,8 +38,18 @@ def question_html(asked: Elicitation) -> str:
         url = clean(asked.url)
         parts.append(tag("p", tag("code", url, style="word-break:break-all")))
         parts += [tag("p", PLAIN)] if url.lower().startswith("http:") else []
-        parts.append(tag("p", link(asked.url, f"open {host_of(asked.url)} in a new tab")))
+        parts.append(tag("p", _link(asked.url)))
     return page([joined(parts)])
+
+
+def _link(url: str) -> Markup:
+    """Return the link, which looks like one among widgets, too; nothing for what is no page."""
+    if not host_of(url):
+        return Markup()
+    look = "text-decoration:underline;color:var(--jp-content-link-color,#1976d2)"
+    return tag(
+        "a", f"open {host_of(url)} in a new tab", href=url, target="_blank", rel="noopener noreferrer", style=look
+    )
 
 
 def question_text(asked: Elicitation) -> str:
@@ -56,16 +66,16 @@ def question_text(asked: Elicitation) -> str:
 def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> str:
     """Return one line: what was asked and how it was answered, secrets masked."""
     rest = _values(asked, answer)
-    said = f" {rest}" if rest else ""
-    return f"{_sign(asked, answer)}{said} to {one_line(asked.server, 100)} ({_subject(asked)}), {seconds:.1f} s"
+    said = f" {rest} to" if rest else ":"
+    return f"{_sign(asked, answer)}{said} {one_line(asked.server, 100)} ({_subject(asked)}), {seconds:.1f} s"
 
 
 def outcome_bundle(asked: Elicitation, answer: Answer | None, seconds: float) -> dict[str, Any]:
     """Return the same as a mimebundle, which needs no kernel."""
     values = _values(asked, answer)
     server = tag("b", one_line(asked.server, 100))
-    code = [" ", tag("code", values)] if values else []
-    line = [tag("b", _sign(asked, answer)), *code, " to ", server, f" ({_subject(asked)}), {seconds:.1f} s"]
+    code = [" ", tag("code", values), " to "] if values else [": "]
+    line = [tag("b", _sign(asked, answer)), *code, server, f" ({_subject(asked)}), {seconds:.1f} s"]
     return {"text/plain": outcome_text(asked, answer, seconds), "text/html": page([tag("p", joined(line))])}
 
 

@@ -15,6 +15,7 @@ from mcp_types import CallToolResult, ElicitRequest, ElicitRequestURLParams, Inp
 from pydantic import BaseModel, Field
 
 from mcp_magic.core.elicitation import Answer, Elicitation, host_of
+from mcp_magic.core.underway import CallUnderWay, person_asked
 from mcp_magic.errors import ProtocolError, RequestTimeoutError
 from tests.environments import everything_command, needs_node
 from tests.processes import free_port, start_http
@@ -402,3 +403,19 @@ async def test_an_error_that_names_no_page_stays_an_error(host: Host, data: Any)
     with pytest.raises(ProtocolError, match="pages first"):
         await connection.call("pay")
     assert scripted.asked == []
+
+
+async def test_a_log_in_in_the_course_of_a_call_stops_its_clock() -> None:
+    loop = asyncio.get_running_loop()
+    call = CallUnderWay(0.1)
+
+    async def logs_in() -> str:
+        with person_asked():
+            until = loop.time() + 0.3
+            while loop.time() < until:
+                await asyncio.wait({loop.create_future()}, timeout=0.05)
+        return "in"
+
+    assert await call.wait(logs_in(), []) == "in"
+    with person_asked():  # outside of a call nothing happens
+        pass

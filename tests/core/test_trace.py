@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +14,9 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec
-from mcp_magic.core.trace import IN, OUT, Trace
+from mcp_magic.core.border import CODES
+from mcp_magic.core.trace import IN, OUT, Entry, Trace
+from mcp_magic.core.trace_faults import CODE_FAULTS, fault
 from mcp_magic.core.trace_mask import KEPT_BYTES, Masker
 from tests.core.test_sessions import until
 from tests.processes import start_http
@@ -23,7 +27,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.connection import Connection
     from mcp_magic.core.host import Host
-    from mcp_magic.core.trace import Entry
 
 SERVER = """
 import os, sys
@@ -42,7 +45,7 @@ def echo(text: str) -> str:
 
 @server.tool()
 def die(words: str) -> str:
-    print(words, file=sys.stderr, flush=True)
+    print(words, file=sys.stderr, end="", flush=True)
     os._exit(3)
 
 server.run()
@@ -310,3 +313,56 @@ def test_messages_that_nobody_can_write_are_kept_as_far_as_they_go() -> None:
     assert json.loads(kept)["deep"]
     assert not whole
     assert json.loads(Masker(()).keep({"lone": "\ud800"})[0]) == {"lone": "\ud800"}
+
+
+def test_every_code_has_somebody_whose_fault_it_is() -> None:
+    assert set(CODES) <= set(CODE_FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("direction", "code", "status", "whose"),
+    [
+        (IN, -32602, None, "this host"),
+        (OUT, -32602, None, "server"),
+        (IN, -32603, None, "server"),
+        (OUT, -32603, None, "this host"),
+        (IN, -32042, None, "you"),
+        (IN, -32603, 401, "you"),
+        (IN, -32603, 404, "this host"),
+        (IN, -32603, 429, "this host"),
+        (IN, -32603, 500, "server"),
+        (IN, -32603, 502, "the way between"),
+        (IN, -31000, None, "server"),
+    ],
+)
+def test_a_failure_says_whose_fault_it_is(direction: str, code: int, status: int | None, whose: str) -> None:
+    text = json.dumps({"error": {"code": code, "message": "no"}}).encode()
+    assert fault(Entry(1, 0.0, "s", direction, "error", "x", 1, len(text), text, status=status)) == whose
+
+
+class Locked(BaseHTTPRequestHandler):
+    """Refuses everybody."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(401)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the test's output quiet."""
+
+
+async def test_a_session_that_is_refused_leaves_its_messages_with_the_status(host: Host) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with pytest.raises(errors.HTTPStatusError):
+                await host.connect(f"http://127.0.0.1:{server.server_port}/mcp", name="locked")
+        finally:
+            server.shutdown()
+            thread.join()
+    entries = host.trace.entries("locked")
+    assert {entry.status for entry in entries if entry.kind == "request"} == {401}
+    assert {fault(entry) for entry in entries if entry.failed} == {"you"}

@@ -136,7 +136,7 @@ def test_a_page_is_opened_by_the_person_who_then_says_so(frontend: Frontend) -> 
     frontend.finish(cell)
 
     assert "open a page at bank.example" in text
-    assert cell.lines[0].startswith("✓ done to bank (page at bank.example: Log in), ")
+    assert cell.lines[0].startswith("✓ done: bank (page at bank.example: Log in), ")
     assert cell.lines[1] == "'accept'"
 
 
@@ -148,7 +148,7 @@ def test_interrupt_ends_the_call_and_the_question(frontend: Frontend) -> None:
     frontend.finish(cell)
 
     assert cell.ename == "KeyboardInterrupt"
-    assert cell.lines[0].startswith("… interrupted to trips")
+    assert cell.lines[0].startswith("… not answered: trips (Where")
 
 
 @needs_node

@@ -10,6 +10,7 @@ import pytest
 from mcp_magic.core.elicitation import Answer, Elicitation
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.magics.answers import Answers
+from mcp_magic.magics.candidates import candidates
 from mcp_magic.magics.eliciting_input import ElicitationInput
 from mcp_magic.notebook import host
 from tests.core.test_elicitation import trip_server, url_server
@@ -219,3 +220,9 @@ async def test_roots_are_directories_or_nothing(magic: Any, tmp_path: Path) -> N
         await magic("roots where . --clear")
     with pytest.raises(ArgumentsError, match=r"nowhere is no directory"):
         await magic("roots where nowhere")
+
+
+async def test_tab_offers_servers_and_then_directories(magic: Any) -> None:
+    offered = candidates("roots ma", {})
+    assert (offered.texts, offered.exclusive) == (["math"], True)
+    assert candidates("roots math ", {}) == ("", [], False)

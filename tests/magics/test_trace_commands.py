@@ -69,8 +69,11 @@ async def test_server_method_errors_and_last_choose_what_is_listed(magic: Any) -
     assert {row["server"] for row in await magic("trace")} == {"math", "other"}
     assert {row["server"] for row in await magic("trace other")} == {"other"}
     assert len(await magic("trace --method 'tools/*' --last 3")) == 3
-    (failed,) = await magic("trace --errors")
-    assert failed["says"].startswith("tool error: ")
+    with pytest.raises(errors.ProtocolError):
+        await magic("raw math no/such")
+    failed, unknown = await magic("trace --errors")
+    assert (failed["says"][:12], failed["fault"]) == ("tool error: ", None), "its text says who is to blame"
+    assert (unknown["says"], unknown["fault"]) == ("-32601 (method not found): Method not found", "this host")
     with pytest.raises(errors.UnknownServerError, match="Did you mean 'math'"):
         await magic("trace maht")
 

@@ -141,7 +141,7 @@ async def test_a_page_is_shown_with_the_host_it_leads_to(panel: ElicitationPanel
     assert "without encryption" in shown
     button(panel, "Done").click()
     assert await task == Answer.accept()
-    assert page.lines[0].startswith("✓ done to bank (page at evil.example:8443: Log in <b>there</b>)")
+    assert page.lines[0].startswith("✓ done: bank (page at evil.example:8443: Log in <b>there</b>)")
 
 
 async def test_a_question_that_nobody_waits_for_leaves_a_line(panel: ElicitationPanel, page: Page) -> None:
@@ -150,7 +150,7 @@ async def test_a_question_that_nobody_waits_for_leaves_a_line(panel: Elicitation
     await asyncio.wait({task})
 
     assert task.cancelled()
-    assert page.lines[0].startswith("… interrupted to bank")
+    assert page.lines[0].startswith("… not answered: bank (page")
 
 
 async def test_a_click_on_another_thread_answers_on_the_loop(panel: ElicitationPanel) -> None:

@@ -1,0 +1,57 @@
+"""What servers ask of the person, in terminal IPython: `input()` asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.terminal.test_terminal import Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SERVER = Path(__file__).parents[1] / "core" / "eliciting_server.py"
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    running = Terminal(tmp_path_factory.mktemp("terminal"), "--simple-prompt")
+    running.run("%load_ext mcp_magic")
+    running.run(f"%mcp connect {SERVER} --name trip --timeout 60")
+    yield running
+    running.child.close(force=True)
+
+
+def asked(terminal: Terminal, line: str = "%mcp call trip:plan") -> str:
+    """Type a line that asks; return what was said before the question."""
+    terminal.send(line)
+    terminal.child.expect(r"\[f\]ill in, \[d\]ecline, \[c\]ancel: ")
+    return str(terminal.child.before)
+
+
+def test_a_form_is_filled_in_line_by_line(terminal: Terminal) -> None:
+    said = asked(terminal)
+    terminal.send("f")
+    terminal.child.expect(r"city \(string.*required\): ")
+    terminal.send("Oslo")
+    terminal.child.expect(r"days \(integer\) \[3\]: ")
+    terminal.send("")
+    terminal.child.expect(r"\[s\]end, \[f\]ill in again, \[d\]ecline, \[c\]ancel: ")
+
+    assert "Server trip asks you for:" in said
+    assert "Where to?" in said
+    assert "accept Oslo 3" in terminal.run("s")
+
+
+def test_no_is_an_answer(terminal: Terminal) -> None:
+    asked(terminal)
+
+    assert "decline" in terminal.run("d")
+
+
+def test_the_end_of_input_cancels(terminal: Terminal) -> None:
+    asked(terminal)
+    terminal.child.sendeof()
+    terminal.child.expect_exact("cancel")
