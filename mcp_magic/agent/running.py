@@ -111,7 +111,9 @@ async def _follow(
     """Run the graph to its end, and tell what happens."""
     modes: Any = ["custom", "messages"]
     steps = 0
-    async for mode, event in graph.astream({"messages": [asked]}, config, context=run, stream_mode=modes):
+    # Each step is kept before the next begins: a kernel may end at any time.
+    told = graph.astream({"messages": [asked]}, config, context=run, stream_mode=modes, durability="sync")
+    async for mode, event in told:
         known: Any = event if mode == "custom" else _text(event)
         if known is None:
             continue

@@ -36,7 +36,7 @@ def milliseconds(code):
 
 CACHED = {
     "a subcommand": ("%mcp ca", ["call"]),
-    "several subcommands": ("%mcp re", ["reconnect", "resources", "read"]),
+    "several subcommands": ("%mcp re", ["reconnect", "resources", "read", "replay"]),
     "help": ("%mcp --h", ["--help"]),
     "an option": ("%mcp connect --na", ["--name"]),
     "an option after a target": ("%mcp connect http://x/mcp --tran", ["--transport"]),
