@@ -5,6 +5,7 @@ LangGraph stores the whole thread again at each step: a run of many steps would 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -127,8 +128,7 @@ async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
         connection = aiosqlite.connect(file, timeout=LOCKED_SECONDS)
         _let_the_kernel_end(connection)
         saver = FileThreads(await stack.enter_async_context(connection))
-        await connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        await saver.setup()
+        await _make_tables(saver)
         await connection.execute("PRAGMA synchronous = NORMAL")  # safe in WAL mode
         problem = await _damage(connection, file)
         await connection.execute("BEGIN IMMEDIATE")
@@ -139,6 +139,21 @@ async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
     if problem:
         raise ThreadError(f"threads cannot be kept in {file}: {problem}")
     return saver
+
+
+async def _make_tables(saver: FileThreads) -> None:
+    """Make what is not there yet; SQLite does not wait for somebody who makes the same new file at the same time."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LOCKED_SECONDS
+    while True:
+        try:
+            await saver.conn.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            return await saver.setup()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or loop.time() > until:
+                raise
+        await saver.conn.rollback()
+        await asyncio.sleep(0.01)
 
 
 def _let_the_kernel_end(connection: aiosqlite.Connection) -> None:

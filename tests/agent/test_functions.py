@@ -209,7 +209,7 @@ def test_of_an_odd_schema_all_is_kept_that_providers_take(name: str) -> None:
     assert refusals([function_of("a__b", Tool(name="b", input_schema=schema)).bound]) == []
 
 
-@pytest.mark.parametrize("name", set(ODD) - {"recursion", "all of", "a reference at the root"})
+@pytest.mark.parametrize("name", sorted(ODD.keys() - {"recursion", "all of", "a reference at the root"}))
 def test_openai_would_refuse_what_is_changed(name: str) -> None:
     assert openai_refuses_schema(ODD[name][0])
 

@@ -350,6 +350,19 @@ async def test_runs_in_several_threads_of_a_file_at_the_same_time(host: Host, fi
         assert len(await kept(file, f"t{number}")) == 6
 
 
+async def test_a_file_that_another_kernel_is_just_making_is_waited_for(file: Path) -> None:
+    file.parent.mkdir()
+    other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("CREATE TABLE theirs (x)")
+    asyncio.get_running_loop().call_later(0.1, other.execute, "COMMIT")
+
+    async with open_threads(file, fall_back=False) as opened:
+        assert opened.problem == ""
+
+    other.close()
+
+
 # Size
 
 
