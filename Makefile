@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Test files that run side by side; most of their time is waiting for kernels, servers and pages.
+WORKERS ?= 3
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/agent.ipynb
 
 .PHONY: help setup system demo lab test lint bench format clean
@@ -37,7 +39,7 @@ lab: setup
 
 test: setup
 	$(BIN)/python -m tests.environments
-	$(BIN)/python -m pytest --doctest-modules mcp_magic tests
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --quiet --doctest-modules mcp_magic tests
 	$(BIN)/python -m pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
 
 lint: setup
