@@ -39,7 +39,7 @@ lab: setup
 
 test: setup
 	$(BIN)/python -m tests.environments
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --quiet --doctest-modules mcp_magic tests
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --doctest-modules mcp_magic tests
 	$(BIN)/python -m pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
 
 lint: setup
