@@ -6,14 +6,16 @@ BIN := $(VENV)/bin
 WORKERS ?= 3
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/agent.ipynb
 
-.PHONY: help setup system demo lab test lint bench format clean
+.PHONY: help setup system demo lab test conformance lint bench soak format lock binder clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
 	@echo "make lab    open the quickstart in JupyterLab"
 	@echo "make test   all tests"
+	@echo "make conformance   the official suite of the protocol against a client of ours; docs/conformance.md"
 	@echo "make lint   ruff, formatting, types"
 	@echo "make bench  the performance goals, as ratios against the bare SDK"
+	@echo "make soak   20,000 calls over 8 servers that are killed again and again"
 
 setup: $(VENV)/ready
 
@@ -42,6 +44,9 @@ test: setup
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --doctest-modules mcp_magic tests
 	$(BIN)/python -m pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
 
+conformance: setup
+	$(BIN)/python -m tests.conformance.run
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -53,6 +58,15 @@ format: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+soak: setup
+	$(BIN)/python -m benchmarks.soak
+
+lock:
+	$(PYTHON) binder/lock.py
+
+binder: setup
+	$(BIN)/python -m tests.binder
 
 clean:
 	rm -rf $(VENV) .cache dist build

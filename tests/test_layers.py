@@ -14,16 +14,19 @@ import mcp_magic
 
 PACKAGE = Path(mcp_magic.__file__).parent
 LAYERS = (
+    "wording",
     "errors",
     "schema",
     "results",
     "config",
     "core",
+    "serving",
     "langchain",
     "agent",
     "widgets",
     "notebook",
     "magics",
+    "testing",
     "__init__",
 )
 LANGCHAINS = {"OfflineModel", "ScriptedModel", "build_graph"}  # they are LangChain's models, and LangGraph's graph

@@ -12,7 +12,7 @@ from mcp_magic.agent.exactness import sent
 from mcp_magic.agent.state import AgentState, RunContext, calls_of, context
 from mcp_magic.core.calltext import call_line
 from mcp_magic.core.consent import Decision
-from mcp_magic.errors import DeniedError, MCPMagicError
+from mcp_magic.errors import CassetteError, DeniedError, MCPMagicError
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.results.safe import one_line
 
@@ -108,7 +108,10 @@ class Acting:
         if problem or offer is None or approval is None:
             return _refused(wanted, problem or f"the tool {wanted['name']!r} is not there any more", None)
         arguments = sent(approval["arguments"], offer.tool.input_schema)
-        decision = Decision(approval["decision"] != "deny", arguments, approval["reason"], approval["by"])
+        definition = approval.get("definition", "")
+        decision = Decision(
+            approval["decision"] != "deny", arguments, approval["reason"], approval["by"], definition=definition
+        )
         if not decision.approved:
             return _refused(wanted, _denied(offer, decision), _artifact(offer, approval))
         write({"kind": "started", "id": wanted["id"]})
@@ -148,6 +151,8 @@ class Acting:
             )
         except MCPToolException as error:
             return error.content, error.artifact, True
+        except CassetteError:  # nothing that a model could do about
+            raise
         except (MCPMagicError, DeniedError) as error:
             return str(error), _artifact(offer, {"arguments": decision.arguments}), True
         return content, artifact, False

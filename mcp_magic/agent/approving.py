@@ -15,12 +15,14 @@ from mcp_magic.agent.functions import own_arguments
 from mcp_magic.agent.state import AgentState, RunContext, calls_of, context, steps_taken
 from mcp_magic.core.consent import Decision, Request
 from mcp_magic.errors import ArgumentsError, did_you_mean, listed
+from mcp_magic.results.diff import diff_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp_magic.agent.registry import Offer, Registry
     from mcp_magic.core.consent import Approver
+    from mcp_magic.core.definitions import Definitions
 
 __all__ = ["Approving"]
 
@@ -72,6 +74,8 @@ class Approving:
         """Return what was decided about each call of the last turn; all of them wait at the same time."""
         offers = self._registry.offers or await self._registry.refresh()
         wanted = [self._wanted(call, offers) for call in calls_of(state["messages"][-1])]
+        for connection in {one.offer.connection.name: one.offer.connection for one in wanted if one.offer}.values():
+            await connection.catalog.settle("tools")  # what is approved is the tool as it is now
         run = context()
         approver = self._by_interrupt(wanted, run) if self._ask == "interrupt" else None
         self._announce(wanted, steps_taken(state["messages"]))
@@ -125,7 +129,8 @@ class Approving:
         get_stream_writer()(
             {"kind": "decided", "id": one.id, **told, "arguments": dict(arguments) if changed else None}
         )
-        return {"decision": verdict, "arguments": kept(arguments), "by": decision.by, "reason": decision.reason}
+        told = {"by": decision.by, "reason": decision.reason, "definition": decision.definition}
+        return {"decision": verdict, "arguments": kept(arguments), **told}
 
     def _by_interrupt(self, wanted: list[Wanted], run: RunContext) -> Approver | None:
         """Interrupt the graph with the calls that somebody must decide about; return an approver that has the answers.
@@ -138,7 +143,8 @@ class Approving:
         ]
         if not asked:
             return None
-        answers = interrupt({"kind": "approval", "calls": [_described(one) for one in asked]})
+        known = consent.definitions
+        answers = interrupt({"kind": "approval", "calls": [_described(one, known) for one in asked]})
         ids = {id(one.arguments): one.id for one in asked}
 
         async def approver(request: Request) -> Decision:
@@ -157,10 +163,11 @@ def _trusted(one: Wanted) -> bool:
     return one.offer is not None and one.offer.connection.spec.trust
 
 
-def _described(one: Wanted) -> dict[str, Any]:
+def _described(one: Wanted, definitions: Definitions) -> dict[str, Any]:
     """Return what whoever resumes the graph needs to know about a call; JSON can hold it."""
     assert one.offer is not None
-    tool = one.offer.tool
+    tool = definitions.latest(one.offer.person_name) or one.offer.tool
+    change = definitions.change(one.offer.person_name)
     hints = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
     return {
         "id": one.id,
@@ -170,6 +177,7 @@ def _described(one: Wanted) -> dict[str, Any]:
         "description": tool.description or "",
         "annotations": hints,
         "schema": tool.input_schema,
+        **({"changed": diff_text(change.lines)} if change else {}),
     }
 
 

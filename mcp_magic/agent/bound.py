@@ -6,15 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 from mcp_magic.agent.registry import Registry
+from mcp_magic.core.lint.writing import CHARACTERS_A_TOKEN
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
     from mcp_magic.core.host import Host
 
 __all__ = ["CHARACTERS_A_TOKEN", "bound_tools"]
-
-CHARACTERS_A_TOKEN = 4
-"""What providers give as a rule of thumb; JSON may take a few more."""
 
 
 async def bound_tools(host: Host, server: str | None = None, search: str = "") -> Listing:

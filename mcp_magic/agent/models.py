@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.modelerrors import KEY_VARIABLE, model_name, without_secrets
-from mcp_magic.errors import MissingDependencyError, ModelError, did_you_mean, listed
+from mcp_magic.errors import MCPMagicError, MissingDependencyError, ModelError, did_you_mean, listed
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
@@ -33,19 +33,22 @@ def make_model(model: Any) -> BaseChatModel:
 
     Args:
         model: `"PROVIDER:NAME"` for LangChain's `init_chat_model` (which knows the provider of well-known names),
-            `"offline"` or "" for the model without weights, or a chat model.
+            `"offline"` or "" for the model without weights, or a chat model. With a cassette in, it is recorded or
+            replayed.
 
     Raises:
         MissingDependencyError: LangChain or the provider's package is not installed; the message has the pip line.
         ModelError: There is no such provider, or its key is not set; the message names the variable.
     """
+    from mcp_magic.agent.cassette import recorded
+
     if not isinstance(model, str):
-        return _checked(model)
+        return recorded(_checked(model))
     if model.strip() in ("", OFFLINE):
         from mcp_magic.agent.offline import OfflineModel
 
-        return OfflineModel()
-    return _provided(model.strip())
+        return recorded(OfflineModel())
+    return recorded(_provided_or_replayed(model.strip()))
 
 
 def _checked(model: Any) -> BaseChatModel:
@@ -57,6 +60,20 @@ def _checked(model: Any) -> BaseChatModel:
         raise ModelError(f"{model.__name__} is a class of chat models; give one that is made: {model.__name__}(...).")
     kind = type(model).__name__
     raise ModelError(f"{kind} is no chat model. Give PROVIDER:NAME, {OFFLINE}, or `--model $name` for a LangChain one.")
+
+
+def _provided_or_replayed(model: str) -> BaseChatModel:
+    """Make a model; one that cannot be made, but was recorded, is only replayed."""
+    problem: MCPMagicError
+    try:
+        return _provided(model)
+    except MCPMagicError as error:
+        problem = error
+    from mcp_magic.agent.cassette import stand_in
+
+    if (replayed := stand_in(model)) is None:
+        raise problem
+    return replayed
 
 
 def _provided(model: str) -> BaseChatModel:

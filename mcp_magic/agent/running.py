@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from mcp_magic.agent.run import AgentRun
+from mcp_magic.agent.spans import agent_span
 from mcp_magic.agent.state import RunContext, unanswered
 from mcp_magic.agent.threads import prune
 from mcp_magic.agent.transcript import Transcript
@@ -84,7 +85,8 @@ async def run_agent(
     for text, level in notes:
         live.tell({"kind": "note", "text": text, "level": level})
     try:
-        await _follow(graph, asked, config, run, live)
+        with agent_span(asker, model):
+            await _follow(graph, asked, config, run, live)
     except BaseException:
         live.interrupted()
         await asyncio.shield(_keep(graph, config, run))

@@ -10,6 +10,7 @@ from langgraph.config import get_stream_writer
 
 from mcp_magic.agent.exactness import kept
 from mcp_magic.agent.modelerrors import model_error
+from mcp_magic.agent.spans import note_usage, turn_span
 from mcp_magic.agent.state import AgentState, steps_taken
 from mcp_magic.agent.turns import take_turn
 from mcp_magic.langchain.content import storable
@@ -61,7 +62,9 @@ class Thinking:
         last = steps_taken(state["messages"]) + 1 >= self._max_steps
         problem: Exception | None = None
         try:
-            answer = await take_turn(bound, self._told(state["messages"], last=last))
+            with turn_span(self._model) as turn:
+                answer = await take_turn(bound, self._told(state["messages"], last=last))
+                note_usage(turn, answer)
         except Exception as error:
             problem = model_error(error, self._model)
         if problem is not None:

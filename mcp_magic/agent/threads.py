@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import MASK, mask_url
+from mcp_magic.core.cassette_deck import deck
 from mcp_magic.errors import MissingDependencyError, ThreadError
 from mcp_magic.results.safe import one_line
 
@@ -85,6 +86,7 @@ async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIte
     """
     from mcp_magic.agent.keeping import Keeper
 
+    where = _place(where)
     problem = ""
     async with AsyncExitStack() as stack:
         try:
@@ -160,6 +162,14 @@ def _masked(url: str) -> str:
     return mask_url(f"{scheme}://{MASK}@{place}" if at else url) if user or not at else MASK
 
 
+def _place(where: Any) -> Any:
+    """Return where threads are kept: with a cassette in, and no place named, in memory.
+
+    What another kernel has left of a thread would be in each request to a model, and none would be the recorded one.
+    """
+    return MEMORY if where is None and deck.cassette is not None else where
+
+
 def _file(text: str) -> Path:
     return Path(text).expanduser().absolute() if text else default_file()
 
@@ -182,6 +192,7 @@ def thread_names(where: Any = None) -> list[str]:
     Args:
         where: As for `open_threads`.
     """
+    where = _place(where)
     text = str(where or "")
     if not isinstance(where, str | Path | None) or text == MEMORY or _DATABASE.match(text):
         return sorted(_seen.get(_key(where), ()))

@@ -53,6 +53,7 @@ _RULE_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "arguments": (lambda value: isinstance(value, dict), "a table"),
     "reason": _TEXT,
     "exact": (lambda value: isinstance(value, bool), "true or false"),
+    "definition": _TEXT,
 }
 
 

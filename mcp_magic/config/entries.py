@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic.config.fields import FieldError, as_text, flag, kind_of, path_of, reject_unknown, seconds, text, texts
+from mcp_magic.config.auth import foreign_auth, make_auth
+from mcp_magic.config.fields import (
+    FieldError,
+    as_text,
+    flag,
+    kind_of,
+    path_of,
+    reject_unknown,
+    sampling,
+    seconds,
+    text,
+    texts,
+)
 from mcp_magic.config.specs import DEFAULT_TIMEOUT, HttpSpec, Spec, SseSpec, StdioSpec, UrlSpec, WebSocketSpec
 from mcp_magic.config.variables import Variables, read_env_file
 from mcp_magic.errors import did_you_mean
@@ -26,8 +38,8 @@ _SPELLINGS = {"streamable-http": "http", "streamablehttp": "http", "websocket": 
 _SCHEMES = {HttpSpec: ("http", "https"), SseSpec: ("http", "https"), WebSocketSpec: ("ws", "wss")}
 _ALIASES = {"type": "transport", "envFile": "env_file"}
 _COMMAND_KEYS = ("command", "args", "env", "cwd", "env_file")
-_URL_KEYS = ("url", "headers", "verify", "cert")
-_SHARED_KEYS = ("transport", "timeout", "trust", "disabled")
+_URL_KEYS = ("url", "headers", "verify", "cert", "auth")
+_SHARED_KEYS = ("transport", "timeout", "trust", "sampling", "reconnect", "disabled")
 SERVER_KEYS = (*_COMMAND_KEYS, *_URL_KEYS, *_SHARED_KEYS)
 
 
@@ -76,6 +88,8 @@ def url_spec(url: str, transport: str | None = None, **rest: Any) -> UrlSpec:
         FieldError: when it is no URL, or its scheme is not the transport's.
     """
     scheme = _checked_scheme(url)
+    if "auth" in rest and (transport is None and scheme in ("ws", "wss")):
+        raise FieldError("is for HTTP servers; a WebSocket server takes headers.", "auth")
     if transport is None:
         if scheme in ("ws", "wss"):
             return WebSocketSpec(url=url, **rest)
@@ -108,8 +122,8 @@ def make_spec(
     """Make a spec from the table that a config file has for one server.
 
     Args:
-        fields: `command`/`args`/`env`/`cwd`/`envFile` or `url`/`headers`/`verify`/`cert`, and
-            `type` or `transport`, `timeout` (seconds), `trust`, `disabled`.
+        fields: `command`/`args`/`env`/`cwd`/`envFile` or `url`/`headers`/`verify`/`cert`/`auth`, and
+            `type` or `transport`, `timeout` (seconds), `trust`, `sampling`, `reconnect`, `disabled`.
         variables: What `${...}` stands for; its `base` is what relative paths are relative to.
         cwd: Working directory of a command whose table has none.
         strict: Whether a key that nobody reads is a mistake. Files of other hosts have their own keys.
@@ -124,11 +138,16 @@ def make_spec(
     has_command = _checked_kind(said)
     if strict:
         _reject_other_kind(said, has_command)
-    rest = {"timeout": seconds(said.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(said, "trust")}
+    rest: dict[str, Any] = {"timeout": seconds(said.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(said, "trust")}
+    if "sampling" in said and (strict or not isinstance(said["sampling"], dict)):  # a table is another host's
+        rest["sampling"] = sampling(said["sampling"])
+    rest |= {"reconnect": flag(said, "reconnect")} if "reconnect" in said else {}
     if has_command:
         return _stdio(said, variables.base, cwd, rest)
     if said.get("verify") is not None or said.get("cert") is not None:
         rest |= _tls(said, variables.base)
+    if "auth" in said:
+        rest["auth"] = make_auth(said["auth"], variables.base) if strict else foreign_auth(said["auth"])
     return url_spec(text(said, "url"), said.get("transport"), headers=texts(said, "headers"), **rest)
 
 

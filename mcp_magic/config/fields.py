@@ -14,7 +14,22 @@ from mcp_magic.errors import did_you_mean, listed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["FieldError", "as_text", "flag", "kind_of", "path_of", "reject_unknown", "seconds", "text", "texts"]
+__all__ = [
+    "SAMPLING_MODES",
+    "FieldError",
+    "as_text",
+    "flag",
+    "kind_of",
+    "path_of",
+    "reject_unknown",
+    "sampling",
+    "seconds",
+    "text",
+    "texts",
+]
+
+SAMPLING_MODES = ("off", "ask", "auto")
+"""What a server that asks for a model's words gets: nothing, what the person lets pass, or an answer at once."""
 
 
 class FieldError(ValueError):
@@ -98,6 +113,14 @@ def as_text(value: Any, *path: str | int) -> str:
     if path[0] == "headers" and any(c in text for c in "\r\n\0"):
         raise FieldError("a header may not have line breaks.", *path)
     return text
+
+
+def sampling(value: Any) -> str:
+    """Return whether a server may ask for a model's words: `off`, `ask` or `auto`."""
+    if value not in SAMPLING_MODES:
+        got = f"{value!r}.{did_you_mean(value, SAMPLING_MODES)}" if isinstance(value, str) else f"{kind_of(value)}."
+        raise FieldError(f"expected off, ask or auto, got {got}", "sampling")
+    return str(value)
 
 
 def seconds(value: Any) -> float:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.auth import make_auth
 from mcp_magic.config.entries import spec_type, url_spec
-from mcp_magic.config.fields import FieldError, seconds
+from mcp_magic.config.fields import FieldError, sampling, seconds
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
 from mcp_magic.errors import TargetError
 
@@ -31,6 +32,9 @@ class Overrides:
     verify: bool | str = True
     cert: str | tuple[str, str] | None = None
     client_factory: Callable[..., Any] | None = None
+    auth: Any = field(default=None, repr=False)
+    sampling: str | None = None
+    reconnect: bool | None = None
 
     def applied(self, spec: Spec, directory: Path | None = None) -> Spec:
         """Return `spec` with these options.
@@ -61,14 +65,14 @@ class Overrides:
 
     def _check(self, spec: Spec) -> None:
         """Raise FieldError for what only another kind of server has."""
-        given = {name for name in ("headers", "env", "cwd", "cert", "client_factory") if getattr(self, name)}
+        given = {name for name in ("headers", "env", "cwd", "cert", "client_factory", "auth") if getattr(self, name)}
         given |= {"verify"} if self.verify is not True else set()
         allowed: set[str] = set()
         if isinstance(spec, StdioSpec):
             allowed = {"env", "cwd"}
         elif isinstance(spec, UrlSpec):
             allowed = {"headers", "verify", "cert"}
-            allowed |= {"client_factory"} if isinstance(spec, (HttpSpec, SseSpec)) else set()
+            allowed |= {"client_factory", "auth"} if isinstance(spec, (HttpSpec, SseSpec)) else set()
         for name in sorted(given - allowed):
             raise FieldError(f"a server {_described(spec)} has no {name}; {_OWNERS[name]} have.")
 
@@ -78,6 +82,10 @@ class Overrides:
             changes["timeout"] = seconds(self.timeout)
         if self.trust:
             changes["trust"] = True
+        if self.sampling is not None:
+            changes["sampling"] = sampling(self.sampling)
+        if self.reconnect is not None:
+            changes["reconnect"] = self.reconnect
         if isinstance(spec, StdioSpec):
             changes |= {"env": {**spec.env, **self.env}} if self.env else {}
             changes |= {"cwd": (directory or Path.cwd()) / Path(self.cwd).expanduser()} if self.cwd else {}
@@ -87,6 +95,8 @@ class Overrides:
             changes |= {"cert": self.cert} if self.cert else {}
         if self.client_factory is not None:
             changes["client_factory"] = self.client_factory
+        if self.auth and isinstance(spec, HttpSpec | SseSpec):
+            changes["auth"] = make_auth(self.auth, directory, spec.auth)
         return changes
 
 
@@ -95,6 +105,7 @@ _OWNERS = {
     "verify": "servers with a URL",
     "cert": "servers with a URL",
     "client_factory": "HTTP servers",
+    "auth": "HTTP servers",
     "env": "commands",
     "cwd": "commands",
 }

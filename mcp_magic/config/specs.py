@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mcp_magic.config.auth import AuthOptions
 from mcp_magic.config.masking import (
     MASK,
     argument_secrets,
@@ -63,11 +64,15 @@ class Spec:
     Attributes:
         timeout: Seconds the handshake may take.
         trust: Whether the person believes this server's annotation hints.
+        reconnect: Whether a session that is lost is opened again by itself; None for what the host's setting says.
+        sampling: Whether the server may ask for a model's words: `"off"`, `"ask"` (the person is asked) or `"auto"`.
     """
 
     transport: ClassVar[str]
     timeout: float = DEFAULT_TIMEOUT
     trust: bool = False
+    sampling: str = "ask"
+    reconnect: bool | None = None
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{f.name}={self._shown(f.name)}" for f in fields(self) if self._said(f))
@@ -158,8 +163,9 @@ class UrlSpec(Spec):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Values of secret-looking headers (`Bearer x` also as `x`), user info and secret-looking query values."""
-        return long_enough(header_secrets(self.headers) | url_secrets(self.url))
+        """Values of secret-looking headers (`Bearer x` also as `x`), user info, secret-looking query values, keys."""
+        auth: frozenset[str] = getattr(self, "auth", AuthOptions()).secrets
+        return long_enough(header_secrets(self.headers) | url_secrets(self.url)) | auth
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -167,12 +173,14 @@ class HttpSpec(UrlSpec):
     """Streamable HTTP.
 
     Attributes:
+        auth: How a token is come by, where the server wants one.
         fallback: Whether a server that does not know streamable HTTP is asked for SSE
             (specification, "Backwards Compatibility" of the transports page).
         client_factory: Makes the `httpx2.AsyncClient`; called with `headers`, `timeout` and `auth`.
     """
 
     transport: ClassVar[str] = "http"
+    auth: AuthOptions = field(default=AuthOptions())
     fallback: bool = False
     client_factory: Callable[..., Any] | None = None
 
@@ -182,10 +190,12 @@ class SseSpec(UrlSpec):
     """The HTTP+SSE transport of protocol 2024-11-05.
 
     Attributes:
+        auth: How a token is come by, where the server wants one.
         client_factory: Makes the `httpx2.AsyncClient`; called with `headers`, `timeout` and `auth`.
     """
 
     transport: ClassVar[str] = "sse"
+    auth: AuthOptions = field(default=AuthOptions())
     client_factory: Callable[..., Any] | None = None
 
 

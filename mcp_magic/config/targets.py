@@ -52,6 +52,9 @@ def resolve_target(
     find_entry: Callable[[str], ServerEntry] | None = None,
     directory: Path | None = None,
     client_factory: Callable[..., Any] | None = None,
+    sampling: str | None = None,
+    reconnect: bool | None = None,
+    auth: Any = None,
     known: Iterable[str] = (),
 ) -> tuple[Spec, str]:
     """Return the spec that a target means, and the name to give its session (not yet made unique).
@@ -72,6 +75,9 @@ def resolve_target(
         find_entry: Finds a configured server, by default in the config files around `directory`.
         directory: What relative paths are relative to, by default the current one.
         client_factory: Makes the HTTP client.
+        reconnect: Whether a session that is lost is opened again by itself; None for what the host's setting says.
+        sampling: Whether the server may ask for a model's words: "off", "ask" or "auto".
+        auth: How to log in: "none", "oauth", "client-credentials", or a table (`config.auth.AuthOptions`).
         known: Names of variables that could have been meant.
 
     Raises:
@@ -88,6 +94,9 @@ def resolve_target(
         verify=verify,
         cert=cert,
         client_factory=client_factory,
+        sampling=sampling,
+        reconnect=reconnect,
+        auth=auth,
     )
     if command:
         spec, name = _from_command(target, command)

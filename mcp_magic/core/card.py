@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.catalog import KINDS
+from mcp_magic.core.health import seen
 from mcp_magic.results.badges import Badge
 from mcp_magic.results.html import details, facts, joined, preformatted, tag
 from mcp_magic.results.parts import Part
@@ -46,7 +47,18 @@ def _facts(connection: Connection) -> list[tuple[str, str]]:
     offers = [_count(connection, kind) for kind in KINDS]
     if any(offers):
         known.append(("offers", ", ".join(offer for offer in offers if offer)))
+    if connection.problem:
+        known.append(("why", one_line(connection.problem, 400)))
+    if connection.last_seen is not None:
+        known.append(("health", _health(connection)))
     return known
+
+
+def _health(connection: Connection) -> str:
+    said = [f"seen {seen(connection.last_seen)}", f"latency {_latency(connection)}"]
+    said += [f"{connection.failures} of {connection.calls} requests failed"] if connection.failures else []
+    said += [f"came back {connection.reconnects}x"] if connection.reconnects else []
+    return ", ".join(said)
 
 
 def _count(connection: Connection, kind: str) -> str:
@@ -55,17 +67,27 @@ def _count(connection: Connection, kind: str) -> str:
 
 
 def server_row(connection: Connection, **more: Any) -> dict[str, Any]:
-    """Return a connection as a row: state, transport, protocol version, counts, latency in milliseconds."""
-    latency = connection.latency
+    """Return a connection as a row: state, transport, protocol version, counts, health.
+
+    Health is the latency of the last request in milliseconds, when the server last answered, how many requests
+    failed, and how often the session came back by itself.
+    """
     return {
         "server": connection.name,
         "state": connection.state,
         "transport": connection.spec.transport,
         "protocol": connection.protocol_version,
         **{kind: _known_count(connection, kind) for kind in KINDS},
-        "latency": None if latency is None else f"{latency * 1000:.1f} ms",
+        "latency": _latency(connection),
+        "seen": seen(connection.last_seen),
+        "failed": f"{connection.failures} of {connection.calls}" if connection.failures else None,
+        "reconnects": connection.reconnects or None,
         **more,
     }
+
+
+def _latency(connection: Connection) -> str | None:
+    return None if connection.latency is None else f"{connection.latency * 1000:.1f} ms"
 
 
 def _known_count(connection: Connection, kind: str) -> int | None:

@@ -19,6 +19,12 @@ __all__ = ["KINDS", "MAX_PAGES", "Catalog", "all_pages"]
 MAX_PAGES = 1000
 """Pages of one listing; a server that goes on longer never ends."""
 
+MAX_ROUNDS = 5
+"""Fetches of a listing that changes while it is fetched: a server that announces a change at each never ends."""
+
+SETTLE_SECONDS = 2.0
+"""Seconds that whoever needs the newest listing waits for one that is announced."""
+
 
 class Kind(NamedTuple):
     """How one kind of thing is listed: the capability that has it, the client's method, the field of a page."""
@@ -88,9 +94,16 @@ class Catalog:
         """Return one listing, from the cache if the server has not said that it changed."""
         if refresh:
             self._stale.add(kind)
-        while kind in self._stale or kind in self._running:
+        if kind in self._stale or kind in self._running:
             await self._join(kind)
         return self._items[kind]
+
+    async def settle(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
+        """Wait a while for a listing that is known to have changed; if it cannot be fetched, the old one stays."""
+        if kind in self._items and (kind in self._stale or kind in self._running):
+            task = self._running.get(kind) or self._start(kind)
+            task.add_done_callback(_retrieve)
+            await asyncio.wait({task}, timeout=seconds)
 
     async def prefetch(self, seconds: float) -> None:
         """Fetch all listings in parallel and wait a while; what fails is raised again by whoever asks for it."""
@@ -133,16 +146,19 @@ class Catalog:
             self._waiting[kind] -= 1
 
     async def _load(self, kind: str) -> tuple[Any, ...]:
-        self._stale.discard(kind)  # a change that is announced from now on makes it stale again
+        """Fetch a listing, and once more if it was announced to have changed meanwhile."""
         try:
-            items = tuple(await self._fetch(kind))
+            for _ in range(MAX_ROUNDS):
+                self._stale.discard(kind)  # a change that is announced from now on makes it stale again
+                items = self._items[kind] = tuple(await self._fetch(kind))
+                self.on_loaded(kind)
+                if kind not in self._stale:
+                    break
         except BaseException:
             self._stale.add(kind)
             raise
         finally:
             self._running.pop(kind, None)
-        self._items[kind] = items
-        self.on_loaded(kind)
         return items
 
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic.core.audit import Audit, Record, masked, now
 from mcp_magic.core.calltext import changes
+from mcp_magic.core.coverage import as_it_is, because_changed, ruling
 from mcp_magic.core.decisions import PERSON, Approver, Decision, Request, refusal
+from mcp_magic.core.definitions import Definitions
 from mcp_magic.core.rules import Rule, lasting_rule
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.merge import json_equal
@@ -24,7 +26,7 @@ from mcp_magic.schema.merge import json_equal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PERSON", "POLICIES", "Approver", "Consent", "Decision", "Request", "refusal"]
+__all__ = ["PERSON", "POLICIES", "Approver", "Consent", "Decision", "Request", "record_of", "refusal"]
 
 POLICIES = ("ask", "auto", "readonly", "deny")
 
@@ -45,6 +47,7 @@ class Consent:
         approver: Asks a person, or None where nobody can be asked.
         timeout: Seconds the approver has.
         audit: The record of decisions.
+        definitions: What tools said of themselves since they were first seen; a rule covers them as they were then.
     """
 
     rules: list[Rule] = field(default_factory=list)
@@ -52,6 +55,7 @@ class Consent:
     approver: Approver | None = None
     timeout: float = ASK_SECONDS
     audit: Audit = field(default_factory=Audit)
+    definitions: Definitions = field(default_factory=Definitions)
 
     async def check(self, request: Request) -> Mapping[str, Any]:
         """Return the arguments with which a call may go out.
@@ -81,45 +85,58 @@ class Consent:
             ConfigError: The audit file cannot be written.
         """
         started = time.perf_counter()
+        request, since = as_it_is(request, self.definitions), self.definitions.count
         decision = await self.decide(request, policy=policy, approver=approver)
         if decision is None:
             return Decision(True)
-        self.audit.add(_record(request, decision, time.perf_counter() - started))
-        self._remember(request, decision)
-        return decision
+        self.audit.add(record_of(request, decision, time.perf_counter() - started))
+        self._remember(request, decision, since)
+        return replace(decision, definition=self.definitions.digest(request.name))
 
     async def decide(
         self, request: Request, *, policy: str | None = None, approver: Approver | None = None
     ) -> Decision | None:
         """Return the decision about a request; None if there is nothing to decide."""
-        rule = self.rule_for(request)
-        if rule is None and request.asker == PERSON:
-            return None
-        action = self.verdict(request, policy)
+        rule, action = ruling(self.rules, self.definitions, request)
+        if rule is None:
+            if request.asker == PERSON:
+                return None
+            action = _by_policy(policy or self.policy, request)
+        elif rule.action == "allow" and action == "ask":
+            request = replace(request, outdated=str(rule))
         by = f"rule `{rule}`" if rule else f"approval = {policy or self.policy!r}"
         if action == "allow":
             return Decision(True, by=by)
         if action == "deny":
             return Decision(False, reason=rule.reason if rule else "", by=by)
-        return await self._ask(request, approver or self.approver)
+        return because_changed(request, await self._ask(request, approver or self.approver))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; nobody is asked."""
-        rule = self.rule_for(request)
-        if rule is not None:
-            return rule.action
+        request = as_it_is(request, self.definitions)
+        action = ruling(self.rules, self.definitions, request)[1]
+        if action:
+            return action
         return "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
 
     def rule_for(self, request: Request) -> Rule | None:
-        """Return the first rule that matches a request, or None."""
-        return next((r for r in self.rules if r.matches(request.name, request.arguments, request.run)), None)
+        """Return the rule that decides about a request, or None; one that allowed the tool as it was before asks."""
+        return ruling(self.rules, self.definitions, request)[0]
 
     def add(self, rule: Rule) -> bool:
-        """Append a rule, unless it is there already."""
-        if rule in self.rules:
-            return False
-        self.rules.append(rule)
-        return True
+        """Append a rule, unless it is there already; then it covers what the given one does.
+
+        One that comes from no file is given now: it covers tools as they are now.
+        """
+        if not (rule.source or rule.since):
+            rule = replace(rule, since=self.definitions.count)
+        if rule not in self.rules:
+            self.rules.append(rule)
+            return True
+        at = self.rules.index(rule)
+        if rule.since > self.rules[at].since:
+            self.rules[at] = rule
+        return False
 
     def forget_run(self, run: str) -> None:
         """Drop the rules of an agent run that has ended."""
@@ -129,12 +146,12 @@ class Consent:
         if approver is None:
             reason = "nobody can be asked here"
             return Decision.deny(reason, by="nobody")
-        before = copy.deepcopy(request.arguments)
+        before, definition = copy.deepcopy(request.arguments), self.definitions.digest(request.name)
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self.timeout):
                 decision = await approver(request)
-            return self._valid(request, decision, before)
+            return self._valid(request, decision, before, definition)
         except TimeoutError as error:
             if time.perf_counter() - started < self.timeout - EARLY_SECONDS:  # it waited for something else
                 return _failed(error)
@@ -144,12 +161,14 @@ class Consent:
         except Exception as error:
             return _failed(error)
 
-    def _valid(self, request: Request, decision: Any, before: Mapping[str, Any]) -> Decision:
+    def _valid(self, request: Request, decision: Any, before: Mapping[str, Any], definition: str) -> Decision:
         """Hold what an approver gave back against the schema, the rules that deny, and what it was asked about."""
         if not isinstance(decision, Decision):
             raise TypeError(f"it gave back {type(decision).__name__}, no Decision")
         if not decision.approved:
             return decision
+        if self.definitions.digest(request.name) != definition:
+            return Decision.deny("the tool's definition changed while it waited", by="check")
         if decision.arguments is None:
             unchanged = json_equal(before, request.arguments)
             return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")
@@ -160,15 +179,15 @@ class Consent:
             return Decision.deny(rule.reason, by=f"rule `{rule}`")
         return decision
 
-    def _remember(self, request: Request, decision: Decision) -> None:
+    def _remember(self, request: Request, decision: Decision, since: int) -> None:
         """Turn "always" into a rule, before the one that made us ask."""
         arguments = request.arguments if decision.arguments is None else decision.arguments
         made = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
         if not decision.approved or made is None:
             return
-        asked = self.rule_for(request)
-        if made not in self.rules:
-            self.rules.insert(self.rules.index(asked) if asked else len(self.rules), made)
+        made, asked = replace(made, since=since), self.rule_for(request)
+        at = self.rules.index(asked) if asked else len(self.rules)
+        self.rules[at:] = [made, *(rule for rule in self.rules[at:] if rule != made)]
 
 
 def _by_policy(policy: str, request: Request) -> str:
@@ -181,7 +200,8 @@ def _failed(error: Exception) -> Decision:
     return Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
 
 
-def _record(request: Request, decision: Decision, seconds: float) -> Record:
+def record_of(request: Request, decision: Decision, seconds: float) -> Record:
+    """Return what the audit keeps of a decision that took so many seconds."""
     arguments = request.arguments if decision.arguments is None else decision.arguments
     changed = tuple(changes(request.arguments, arguments))
     verdict = ("edit" if changed else "approve") if decision.approved else "deny"

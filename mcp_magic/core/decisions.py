@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import DeniedError
 
 if TYPE_CHECKING:
     from mcp_types import Tool
+
+    from mcp_magic.core.definitions import Change
 
 __all__ = ["PERSON", "Approver", "Decision", "Request", "refusal"]
 
@@ -29,6 +31,8 @@ class Request:
         definition: The tool as the server lists it, or None.
         trusted: Whether the person believes the server's annotation hints.
         run: The agent run that asks, or None.
+        change: How the definition differs from the one that the person knew, or None.
+        outdated: The rule that allowed the tool as it was before, or "".
     """
 
     server: str
@@ -38,6 +42,8 @@ class Request:
     definition: Tool | None = None
     trusted: bool = False
     run: str | None = None
+    change: Change | None = field(default=None, compare=False)
+    outdated: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
@@ -61,6 +67,7 @@ class Decision:
         reason: Why not, for whoever asked.
         by: Who decided.
         always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run).
+        definition: The digest of the tool's definition that it is about, or "" where none is known.
     """
 
     approved: bool
@@ -68,6 +75,7 @@ class Decision:
     reason: str = ""
     by: str = PERSON
     always: str = ""
+    definition: str = field(default="", compare=False)
 
     @classmethod
     def approve(cls, arguments: Mapping[str, Any] | None = None, *, always: str = "") -> Decision:

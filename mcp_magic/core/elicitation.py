@@ -8,7 +8,6 @@ answer is "decline", at once.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from mcp_magic import schema
+from mcp_magic.core.answering import Unanswered, answered
 from mcp_magic.core.underway import CallUnderWay, caused_by
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.safe import one_line
@@ -171,23 +171,13 @@ class Questions:
             return Answer.decline("it asks to open something that is no http(s) URL")
         if elicitor is None:
             return Answer.decline(NOBODY)
-        question = call.ask(_awaited(elicitor, asked))
-        started = time.perf_counter()
-        try:
-            async with asyncio.timeout(self._elicitors.timeout):
-                return _checked(await question, asked)
-        except ArgumentsError as error:
-            return Answer.decline(f"what was entered does not fit: {error}")
-        except TimeoutError as error:
-            if time.perf_counter() - started < self._elicitors.timeout - 0.5:  # it waited for something else
-                return _failed(error)
-            return Answer.cancel(f"nobody answered within {self._elicitors.timeout:g} s")
-        except Exception as error:
-            return _failed(error)
-        except asyncio.CancelledError:
-            if not call.ended:
-                raise
-            return Answer.cancel("the call has ended")
+        found = await answered(call, _awaited(elicitor, asked), self._elicitors.timeout)
+        if not isinstance(found, Unanswered):
+            return _fitting(found, asked)
+        if found.error is not None:
+            return _failed(found.error)
+        late = f"nobody answered within {self._elicitors.timeout:g} s"
+        return Answer.cancel(late if found.why == "late" else "the call has ended")
 
 
 async def _awaited(elicitor: Elicitor, asked: Elicitation) -> Answer:
@@ -204,11 +194,22 @@ def _failed(error: Exception) -> Answer:
     return Answer.decline(f"the elicitor failed: {type(error).__name__}: {error}")
 
 
+def _fitting(answer: Any, asked: Elicitation) -> Answer:
+    """Return an answer that can be sent: what was given back, or "decline" where that does not fit."""
+    try:
+        return _checked(answer, asked)
+    except ArgumentsError as error:
+        return Answer.decline(f"what was entered does not fit: {error}")
+    except TypeError as error:
+        return _failed(error)
+
+
 def _checked(answer: Any, asked: Elicitation) -> Answer:
     """Hold what an elicitor gave back against what was asked for.
 
     Raises:
         ArgumentsError: The values do not fit.
+        TypeError: It gave back something else.
     """
     if not isinstance(answer, Answer):
         raise TypeError(f"it gave back {type(answer).__name__}, no Answer")

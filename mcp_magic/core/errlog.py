@@ -61,6 +61,11 @@ class ErrorLog:
             self._file.write(data)
         return data.decode("utf-8", "replace")
 
+    def write(self, line: str) -> None:
+        """Write a line, as a server would."""
+        if not self._file.closed:
+            self._file.write(f"{line}\n".encode())
+
     def last_lines(self, count: int = 5) -> list[str]:
         """Return the last lines that are not blank."""
         lines = [line.rstrip() for line in self.tail().splitlines() if line.strip()]

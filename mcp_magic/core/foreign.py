@@ -11,10 +11,22 @@ from __future__ import annotations
 
 import errno
 
-__all__ = ["chain_text", "is_closed", "is_mcp_error", "is_transport_error", "leaf", "named", "waited_in_vain"]
+__all__ = [
+    "chain_text",
+    "has_ended",
+    "is_closed",
+    "is_mcp_error",
+    "is_transport_error",
+    "leaf",
+    "named",
+    "waited_in_vain",
+]
 
 CLOSED = -32000
 """The SDK's code for a request whose connection ended."""
+
+_ENDED = ("Connection closed", "Connection lost", "SSE stream ")
+"""How what the SDK, and `core/persistent.py` in its place, say then begins."""
 
 
 def leaf(error: BaseException) -> BaseException:
@@ -47,9 +59,13 @@ def is_mcp_error(error: BaseException) -> bool:
 
 
 def is_transport_error(error: BaseException) -> bool:
-    """Whether it comes from the way to the server and not from the server."""
+    """Whether it comes from the way to the server and not from the server.
+
+    >>> is_transport_error(ConnectionResetError()), is_transport_error(TimeoutError())
+    (True, False)
+    """
     return (
-        isinstance(error, OSError | EOFError)
+        (isinstance(error, OSError | EOFError) and not waited_in_vain(error))
         or named(error, "httpx2", "TransportError")
         or named(error, "anyio", "ClosedResourceError", "BrokenResourceError", "EndOfStream")
         or named(error, "websockets", "ConnectionClosed")
@@ -58,7 +74,18 @@ def is_transport_error(error: BaseException) -> bool:
 
 def is_closed(error: BaseException) -> bool:
     """Whether a request failed because there is no connection any more."""
-    return getattr(error, "code", None) == CLOSED or is_transport_error(error)
+    return has_ended(error) or is_transport_error(error)
+
+
+def has_ended(error: BaseException) -> bool:
+    """Whether it is what the SDK says of a request whose connection ended: servers use the same code for anything.
+
+    >>> has_ended(RuntimeError("Client must be used within an async context manager"))  # it was left a moment ago
+    True
+    """
+    if isinstance(error, RuntimeError) and str(error).startswith("Client must be used within"):
+        return True
+    return getattr(error, "code", None) == CLOSED and str(error).startswith(_ENDED)
 
 
 def chain_text(error: BaseException) -> str:

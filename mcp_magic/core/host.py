@@ -6,21 +6,18 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.names import check_name, unique_name
-from mcp_magic.config.specs import HttpSpec, InProcessSpec, SseSpec
+from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.core import lookup
-from mcp_magic.core.connection import Connection
-from mcp_magic.core.consent import Consent
-from mcp_magic.core.elicitation import Elicitors
-from mcp_magic.core.shortcuts import Shortcuts
-from mcp_magic.core.trace import Trace
-from mcp_magic.core.watchers import Watchers
-from mcp_magic.errors import HTTPStatusError, MCPMagicError, UnknownServerError, listed
+from mcp_magic.core.opening import Opening
+from mcp_magic.core.subscriptions import go_on
+from mcp_magic.errors import MCPMagicError, UnknownServerError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from mcp_magic.config.specs import Spec
+    from mcp_magic.core.connection import Connection
 
 __all__ = ["Host"]
 
@@ -28,11 +25,8 @@ PREFETCH_SECONDS = 5.0
 """Seconds `connect` waits for the first listings, which completion and signatures are made of; a server
 that lists more slowly is connected all the same, and the listings arrive when they arrive."""
 
-_SSE_FALLBACK = (400, 404, 405)
-"""HTTP statuses after which a URL may be of the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
 
-
-class Host(Shortcuts):
+class Host(Opening):
     """Named connections to any number of MCP servers.
 
     A mapping-like value: `host["weather"]`, `"weather" in host`, `len(host)`, iteration over names.
@@ -42,17 +36,13 @@ class Host(Shortcuts):
         loop: That loop, or None before the first session.
         consent: Who may call what without asking; `consent.approver` asks.
         elicitation: Who answers what servers ask the person for.
+        logins: How the person logs in to servers, and where tokens are kept.
+        sampling: Who answers what servers ask models for.
         trace: The messages between it and its servers.
+        reports: Who shows the progress and the log messages of calls.
+        reconnection: What is done about sessions that are lost.
+        metrics: Counters of its calls; `metrics.text()` is for Prometheus.
     """
-
-    def __init__(self) -> None:
-        self._connections: dict[str, Connection] = {}
-        self._closing: set[asyncio.Task[Any]] = set()
-        self._watchers = Watchers()
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.consent = Consent()
-        self.elicitation = Elicitors()
-        self.trace = Trace()
 
     # The connections
 
@@ -100,7 +90,7 @@ class Host(Shortcuts):
             name: What to call it; the default is made from the target. A name given here that is
                 taken by another server is taken over.
             **options: `transport`, `headers`, `env`, `cwd`, `timeout`, `trust`, `verify`, `cert`,
-                `client_factory`: see `config.targets.resolve_target`.
+                `client_factory`, `auth`: see `config.targets.resolve_target`.
 
         Raises:
             TargetError: The target names no server.
@@ -125,10 +115,12 @@ class Host(Shortcuts):
         self.loop = asyncio.get_running_loop()
         for known in [name, *(n for n in self._connections if lookup.numbered(n, name))]:
             open_ = self._connections.get(known)
+            if open_ is not None and open_.spec == spec and open_.state == "reconnecting":
+                return await self.reconnect(known)
             if open_ is not None and open_.state == "open" and open_.spec == spec:
                 return open_
         if not replace:
-            name = unique_name(name, [n for n, c in self._connections.items() if c.state == "open"])
+            name = unique_name(name, [connection.name for connection in self.find()])
         connection = await self._open(spec, name)
         old = self._connections.get(name)
         self._add(connection)
@@ -162,15 +154,26 @@ class Host(Shortcuts):
         connections = [self[name] for name in names]
         for connection in connections:
             del self._connections[connection.name]
+            connection.notices.subscriptions.end()
             self._watchers.tell(connection.name)
         await asyncio.gather(*(connection.close() for connection in connections))
 
-    async def reconnect(self, name: str) -> Connection:
-        """Close a session, if it is still open, and open it again."""
-        old = self[name]
-        await old.close()
-        connection = await self._open(old.spec, name)
-        self._add(connection)
+    async def reconnect(self, name: str, *, by_hand: bool = True) -> Connection:
+        """Close a session, if it is still open, and open it again, at once: the same `Connection` goes on.
+
+        Args:
+            name: Which.
+            by_hand: Whether the person wants it so; else it is to go on as if nothing had been.
+
+        Raises:
+            ConnectError: It could not be opened.
+        """
+        connection = self[name]
+        self.loop = asyncio.get_running_loop()
+        try:
+            await connection.reopen(by_hand=by_hand)
+        finally:
+            self._keep_until_closed(connection)
         await connection.catalog.prefetch(PREFETCH_SECONDS)
         return connection
 
@@ -179,6 +182,7 @@ class Host(Shortcuts):
         connections = list(self._connections.values())
         self._connections.clear()
         for connection in connections:
+            connection.notices.subscriptions.end()
             self._watchers.tell(connection.name)
         await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
         if self._closing:
@@ -186,59 +190,19 @@ class Host(Shortcuts):
 
     def _add(self, connection: Connection) -> None:
         connection.host = self
+        go_on(self._connections.get(connection.name), connection)
         self._connections[connection.name] = connection
         connection.catalog.on_loaded = lambda kind: self._watchers.tell(connection.name)
+        connection.on_state = lambda: self._watchers.tell(connection.name)
         self._watchers.tell(connection.name)
-
-    async def _open(self, spec: Spec, name: str) -> Connection:
-        connection = self._made(name, spec)
-        failed: HTTPStatusError | None = None
-        try:
-            await connection.open()
-        except HTTPStatusError as error:
-            if not (isinstance(spec, HttpSpec) and spec.fallback and error.status in _SSE_FALLBACK):
-                raise
-            failed = error
-        finally:
-            self._keep_until_closed(connection)
-        if failed is None:
-            return connection
-        assert isinstance(spec, HttpSpec)
-        shared = ("url", "headers", "verify", "cert", "timeout", "trust", "client_factory")
-        sse = self._made(name, SseSpec(**{field: getattr(spec, field) for field in shared}))
-        try:
-            await sse.open()
-        except MCPMagicError:
-            sse.spec = spec
-        finally:
-            self._keep_until_closed(sse)
-        if sse.state == "open":
-            return sse
-        raise failed
-
-    def _made(self, name: str, spec: Spec) -> Connection:
-        connection = Connection(name, spec, self.consent, self.elicitation)
-        connection.trace.trace = self.trace
-        old = self._connections.get(name)
-        if old is not None and old.spec == spec:
-            connection.roots.keep(old.roots.directories)
-        return connection
-
-    def _keep_until_closed(self, connection: Connection) -> None:
-        """Remember the owner task of a connection, so that `close` waits for servers that are still ending."""
-        owner = connection._owner
-        if owner is not None and not owner.done():
-            self._closing.add(owner)
-            owner.add_done_callback(self._closing.discard)
-            owner.add_done_callback(lambda _: self._watchers.tell(connection.name))
 
     # Names
 
     def find(self, server: str | None = None) -> list[Connection]:
-        """Return the connection with a name, or all that are open."""
+        """Return the connection with a name, or all that are open or are being opened again."""
         if server is not None:
             return [self[server]]
-        return [connection for connection in self._connections.values() if connection.state == "open"]
+        return [one for one in self._connections.values() if one.state in ("open", "reconnecting")]
 
     async def resolve(self, name: str, kind: str = "tools") -> tuple[Connection, Any]:
         """Find a tool (or prompt) by `"server:name"`, or by its name alone while that is unique.

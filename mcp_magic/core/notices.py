@@ -7,23 +7,27 @@ A session of the handshake era sends notifications on its own; one of 2026-07-28
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import deque
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core.catalog import KINDS
+from mcp_magic.core.listening import follow_changes
+from mcp_magic.core.loglevels import LogMessage
+from mcp_magic.core.logs import USUAL, Logs
+from mcp_magic.core.subscriptions import Subscriptions
+from mcp_magic.core.underway import CallUnderWay
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import AsyncIterator, Callable
 
     from mcp import Client
 
     from mcp_magic.core.elicitation import Questions
     from mcp_magic.core.roots import Roots
+    from mcp_magic.core.sampling_requests import SamplingQuestions
 
 __all__ = ["LogMessage", "Notices"]
-
-MAX_MESSAGES = 1000
-"""Log messages kept per connection; `%mcp logs` shows the last."""
 
 _CHANGES = {
     "ToolListChangedNotification": ("tools",),
@@ -35,32 +39,30 @@ _CHANGES = {
 }
 
 
-class LogMessage(NamedTuple):
-    """A log notification: when it came (`time.time()`), its level, its logger and its data."""
-
-    time: float
-    level: str
-    logger: str
-    data: Any
-
-
 class Notices:
     """The client callbacks of one connection, and what they kept.
 
     Args:
         changed: Called with the kind of a listing that changed.
         roots: Answers the server that asks for roots.
+        logs: Keeps what the server logs.
 
     Attributes:
-        messages: The last log messages, oldest first.
+        logs: The log messages, and how much the server is asked to log.
         questions: Answers the server that asks the person; None where it must not ask.
+        sampling: Answers the server that asks for a model's words; None where it must not ask.
+        subscriptions: The resources whose changes the server announces.
+        doubted: Told that a stream of notices was cut.
     """
 
-    def __init__(self, changed: Callable[[str], None], roots: Roots) -> None:
-        self.messages: deque[LogMessage] = deque(maxlen=MAX_MESSAGES)
+    def __init__(self, changed: Callable[[str], None], roots: Roots, logs: Logs | None = None) -> None:
+        self.logs = Logs() if logs is None else logs
         self.questions: Questions | None = None
+        self.sampling: SamplingQuestions | None = None
         self._changed = changed
         self._roots = roots
+        self.subscriptions = Subscriptions(self.log)
+        self.doubted: Callable[[BaseException], None] = lambda why: None
 
     @asynccontextmanager
     async def session(
@@ -84,51 +86,47 @@ class Notices:
             message_handler=self._on_message,
             list_roots_callback=self._roots,
             elicitation_callback=self.questions if self.questions and self.questions.announced else None,
-            logging_callback=self._on_log,
-            log_level="info",  # since 2026-07-28 log messages come only to whoever asks for them
+            **(self.sampling.options if self.sampling is not None else {}),
+            logging_callback=self.logs,
+            log_level=USUAL,  # since 2026-07-28 log messages come only to whoever asks for them
         )
         prepare(client)
         stack = AsyncExitStack()
-        async with asyncio.timeout(timeout):
+
+        async def enter() -> None:
             await stack.enter_async_context(client)
+            await self.logs.begin(client)
+
+        await CallUnderWay(timeout, what="the handshake").wait(enter(), [])  # its clock stands still during a log-in
         async with stack:
             # Only cancelled here, not awaited: where the transport failed this task's own scope is
             # cancelled, and an await would keep the client from being left.
-            listening = asyncio.create_task(self._listen(client), name="mcp_magic listen")
+            following = follow_changes(client, self._note, self._missed, self.doubted)
+            listening = asyncio.create_task(following, name="mcp_magic listen")
             try:
-                yield client
+                with self.subscriptions.session(client):
+                    yield client
             finally:
                 listening.cancel()
 
+    @property
+    def messages(self) -> deque[LogMessage]:
+        """The last log messages, oldest first."""
+        return self.logs.messages
+
     def log(self, level: str, text: str) -> None:
         """Keep a message of our own among those of the server."""
-        self.messages.append(LogMessage(time.time(), level, "mcp_magic", text))
-
-    async def _on_log(self, params: Any) -> None:
-        self.messages.append(LogMessage(time.time(), params.level, params.logger or "", params.data))
+        self.logs.log(level, text)
 
     async def _on_message(self, message: Any) -> None:
         self._note(message)
 
-    async def _listen(self, client: Client) -> None:
-        """Follow the change events of a 2026-07-28 session, where the server announces any."""
-        capabilities = client.server_capabilities
-        tools = _announces(capabilities.tools)
-        prompts = _announces(capabilities.prompts)
-        resources = _announces(capabilities.resources)
-        if client.session.discover_result is None or not (tools or prompts or resources):
-            return
-        with suppress(Exception):  # a server that ends the stream announces no more; nothing else is lost
-            async with client.listen(
-                tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
-            ) as events:
-                async for event in events:
-                    self._note(event)
+    def _missed(self) -> None:
+        for kind in KINDS:
+            self._changed(kind)
 
     def _note(self, event: Any) -> None:
         for kind in _CHANGES.get(type(event).__name__, ()):
             self._changed(kind)
-
-
-def _announces(capability: Any) -> bool:
-    return capability is not None and bool(capability.list_changed)
+        if type(event).__name__ == "ResourceUpdatedNotification":
+            self.subscriptions.updated(str(event.params.uri))

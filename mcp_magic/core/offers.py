@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
     from mcp_magic.core.connection import Connection
+    from mcp_magic.core.definitions import Change
     from mcp_magic.schema import Field
 
-__all__ = ["prompt_part", "resource_part", "template_part", "tool_card"]
+__all__ = ["change_of", "prompt_part", "resource_part", "template_part", "tool_card"]
 
 
 def tool_card(connection: Connection, tool: Tool) -> ToolCard:
-    """Return a tool's card: description, hints, arguments, output, an example call."""
+    """Return a tool's card: description, hints, what has changed, arguments, output, an example call."""
+    change = change_of(connection, tool)
     return ToolCard(
         tool,
         server=connection.name,
@@ -34,7 +36,14 @@ def tool_card(connection: Connection, tool: Tool) -> ToolCard:
         arguments=_field_rows(tool.input_schema),
         output=_field_rows(tool.output_schema) if tool.output_schema else None,
         trusted=connection.spec.trust,
+        marks=[change.badge] if change else (),
+        difference=change.lines if change else (),
     )
+
+
+def change_of(connection: Connection, tool: Tool) -> Change | None:
+    """Return how a tool has changed since this kernel saw it first, or None."""
+    return connection.consent.definitions.change(f"{connection.name}:{tool.name}") if connection.consent else None
 
 
 def _field_rows(of: Mapping[str, Any]) -> list[dict[str, Any]]:

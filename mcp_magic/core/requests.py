@@ -6,38 +6,31 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.core.catalog import KINDS, all_pages
-from mcp_magic.core.consent import PERSON, Request, refusal
+from mcp_magic.core.consent import PERSON, Decision, Request, refusal
+from mcp_magic.core.finding import Finding
+from mcp_magic.core.linted import Linted
+from mcp_magic.core.measuring import Measured
+from mcp_magic.core.repeating import is_repeatable
 from mcp_magic.core.roots import tell_changed
-from mcp_magic.core.sending import METHOD_NOT_FOUND, Sending
-from mcp_magic.errors import UnknownPromptError, UnknownToolError, did_you_mean, listed
+from mcp_magic.core.subscriptions import check_announces
 from mcp_magic.results import PromptResult, ResourceResult, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Mapping
 
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp_types import Prompt, Tool
 
-    from mcp_magic.config.specs import Spec
-    from mcp_magic.core.catalog import Catalog
-    from mcp_magic.core.consent import Consent, Decision
+    from mcp_magic.core.consent import Consent
     from mcp_magic.core.elicitation import Elicitor
+    from mcp_magic.core.updates import Subscription
 
 __all__ = ["Requests"]
 
 
-class Requests(Sending):
+class Requests(Finding, Linted):
     """The requests of a `Connection`, which adds the session."""
 
-    name: str
-    spec: Spec
-    catalog: Catalog
     consent: Consent | None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._tool_index: tuple[Any, dict[str, Tool]] = ((), {})
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
         """Call a tool.
@@ -64,12 +57,14 @@ class Requests(Sending):
         arguments: Mapping[str, Any],
         *,
         timeout: float | None = None,
+        max_total_timeout: float | None = None,
         on_progress: ProgressFnT | None = None,
         validate: bool = True,
         asker: str = PERSON,
         run: str | None = None,
         decision: Decision | None = None,
         elicitor: Elicitor | None = None,
+        repeat: bool = True,
     ) -> ToolResult:
         """Call a tool and return what it answers, an error it reports too.
 
@@ -77,35 +72,44 @@ class Requests(Sending):
             tool: Its name on this server.
             arguments: Its arguments.
             timeout: Seconds to wait for the answer, or None for as long as it takes. While the server asks the
-                person something the time stands still.
-            on_progress: Awaited with (progress, total, message) for each progress notification.
+                person something the time stands still; with each progress notification it begins anew.
+            max_total_timeout: Seconds that the call may take all the same; None for `reports.max_total_timeout`.
+            on_progress: Awaited with (progress, total, message) for each progress notification, which then is not
+                shown below the cell.
             validate: Whether to hold the arguments against the tool's schema first.
             asker: Who wants the call, for consent: the person, `"agent"`, `"server NAME"`, `"app NAME"`.
             run: The agent run that wants it, or None.
             decision: What consent has decided about this call already; it is not asked again.
             elicitor: Answers what the server asks for in its course, instead of the host's.
+            repeat: Whether a call that may have run is sent again where `core.repeating` allows it.
 
         Raises:
             DeniedError: Consent refused the call; nothing was sent.
         """
+        if not validate:
+            await self.catalog.settle("tools")
         known = await self.find_tool(tool) if validate else self._index().get(tool)
         if validate and known is not None:
             schema.check_arguments(arguments, known.input_schema)
         if self.consent is not None and (decision is not None or asker != PERSON or self.consent.rules):
             request = Request(self.name, tool, arguments, asker, known, self.spec.trust, run)
             arguments = await self._allowed(request, self.consent, decision)
-        started = time.perf_counter()
-        raw = await self._send_call(
-            f"{self.name}:{tool}",
-            lambda client: client.call_tool(tool, dict(arguments), None, on_progress),
-            timeout,
-            elicitor,
-        )
+        with Measured(self, tool) as measured:
+            raw = await self._send_call(
+                f"{self.name}:{tool}",
+                lambda client: client.call_tool(tool, dict(arguments)),
+                timeout,
+                elicitor,
+                on_progress=on_progress,
+                max_total=max_total_timeout,
+                harmless=repeat and is_repeatable(self.spec, known),
+            )
+            measured.tool_failed = raw.is_error is True
         return ToolResult(
             raw,
             server=self.name,
             tool=tool,
-            seconds=time.perf_counter() - started,
+            seconds=measured.seconds,
             output_schema=known.output_schema if known is not None else None,
         )
 
@@ -113,6 +117,8 @@ class Requests(Sending):
         """Return the arguments with which a call may go out."""
         if decision is None:
             return await consent.check(request)
+        if decision.definition and decision.definition != consent.definitions.digest(request.name):
+            decision = Decision.deny("the tool's definition has changed since it was approved", by="check")
         if not decision.approved:
             raise refusal(request, decision)
         return request.arguments if decision.arguments is None else decision.arguments
@@ -124,8 +130,23 @@ class Requests(Sending):
             ProtocolError: The server has no such resource.
         """
         started = time.perf_counter()
-        raw = await self._send_call(f"{self.name}: {uri}", lambda client: client.read_resource(str(uri)), timeout)
+        what = f"{self.name}: {uri}"
+        raw = await self._send_call(what, lambda client: client.read_resource(str(uri)), timeout, harmless=True)
         return ResourceResult(raw, server=self.name, uri=str(uri), seconds=time.perf_counter() - started)
+
+    async def subscribe(self, uri: str) -> Subscription:
+        """Watch a resource: `async for update in await connection.subscribe(uri)`.
+
+        It goes on over sessions that are opened again under this name, until it is closed or the server is
+        disconnected.
+
+        Raises:
+            NotOfferedError: The server announces no changes of it.
+            SessionError: The session failed, or the server refused.
+        """
+        what, adding = f"{self.name}: subscription to {uri}", self.notices.subscriptions.add
+        check_announces(await self._open_client(), self.name, uri)
+        return await self._send_call(what, lambda client: adding(client, str(uri)), self.spec.timeout)
 
     async def prompt(self, prompt: str, arguments: Mapping[str, str] | None = None, /, **named: str) -> PromptResult:
         """Get a prompt's messages.
@@ -139,7 +160,8 @@ class Requests(Sending):
         found = await self.find_prompt(prompt)
         schema.check_prompt_arguments(given, found.arguments or ())
         started = time.perf_counter()
-        raw = await self._send_call(f"{self.name}:{prompt}", lambda client: client.get_prompt(prompt, given))
+        what = f"{self.name}:{prompt}"
+        raw = await self._send_call(what, lambda client: client.get_prompt(prompt, given), harmless=True)
         return PromptResult(
             raw, server=self.name, prompt=prompt, arguments=given, seconds=time.perf_counter() - started
         )
@@ -150,69 +172,10 @@ class Requests(Sending):
         if client.server_capabilities.completions is None:
             return []
         asked = {"name": argument, "value": value}
-        answer = await self._send(f"{self.name}: completion", lambda c: c.complete(ref, asked, context or None))
+        what = f"{self.name}: completion"
+        answer = await self._send(what, lambda c: c.complete(ref, asked, context or None), harmless=True)
         return list(answer.completion.values)
 
-    async def find_tool(self, name: str) -> Tool:
-        """Return a tool's definition, from the cache if it is there.
-
-        Raises:
-            UnknownToolError: The server has no such tool.
-        """
-        tool = self._index().get(name)
-        if tool is None:
-            await self.catalog.get("tools")
-            tool = self._index().get(name)
-        if tool is None:
-            names = list(self._index())
-            near = did_you_mean(name, names)
-            raise UnknownToolError(f"{self.name} has no tool {name!r}.{near} It has: {listed(names)}")
-        return tool
-
-    async def find_prompt(self, name: str) -> Prompt:
-        """Return a prompt's definition.
-
-        Raises:
-            UnknownPromptError: The server has no such prompt.
-        """
-        prompts = await self.catalog.get("prompts")
-        for prompt in prompts:
-            if prompt.name == name:
-                return prompt  # type: ignore[no-any-return]
-        names = [prompt.name for prompt in prompts]
-        near = did_you_mean(name, names)
-        raise UnknownPromptError(f"{self.name} has no prompt {name!r}.{near} It has: {listed(names)}")
-
-    async def listing(self, kind: str, *, refresh: bool = False) -> tuple[Any, ...]:
-        """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none."""
-        await self._open_client()
-        return await self.catalog.get(kind, refresh=refresh)
-
     async def _roots_changed(self) -> None:
-        if self._client is not None:  # otherwise the next session asks anew
+        if self._client is not None or self._comes_back:  # otherwise the next session asks anew
             await self._send(f"{self.name}: roots", tell_changed)
-
-    def _index(self) -> dict[str, Tool]:
-        items = self.catalog.cached("tools")
-        if self._tool_index[0] is not items:
-            self._tool_index = (items, {tool.name: tool for tool in items})
-        return self._tool_index[1]
-
-    async def _list(self, kind: str) -> list[Any]:
-        """Fetch one kind from the server; the catalog calls this."""
-        asked = KINDS[kind]
-        client = await self._open_client()
-        if getattr(client.server_capabilities, asked.capability) is None:
-            return []
-
-        def fetch(cursor: str | None) -> Awaitable[Any]:
-            return self._send(
-                f"{self.name}: {kind}", lambda c: getattr(c, asked.method)(cursor=cursor, cache_mode="refresh")
-            )
-
-        try:
-            return await all_pages(fetch, asked.field)
-        except Exception as error:
-            if getattr(error, "code", None) != METHOD_NOT_FOUND:
-                raise
-        return []  # it said it has them and does not know the method: it has none

@@ -7,22 +7,18 @@ arguments whose values must match as well.
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.checks import check_consent
-from mcp_magic.config.fields import FieldError
 from mcp_magic.config.masking import MASK
-from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from mcp_types import Tool
 
-__all__ = ["ACTIONS", "Rule", "lasting_rule", "parse_rules", "rule_of", "write_rules"]
+__all__ = ["ACTIONS", "Rule", "lasting_rule"]
 
 ACTIONS = ("allow", "deny", "ask")
 
@@ -40,6 +36,8 @@ class Rule:
         source: Where it comes from: a file, or "" for what was typed or clicked.
         exact: Whether a call with more arguments than these, or with a number for a text, is another call.
         hidden: Arguments that the tool's schema calls secret. They, and those whose names say so, are never shown.
+        since: When it was given, as `Definitions.count`: it allows tools as they were then, or first seen later.
+        definition: The digest of the only definition that it allows, from a saved file, or "".
     """
 
     action: str
@@ -50,6 +48,8 @@ class Rule:
     source: str = ""
     exact: bool = False
     hidden: tuple[str, ...] = field(default=(), compare=False)
+    since: int = field(default=0, compare=False)
+    definition: str = field(default="", compare=False)
 
     def matches(self, name: str, arguments: Mapping[str, Any], run: str | None = None) -> bool:
         """Whether the rule is about a call.
@@ -61,12 +61,21 @@ class Rule:
         """
         if self.run is not None and self.run != run:
             return False
-        if not fnmatchcase(name, self.tool) or (self.exact and set(arguments) != set(self.arguments)):
+        if not self.names(name) or (self.exact and set(arguments) != set(self.arguments)):
             return False
         return all(
             _value_matches(_at(arguments, path), wanted, texts_only=self.exact)
             for path, wanted in self.arguments.items()
         )
+
+    def names(self, name: str) -> bool:
+        """Whether it is about a tool, whatever the arguments."""
+        return fnmatchcase(name, self.tool)
+
+    @property
+    def single(self) -> bool:
+        """Whether it names one tool and no pattern."""
+        return not set("*?[") & set(self.tool)
 
     @property
     def shown_arguments(self) -> dict[str, Any]:
@@ -168,77 +177,3 @@ def _exactly(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return "".join(f"[{c}]" if c in "*?[" else c for c in value)
-
-
-def rule_of(table: Mapping[str, Any], *, source: str = "") -> Rule:
-    """Return the rule of a `[[consent]]` table."""
-    action = next(action for action in ACTIONS if action in table)
-    return Rule(
-        action,
-        table[action],
-        dict(table.get("arguments", {})),
-        table.get("reason", ""),
-        source=source,
-        exact=table.get("exact", False),
-    )
-
-
-def parse_rules(text: str, *, source: str) -> list[Rule]:
-    """Read the `[[consent]]` tables of a TOML text.
-
-    Raises:
-        ConfigError: It is no TOML, or a table is no rule.
-    """
-    problem = ""
-    rules: list[Rule] = []
-    try:
-        for number, table in enumerate(tomllib.loads(text).get("consent", ()), 1):
-            check_consent(table, number)
-            rules.append(rule_of(table, source=source))
-    except tomllib.TOMLDecodeError as error:
-        problem = f"{source}: {error}"
-    except FieldError as error:
-        problem = f"{source}: {error}"
-    if problem:
-        raise ConfigError(problem)
-    return rules
-
-
-def write_rules(rules: Iterable[Rule]) -> str:
-    """Return rules as TOML that `parse_rules` reads; those of one run only, and those with a secret, are left out.
-
-    >>> print(write_rules([Rule("allow", "fs:read_*", {"path": "/tmp/*"})]))
-    [[consent]]
-    allow = "fs:read_*"
-    arguments = { path = "/tmp/*" }
-    <BLANKLINE>
-    """
-    return "".join(_table(rule) for rule in rules if rule.run is None and not rule.holds_secret)
-
-
-def _table(rule: Rule) -> str:
-    lines = ["[[consent]]", f"{rule.action} = {_toml(rule.tool)}"]
-    if rule.arguments:
-        pairs = ", ".join(f"{_key(name)} = {_toml(value)}" for name, value in rule.arguments.items())
-        lines.append(f"arguments = {{ {pairs} }}")
-    if rule.exact:
-        lines.append("exact = true")
-    if rule.reason:
-        lines.append(f"reason = {_toml(rule.reason)}")
-    return "\n".join(lines) + "\n"
-
-
-def _key(name: str) -> str:
-    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else _toml(name)
-
-
-def _toml(value: Any) -> str:
-    """Write a JSON value as TOML: the two agree on all but objects and null."""
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(name)} = {_toml(inner)}" for name, inner in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(inner) for inner in value) + "]"
-    if value is None:
-        return '"null"'  # TOML has none; as a pattern it matches the same values
-    # JSON escapes are TOML escapes, but for DEL, which TOML wants escaped
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -113,12 +113,15 @@ class Masker:
             text = to_json(message)
         if not self._suspicious(text):
             return text, size, whole
-        forms = self._forms
-        masked = self._walk(message, schemas)
-        if self._forms is not forms:  # what was found late may stand at the beginning as well
-            masked = self._walk(masked, schemas)
-        kept = to_json(masked)
+        kept = to_json(self.whole(message, schemas=schemas))
         return kept, size, whole and kept == text
+
+    def whole(self, value: Any, *, schemas: bool = False) -> Any:
+        """Return a value masked, all of it."""
+        forms = self._forms
+        masked = self._walk(value, schemas)
+        # what was found late may stand at the beginning as well
+        return masked if self._forms is forms else self._walk(masked, schemas)
 
     def _suspicious(self, text: bytes) -> bool:
         shown = text.decode("utf-8", "replace")
@@ -146,6 +149,13 @@ class Masker:
             self.learn(value)
             return MASK
         return self._walk(value, schemas)
+
+    def know(self, secrets: Iterable[str]) -> None:
+        """Take secrets for known from now on."""
+        fresh = long_enough(secrets) - self._known
+        if fresh:
+            self._known |= fresh
+            self._forms = self._written()
 
     def learn(self, value: Any) -> None:
         """Remember the texts of a value that is secret."""

@@ -6,13 +6,18 @@ import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.core.spans import WireSpans
 from mcp_magic.core.trace import IN, OUT, STDERR, Entry, Trace
 from mcp_magic.core.trace_mask import Masker
 from mcp_magic.core.trace_stderr import Lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mcp_magic.config.specs import Spec
+    from mcp_magic.core.cassette_take import Take
     from mcp_magic.core.errlog import ErrorLog
+    from mcp_magic.core.metrics import Metrics
 
 __all__ = ["Recorder", "being_sent"]
 
@@ -39,14 +44,20 @@ class Recorder:
 
     Attributes:
         trace: Where the messages go.
+        metrics: Where messages, bytes and calls are counted, or None.
+        spans: Completes the spans of requests.
+        take: What of it is recorded on a cassette, or None.
     """
 
     def __init__(self, server: str, spec: Spec, trace: Trace | None = None) -> None:
         self.server = server
         self.trace = Trace() if trace is None else trace
+        self.metrics: Metrics | None = None
+        self.spans = WireSpans(server, spec)
         self._masker = Masker(spec.secrets)
         self._waiting: dict[tuple[str, str], tuple[Entry, float]] = {}
         self._lines: Lines | None = None
+        self.take: Take | None = None
 
     @property
     def entries(self) -> list[Entry]:
@@ -66,10 +77,12 @@ class Recorder:
         Returns:
             The entry, or None where nothing is kept.
         """
-        if not self.trace.messages:
-            return None
         if self._lines is not None:
             self.stderr()
+        if self.take is not None:
+            self.take.message(direction, message)
+        if not self.trace.messages:
+            return None
         entry = Entry(0, time.time(), self.server, direction, "", message.get("method", ""), message.get("id"), 0, b"")
         asked = None
         if entry.method:
@@ -79,6 +92,8 @@ class Recorder:
         schemas = direction == IN and entry.method in _SCHEMAS
         entry.text, entry.size, entry.whole = self._masker.keep(message, schemas=schemas)
         self.trace.add(entry)
+        if self.metrics is not None:
+            self.metrics.moved(self.server, direction, entry.size)
         if asked is not None:
             asked.pair = entry.number
         elif entry.kind == "request":
@@ -106,6 +121,21 @@ class Recorder:
         if self.trace.messages:
             self._text(IN, "garbage", text, time.time())
 
+    def know(self, secrets: Iterable[str]) -> None:
+        """Mask these wherever they turn up: tokens."""
+        self._masker.know(secrets)
+        if self.take is not None:
+            self.take.know(secrets)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """What is known to be secret, tokens too."""
+        return self._masker._known
+
+    def hide(self, text: str) -> str:
+        """Return text with the known secrets masked."""
+        return self._masker.hide(text)
+
     def http(self, method: str, status: int, headers: Any) -> None:
         """Record the HTTP status of the message that is being sent in this context."""
         entry = being_sent.get()
@@ -127,9 +157,13 @@ class Recorder:
 
     def stderr(self, *, last: bool = False) -> None:
         """Record the lines that were written to stderr since the last look."""
-        if self._lines is not None and self.trace.messages:
-            for written, line in self._lines.read(last=last):
+        if self._lines is None or not (self.trace.messages or self.take):
+            return
+        for written, line in self._lines.read(last=last):
+            if self.trace.messages:
                 self._text(STDERR, "line", line, written)
+            if self.take is not None:
+                self.take.stderr(line)
 
     def _text(self, direction: str, kind: str, text: str, when: float) -> None:
         size = len(text.encode("utf-8", "replace"))

@@ -40,6 +40,7 @@ class TracedWrite:
 
     async def send(self, item: Any) -> None:
         """Record a message and send it."""
+        self._recorder.spans.sent(item.message)
         token = being_sent.set(self._recorder.message(OUT, members(item.message)))
         try:
             await self._stream.send(item)
@@ -116,13 +117,13 @@ class _TracedCalls:
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Any:
         opts = dict(opts or {})
         if (progress := opts.get("on_progress")) is not None:
-            opts["on_progress"] = self._progress(progress)
+            opts["on_progress"] = self._progress(progress, opts.get("request_id") or self._ids[OUT] + 1)
         asked = self._dispatcher.send_raw_request(method, params, opts)
         return await self._exchange(OUT, method, params, asked, opts.get("request_id"))
 
-    def _progress(self, told: Any) -> Any:
+    def _progress(self, told: Any, token: Any) -> Any:
         async def traced(progress: float, total: float | None, message: str | None) -> None:
-            said = {"progress": progress, "total": total, "message": message}
+            said = {"progressToken": token, "progress": progress, "total": total, "message": message}
             self._note(IN, "notifications/progress", {k: v for k, v in said.items() if v is not None})
             await told(progress, total, message)
 

@@ -12,19 +12,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
+from mcp_magic.core.cassette_deck import deck
 from mcp_magic.core.errlog import ErrorLog
-from mcp_magic.core.trace import IN
-from mcp_magic.core.trace_streams import TracedWrite, members, trace_in_process
+from mcp_magic.core.halfopen import ClosesHalfOpen
+from mcp_magic.core.oauth.login import LogIns
+from mcp_magic.core.outcome import current, keep_alive
+from mcp_magic.core.stdio_lines import read_whole_lines
+from mcp_magic.core.trace_streams import trace_in_process
+from mcp_magic.core.watched import Watched
 from mcp_magic.core.websocket import tls_context, websocket_client
 from mcp_magic.errors import TargetError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-    from types import TracebackType
 
     import httpx2
 
+    from mcp_magic.core.keeper import Keeper
     from mcp_magic.core.trace_record import Recorder
+    from mcp_magic.errors import AuthorizationError
 
 __all__ = ["TRANSPORTS", "Line", "open_line"]
 
@@ -45,8 +51,13 @@ class Line:
         status: The last HTTP status that was an error, and the URL that answered it.
         ended: Called when the server ends the stream (a process that exits, a closed socket).
         garbage: Lines the server wrote that are no MCP messages, the first few.
+        logins: How a person logs in, and where tokens are kept.
+        open: Whether there has been a session on it; what fails later must not end it.
+        modern: Whether its session is one of 2026-07-28.
+        refusal: Why the last log-in failed.
         refused: HTTP connections that failed before anything was sent on them.
-        sent: HTTP requests that were written, in whole or in part.
+        keeper: Who holds a session open on it, once there is one.
+        replayed: Whether it leads to a cassette.
     """
 
     make: Callable[[], Any]
@@ -57,13 +68,19 @@ class Line:
     content_type: str = ""
     ended: Callable[[], None] = lambda: None
     garbage: list[str] = field(default_factory=list)
+    logins: LogIns = field(default_factory=LogIns)
+    open: bool = False
+    modern: bool = False
+    refusal: AuthorizationError | None = None
     refused: int = 0
-    sent: int = 0
+    keeper: Keeper | None = None
+    replayed: bool = False
 
 
 async def _open_stdio(spec: StdioSpec, line: Line, stack: AsyncExitStack) -> None:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
+    read_whole_lines()
     errlog = line.errlog = stack.enter_context(ErrorLog())
     line.recorder.follow(errlog)
     stack.callback(line.recorder.follow, None)
@@ -75,30 +92,34 @@ async def _open_stdio(spec: StdioSpec, line: Line, stack: AsyncExitStack) -> Non
         # One bad byte must not end the session; it shows as U+FFFD where it stands.
         encoding_error_handler="replace",
     )
-    line.make = lambda: _Watched(stdio_client(parameters, errlog=errlog.file), line)
+    line.make = lambda: Watched(stdio_client(parameters, errlog=errlog.file), line)
 
 
 async def _open_http(spec: HttpSpec, line: Line, stack: AsyncExitStack) -> None:
     from mcp.client.streamable_http import streamable_http_client
 
-    client = await stack.enter_async_context(_http_client(spec, line))
-    line.make = lambda: _Watched(streamable_http_client(spec.url, http_client=client, max_sse_event_size=None), line)
+    from mcp_magic.core.persistent import PersistentClient
+
+    client: Any = PersistentClient(await stack.enter_async_context(_http_client(spec, line)), line, isolate=True)
+    line.make = lambda: Watched(streamable_http_client(spec.url, http_client=client, max_sse_event_size=None), line)
 
 
 async def _open_sse(spec: SseSpec, line: Line, stack: AsyncExitStack) -> None:
     from mcp.client.sse import sse_client
 
+    from mcp_magic.core.persistent import PersistentClient
+
     def factory(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
-    ) -> httpx2.AsyncClient:
+    ) -> Any:
         # What sse_client asks for is passed over: its time-out would end an idle session after five minutes.
-        return _http_client(spec, line)
+        return PersistentClient(_http_client(spec, line), line, isolate=False)
 
-    line.make = lambda: _Watched(sse_client(spec.url, httpx_client_factory=factory), line)
+    line.make = lambda: Watched(sse_client(spec.url, httpx_client_factory=factory), line)
 
 
 async def _open_websocket(spec: WebSocketSpec, line: Line, stack: AsyncExitStack) -> None:
-    line.make = lambda: _Watched(websocket_client(spec), line)
+    line.make = lambda: Watched(websocket_client(spec), line)
 
 
 async def _open_in_process(spec: InProcessSpec, line: Line, stack: AsyncExitStack) -> None:
@@ -117,20 +138,28 @@ TRANSPORTS: dict[type[Spec], Callable[[Any, Line, AsyncExitStack], Awaitable[Non
 
 
 @asynccontextmanager
-async def open_line(spec: Spec, recorder: Recorder) -> AsyncIterator[Line]:
+async def open_line(spec: Spec, recorder: Recorder, logins: LogIns | None = None) -> AsyncIterator[Line]:
     """Prepare the way to a server; nothing is sent yet, no process is started."""
     opener = TRANSPORTS.get(type(spec))
     if opener is None:
         known = ", ".join(kind.transport for kind in TRANSPORTS)
         raise TargetError(f"no transport for {type(spec).__name__}; there are {known}")
-    line = Line(make=lambda: None, recorder=recorder)
+    line = Line(make=lambda: None, recorder=recorder, logins=logins or LogIns())
     async with AsyncExitStack() as stack:
-        await opener(spec, line, stack)
+        if (cassette := deck.cassette) is not None:
+            from mcp_magic.core.cassette_line import through_cassette
+
+            await through_cassette(cassette, spec, line, stack, opener)
+        else:
+            recorder.take = None
+            await opener(spec, line, stack)
         yield line
 
 
 def _http_client(spec: HttpSpec | SseSpec, line: Line) -> httpx2.AsyncClient:
     import httpx2
+
+    from mcp_magic.core.oauth.ondemand import OWN, log_in_with
 
     timeout = httpx2.Timeout(min(CONNECT_SECONDS, spec.timeout), read=None)
     headers = dict(spec.headers)
@@ -141,90 +170,25 @@ def _http_client(spec: HttpSpec | SseSpec, line: Line) -> httpx2.AsyncClient:
         client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=True if plain else tls_context(spec))
 
     async def remember(response: httpx2.Response) -> None:
+        if OWN in response.request.extensions:
+            return
         line.content_type = response.headers.get("content-type", "")
         line.status = response.status_code if response.status_code >= 400 else None
         line.recorder.http(response.request.method, response.status_code, response.headers)
+        if (made := current.get()) is not None:
+            made.answered(response)
 
     async def count(event: str, info: dict[str, Any]) -> None:
         line.refused += event.endswith(("connect_tcp.failed", "start_tls.failed"))
-        line.sent += event.endswith("send_request_headers.started")
+        keep_alive(event, info)
+        if (made := current.get()) is not None:
+            made.happened(event)
 
     async def watch(request: httpx2.Request) -> None:
-        request.extensions.setdefault("trace", count)
+        if OWN not in request.extensions:
+            request.extensions.setdefault("trace", ClosesHalfOpen(count))
 
     hooks = client.event_hooks
     client.event_hooks = {"request": [*hooks["request"], watch], "response": [*hooks["response"], remember]}
+    log_in_with(client, spec, line)
     return client
-
-
-class _Watched:
-    """A transport whose read stream says when the server ended it and what in it was no message.
-
-    The SDK settles the pending requests then but tells nobody else, so a dead server would look
-    alive until the next call.
-    """
-
-    def __init__(self, transport: Any, line: Line) -> None:
-        self._transport = transport
-        self._line = line
-
-    async def __aenter__(self) -> tuple[Any, Any]:
-        read, write = await self._transport.__aenter__()
-        return _WatchedStream(read, self._line), TracedWrite(write, self._line.recorder)
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        leave: bool | None = await self._transport.__aexit__(exc_type, exc, traceback)
-        return leave
-
-
-class _WatchedStream:
-    def __init__(self, stream: Any, line: Line) -> None:
-        self._stream = stream
-        self._line = line
-        self._next = stream.__anext__
-
-    def __aiter__(self) -> _WatchedStream:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            item = await self._next()
-        except StopAsyncIteration:
-            self._line.ended()
-            raise
-        self._note(item)
-        return item
-
-    def _note(self, item: Any) -> None:
-        if not isinstance(item, Exception):
-            self._line.recorder.message(IN, members(item.message))
-            return
-        details = item.errors() if hasattr(item, "errors") else []
-        found = details[0].get("input", "") if details else str(item)
-        text = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
-        self._line.recorder.garbage(text)
-        if len(self._line.garbage) < 5 and text.strip():
-            self._line.garbage.append(text.strip()[:200])
-
-    async def receive(self) -> Any:
-        item = await self._stream.receive()
-        self._note(item)
-        return item
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def __aenter__(self) -> _WatchedStream:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        leave: bool | None = await self._stream.__aexit__(exc_type, exc, traceback)
-        return leave
-
-    def __getattr__(self, name: str) -> Any:  # last_context, which the HTTP streams have
-        return getattr(self._stream, name)

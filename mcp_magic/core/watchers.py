@@ -16,6 +16,9 @@ logger = logging.getLogger(__name__)
 class Watchers:
     """Functions that are called with the name of what changed.
 
+    Args:
+        first: One that is called before all others, as long as there is this.
+
     >>> watchers = Watchers()
     >>> stop = watchers.add(print)
     >>> watchers.tell("weather")
@@ -24,7 +27,8 @@ class Watchers:
     >>> watchers.tell("weather")
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: Callable[[str], None] = lambda name: None) -> None:
+        self._first = first
         self._callbacks: dict[object, Callable[[str], None]] = {}
 
     def add(self, callback: Callable[[str], None]) -> Callable[[], None]:
@@ -39,7 +43,7 @@ class Watchers:
 
     def tell(self, name: str) -> None:
         """Call them all; one that fails keeps neither the others nor whoever tells from going on."""
-        for callback in list(self._callbacks.values()):
+        for callback in [self._first, *self._callbacks.values()]:
             try:
                 callback(name)
             except Exception:

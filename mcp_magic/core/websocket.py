@@ -22,6 +22,9 @@ __all__ = ["websocket_client"]
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """The library's 1 MiB would refuse images that the other transports carry."""
 
+GOODBYE_SECONDS = 2.0
+"""Seconds for the closing handshake: a server that is gone does not answer it."""
+
 
 def _connect(spec: WebSocketSpec) -> Any:
     try:
@@ -36,6 +39,7 @@ def _connect(spec: WebSocketSpec) -> Any:
         additional_headers=dict(spec.headers),
         ssl=tls_context(spec) if spec.url.startswith("wss:") else None,
         open_timeout=spec.timeout,
+        close_timeout=GOODBYE_SECONDS,
         max_size=MAX_MESSAGE_BYTES,
     )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.connection import Connection
 
-__all__ = ["Breaker", "breaker_of", "inherit"]
+__all__ = ["Breaker", "breaker_of"]
 
 FAILURES = 3
 """Failures in a row after which nothing is sent for a while."""
@@ -107,7 +107,7 @@ class Breaker:
 
     def failed(self, error: Exception, session: object = None) -> None:
         """Count a failure."""
-        if isinstance(error, SessionClosedError) and session is not None:
+        if isinstance(error, SessionClosedError) and session is not None and not error.waited:
             if session == self._counted:
                 return
             self._counted = session
@@ -130,17 +130,13 @@ class Breaker:
         )
 
 
-_breakers: WeakKeyDictionary[Connection, Breaker] = WeakKeyDictionary()
+_breakers: WeakKeyDictionary[Connection, tuple[int, Breaker]] = WeakKeyDictionary()
 
 
 def breaker_of(connection: Connection) -> Breaker:
     """Return the breaker of a connection. One that the person opened anew has a new one, which is closed."""
-    breaker = _breakers.get(connection)
-    if breaker is None:
-        breaker = _breakers[connection] = Breaker(connection.name)
+    opened, breaker = _breakers.get(connection, (None, None))
+    if breaker is None or opened != connection.opened_by_hand:
+        breaker = Breaker(connection.name)
+        _breakers[connection] = (connection.opened_by_hand, breaker)
     return breaker
-
-
-def inherit(new: Connection, old: Connection) -> None:
-    """Let a connection that was opened by itself, to go on, keep the count of the one before."""
-    _breakers[new] = breaker_of(old)

@@ -10,10 +10,11 @@ from langchain_core.tools import ToolException
 
 from mcp_magic import schema
 from mcp_magic.core.decisions import Decision, Request
-from mcp_magic.errors import MCPMagicError, SessionClosedError
+from mcp_magic.core.repeating import is_repeatable
+from mcp_magic.errors import CassetteError, MCPMagicError, SessionClosedError
 from mcp_magic.langchain.breaker import breaker_of
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of, storable, to_content
-from mcp_magic.langchain.retrying import is_repeatable, retrying
+from mcp_magic.langchain.retrying import retrying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,6 +92,8 @@ async def call(
         result = await retrying(
             connection, made.send, breaker=lambda c: breaker or breaker_of(c), repeatable=made.repeatable
         )
+    except CassetteError:  # nothing that a model could do about
+        raise
     except MCPMagicError as error:
         failure = str(error)
     if result is None:
@@ -127,7 +130,7 @@ class _Call:
             trusted = connection.spec.trust
             request = Request(connection.name, self.tool, self.arguments, self.asker, definition, trusted, self.run)
             self.decision = await connection.consent.review(request)
-        self.declared_safe = is_repeatable(connection, definition)
+        self.declared_safe = is_repeatable(connection.spec, definition)
         started = time.perf_counter()
         try:
             return await connection.call_tool(
@@ -139,6 +142,7 @@ class _Call:
                 asker=self.asker,
                 run=self.run,
                 decision=self.decision,
+                repeat=False,
             )
         finally:
             self.seconds += time.perf_counter() - started

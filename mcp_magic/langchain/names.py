@@ -10,13 +10,12 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
+from mcp_magic.core.lint.names import MAX_NAME
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["MAX_NAME", "Names", "provider_name"]
-
-MAX_NAME = 64
-"""Characters that providers accept in a tool's name (`^[a-zA-Z0-9_-]{1,64}$`)."""
 
 DIGITS = 6
 """Hex digits that tell cleaned names apart."""

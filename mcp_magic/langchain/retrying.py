@@ -1,7 +1,8 @@
 """Calls that go on over a session that ends: opened again, and repeated where that is safe.
 
 Safe is what certainly did not reach the tool (nobody listened, the session had ended before), and what a
-trusted server declares read-only or idempotent. Nothing else is ever sent twice.
+trusted server declares read-only or idempotent (`core/repeating.py`). Nothing else is ever sent twice. A session that
+comes back by itself (`core/owning.py`) is waited for below, and not opened here.
 """
 
 from __future__ import annotations
@@ -11,17 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
 from mcp_magic.errors import ConnectError, HTTPStatusError, RequestTimeoutError, SessionClosedError, UnreachableError
-from mcp_magic.langchain.breaker import inherit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp_types import Tool
-
     from mcp_magic.core.connection import Connection
     from mcp_magic.langchain.breaker import Breaker
 
-__all__ = ["ATTEMPTS", "current", "is_repeatable", "reaching", "retrying"]
+__all__ = ["ATTEMPTS", "current", "reaching", "retrying"]
 
 T = TypeVar("T")
 
@@ -33,19 +31,6 @@ FIRST_WAIT, MAX_WAIT, JITTER = 0.2, 2.0, 0.2
 
 _BUSY = (429, 502, 503, 504)
 """HTTP statuses after which a server may be there a moment later."""
-
-
-def is_repeatable(connection: Connection, tool: Tool | None) -> bool:
-    """Whether a call may be sent twice: the hints say so, and the person trusts the server that gives them.
-
-    Args:
-        connection: Whose tool it is.
-        tool: Its definition.
-    """
-    hints = tool.annotations if tool is not None else None
-    if hints is None or not connection.spec.trust:
-        return False
-    return hints.read_only_hint is True or hints.idempotent_hint is True
 
 
 def current(connection: Connection) -> Connection:
@@ -76,6 +61,8 @@ async def retrying(
 
     def again(error: BaseException) -> bool:
         if isinstance(error, SessionClosedError):
+            if error.waited:  # long enough
+                return False
             return _can_reopen(current(connection)) and (not error.sent or repeatable())
         if isinstance(error, RequestTimeoutError):
             return repeatable()
@@ -147,9 +134,7 @@ async def _reopen(connection: Connection, breaker: Breaker) -> Connection:
     assert connection.host is not None
     breaker.check()
     try:
-        opened = await connection.host.reconnect(connection.name)
-    except ConnectError as error:
+        return await connection.host.reconnect(connection.name, by_hand=False)
+    except ConnectError as error:  # that it opens does not say that calls work: the next one is judged
         breaker.failed(error)
         raise
-    inherit(opened, connection)  # that it opens does not say that calls work: the next one is judged
-    return opened

@@ -89,7 +89,8 @@ class _Source:
             await connection.close()
 
     async def _connect(self) -> Connection:
-        connection = Connection(self.name, self._specs[-1], self._host.consent, self._host.elicitation)
+        host = self._host
+        connection = Connection(self.name, self._specs[-1], host.consent, host.elicitation, host.sampling)
         await connection.open()
         return connection
 

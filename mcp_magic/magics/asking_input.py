@@ -13,6 +13,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.magics.running import interrupt
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
@@ -50,7 +52,7 @@ class InputAsker:
         self._until: float | None = None
 
     async def ask(self, request: Request) -> Decision:
-        """Ask for a decision; the end of input and Ctrl-C deny.
+        """Ask for a decision; the end of input denies, and so does Ctrl-C where no magic runs that it ends.
 
         Raises:
             TimeoutError: Nobody answered in time.
@@ -76,7 +78,9 @@ class InputAsker:
             except EOFError:
                 return Decision.deny("the input ended")
             except KeyboardInterrupt:
-                return Decision.deny("interrupted")
+                break
+        await interrupt()
+        return Decision.deny("interrupted")
 
     def _approval(self, request: Request, arguments: Mapping[str, Any], always: str = "") -> Decision:
         from mcp_magic.core.consent import Decision
@@ -110,6 +114,13 @@ class InputAsker:
         except ArgumentsError as error:
             self._write(str(error))
             return arguments
+
+    def _choice(self, prompt: str, letters: str) -> str:
+        """Ask until one of the letters is typed."""
+        while True:
+            letter = self._line(prompt).strip().lower()[:1]
+            if letter and letter in letters:
+                return letter
 
     def _line(self, prompt: str) -> str:
         with _ended_by_signals(self._left()):
@@ -153,7 +164,7 @@ def _ended_by_signals(seconds: float | None) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach the main thread only
         return
-    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     late = False
     try:
         with _alarm(seconds):
@@ -161,7 +172,7 @@ def _ended_by_signals(seconds: float | None) -> Iterator[None]:
     except _TimeIsUp:
         late = True
     finally:
-        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGINT, handler)
     if late:
         raise TimeoutError
 

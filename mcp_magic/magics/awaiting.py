@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["MAGICS", "MARK", "AwaitMagics"]
+__all__ = ["MAGICS", "MARK", "AwaitMagics", "is_ours"]
 
-MAGICS = ("mcp", "mcp_agent")
+MAGICS = ("mcp", "mcp_agent", "mcp_server")
 """The magics that can be awaited."""
 
 MARK = "\x00"
@@ -45,17 +45,18 @@ class _TopLevelMagics(ast.NodeVisitor):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _skip
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Call) and _is_ours(node.value) and _ends_silently(node.value):
+        if isinstance(node.value, ast.Call) and is_ours(node.value) and _ends_silently(node.value):
             self.silent.append(node.value)
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        if _is_ours(node):
+        if is_ours(node):
             self.calls.append(node)
         self.generic_visit(node)
 
 
-def _is_ours(node: ast.Call) -> bool:
+def is_ours(node: ast.AST) -> bool:
+    """Whether a node is a call of one of our magics, as IPython writes it."""
     match node:
         case ast.Call(
             func=ast.Attribute(

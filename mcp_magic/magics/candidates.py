@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import schema
@@ -11,7 +12,7 @@ from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.agent_candidates import agent_texts
 from mcp_magic.magics.agent_cell import AGENT
 from mcp_magic.magics.commands import COMMANDS
-from mcp_magic.magics.remote import complete_prompt, complete_uri
+from mcp_magic.magics.remote import complete_prompt, complete_template, complete_uri
 from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidates", "candidates"]
 
-_PATHS = ("--answers", "--config", "--cwd", "--ca", "--cert")
+_PATHS = ("--answers", "--config", "--cwd", "--ca", "--cert", "--private-key")
 
 
 class Candidates(NamedTuple):
@@ -91,6 +92,10 @@ def _server(positional: list[str], fragment: str, namespace: Mapping[str, Any]) 
     return _starting(fragment, [name for name in host if name not in positional])
 
 
+def _path(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
+    return Candidates(fragment, [], exclusive=bool(positional))
+
+
 def _roots(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
     if positional:
         return Candidates(fragment, [], exclusive=False)  # directories: IPython's own completions
@@ -104,6 +109,11 @@ def _target(positional: list[str], fragment: str, namespace: Mapping[str, Any]) 
     configured = [entry.name for entry in discover_servers() if not entry.problem]
     # a file may be meant as well: IPython's own completions stay
     return _starting(fragment, list(dict.fromkeys([*variables, *configured])), exclusive=False)
+
+
+def _doctor(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
+    sessions, targets = _server(positional, fragment, namespace).texts, _target(positional, fragment, namespace)
+    return targets._replace(texts=list(dict.fromkeys([*sessions, *targets.texts])))
 
 
 def _tool(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
@@ -168,18 +178,25 @@ def _values(field: Field) -> list[str]:
 
 def _form(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
     if positional:
-        return _call(positional, fragment, namespace)
-    templates = [t.uri_template for c in host.find() for t in c.catalog.cached("templates")]
+        name = positional[0].strip("'\"")
+        template = next(((c, t) for c, t in _templates() if t.uri_template == name), None)
+        if template is not None:
+            return _variables(*template, positional, fragment)
+        return (_call if _known("tools", name) else _prompt)(positional, fragment, namespace)
+    templates = [t.uri_template for _, t in _templates()]
     more = [text for kind in ("tools", "prompts") for text in _names(kind, fragment).texts]
     return Candidates(fragment, [*more, *(text for text in templates if text.startswith(fragment))])
+
+
+def _templates() -> list[tuple[Connection, Any]]:
+    return [(connection, template) for connection in host.find() for template in connection.catalog.cached("templates")]
 
 
 def _read(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
     if positional:
         return Candidates(fragment, [])
     listed = [str(r.uri) for c in host.find() for r in c.catalog.cached("resources") if str(r.uri).startswith(fragment)]
-    templates = [(c, t) for c in host.find() for t in c.catalog.cached("templates")]
-    return Candidates(fragment, list(dict.fromkeys([*listed, *complete_uri(templates, fragment)])))
+    return Candidates(fragment, list(dict.fromkeys([*listed, *complete_uri(_templates(), fragment)])))
 
 
 def _prompt(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
@@ -189,13 +206,25 @@ def _prompt(positional: list[str], fragment: str, namespace: Mapping[str, Any]) 
     if known is None:
         return Candidates(fragment, [])
     connection, prompt = known
+    names = [argument.name for argument in prompt.arguments or ()]
+    return _asked(names, positional, fragment, partial(complete_prompt, connection, prompt.name))
+
+
+def _variables(connection: Connection, template: Any, positional: list[str], fragment: str) -> Candidates:
+    names = re.findall(r"[\w.%]+", "".join(re.findall(r"\{([^}]*)\}", template.uri_template)))
+    return _asked(names, positional, fragment, partial(complete_template, connection, template.uri_template))
+
+
+def _asked(
+    names: list[str], positional: list[str], fragment: str, ask: Callable[[str, str, dict[str, str]], list[str]]
+) -> Candidates:
+    """Return the names of arguments that are not given yet, or what the server offers for the value of one."""
+    given = {name: value.strip("'\"") for name, _, value in (word.partition("=") for word in positional[1:])}
     name, equals, value = fragment.partition("=")
-    given = dict(word.partition("=")[::2] for word in positional[1:])
     if not equals:
-        names = [argument.name for argument in prompt.arguments or () if argument.name not in given]
-        return _starting(fragment, [f"{name}=" for name in names])
+        return _starting(fragment, [f"{name}=" for name in names if name not in given])
     try:
-        values = complete_prompt(connection, prompt.name, name, value.strip("'\""), given)
+        values = ask(name, value.strip("'\""), given)
     except MCPMagicError:  # Tab is no place for an error
         values = []
     return Candidates(fragment, [f"{name}='{v}'" if re.search(r"\s", v) else f"{name}={v}" for v in values])
@@ -205,18 +234,25 @@ _POSITIONAL: dict[str, Callable[[list[str], str, Mapping[str, Any]], Candidates]
     "connect": _target,
     "disconnect": _server,
     "reconnect": _server,
+    "ping": _server,
+    "logout": _server,
+    "doctor": _doctor,
     "logs": _server,
+    "record": _path,
     "roots": _roots,
     "trace": _server,
+    "metrics": _server,
     "ui": _server,
     "tools": _server,
     "resources": _server,
     "templates": _server,
     "prompts": _server,
+    "skills": _server,
     "tool": _tool,
     "call": _call,
     "form": _form,
     "read": _read,
+    "watch": _read,
     "prompt": _prompt,
 }
 """Subcommand -> what its next positional argument may be; those without a row take paths or nothing."""

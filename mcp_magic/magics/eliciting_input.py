@@ -9,6 +9,7 @@ from mcp_magic import schema
 from mcp_magic.core.elicitation import Answer
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.magics.asking_input import InputAsker
+from mcp_magic.magics.running import interrupt
 from mcp_magic.results.safe import one_line
 from mcp_magic.schema import UNSET
 from mcp_magic.schema.coerce import UnfitText, from_text
@@ -48,7 +49,7 @@ class ElicitationInput(InputAsker):
         self._read_secret = read_secret if read_secret is not None else _getpass
 
     async def elicit(self, asked: Elicitation) -> Answer:
-        """Ask for an answer; the end of input and Ctrl-C cancel.
+        """Ask for an answer; the end of input cancels, and so does Ctrl-C where no magic runs that it ends.
 
         Raises:
             TimeoutError: Nobody answered in time.
@@ -62,7 +63,9 @@ class ElicitationInput(InputAsker):
         except EOFError:
             return Answer.cancel("the input ended")
         except KeyboardInterrupt:
-            return Answer.cancel("interrupted")
+            pass
+        await interrupt()
+        return Answer.cancel("interrupted")
 
     def _page(self) -> Answer:
         choice = self._choice(PAGE_CHOICES, "odc")
@@ -82,12 +85,6 @@ class ElicitationInput(InputAsker):
                     self._write(str(error))
                     choice = "f"
         return _refusal(choice)
-
-    def _choice(self, prompt: str, letters: str) -> str:
-        while True:
-            letter = self._line(prompt).strip().lower()[:1]
-            if letter and letter in letters:
-                return letter
 
     def _filled(self, asked: Elicitation, before: dict[str, Any]) -> dict[str, Any]:
         """Ask for each value; an empty line keeps what is in brackets, or leaves the field out."""

@@ -1,4 +1,4 @@
-"""The extension: the magics class, and what loading and unloading do."""
+"""The magics class; `loading` puts it into a shell."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
 from traitlets import observe
 
-from mcp_magic.core import starting
 from mcp_magic.errors import CommandError, did_you_mean
 from mcp_magic.magics.asking import Asking
-from mcp_magic.magics.awaiting import MAGICS, MARK, AwaitMagics
+from mcp_magic.magics.awaiting import MARK
 from mcp_magic.magics.cells import Cells
 from mcp_magic.magics.comm_status import CommStatus
+from mcp_magic.magics.history import PlainHistory
 from mcp_magic.magics.running import interruptible, run_nested
 from mcp_magic.magics.settings import Settings
 from mcp_magic.magics.splitting import split_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from mcp_magic.magics.parsing import Invocation
+    from mcp_magic.magics.parsing import Command, Invocation
+    from mcp_magic.serving.loopback import Serving
 
-__all__ = ["MCPMagics", "load", "unload"]
+__all__ = ["MCPMagics"]
 
 
 @magics_class
@@ -40,14 +41,25 @@ class MCPMagics(Magics, Settings):
         self.read_environment()
         self.cells = Cells(shell)
         self.agents: dict[str, dict[str, Any]] = {}
+        self.served: dict[str, Serving] = {}
         self.comm_status = CommStatus(self.cells)
+        self.history = PlainHistory(shell)
 
     def prepare(self) -> None:
         """Make the kernel's host one that follows the settings and asks the person, unless they set who asks."""
+        from mcp_magic.magics.authorizing import authorize
         from mcp_magic.magics.eliciting import Eliciting
+        from mcp_magic.magics.replaying import ask_in_replays
+        from mcp_magic.magics.reporting import Reporting
+        from mcp_magic.magics.sampling import answer_sampling
         from mcp_magic.notebook import host
 
         self.pass_on()
+        answer_sampling(host.sampling, Asking(self.cells, self, host.consent), lambda: self.model)
+        if host.reports.reporter is None:
+            host.reports.reporter = Reporting(Asking(self.cells, self, host.consent), self.cells)
+        authorize(host.logins, Asking(self.cells, self, host.consent), self.cells)
+        ask_in_replays(self)
         if host.approver is None:
             host.approver = Asking(self.cells, self, host.consent)
         if host.elicitor is None:
@@ -55,7 +67,9 @@ class MCPMagics(Magics, Settings):
 
     @observe(
         *("display_rows", "display_characters", "approval", "approval_timeout", "audit_file"),
-        *("trace_messages", "trace_bytes"),
+        *("trace_messages", "trace_bytes", "telemetry"),
+        *("tokens", "login_timeout", "reconnect"),
+        *("show_progress", "show_logs", "max_total_timeout"),
     )
     def _setting_changed(self, change: Any) -> None:
         if "mcp_magic.notebook" in sys.modules:
@@ -74,9 +88,7 @@ class MCPMagics(Magics, Settings):
         %mcp --help                       all subcommands
         %mcp call --help                  one of them in full
         """
-        if line.startswith(MARK):
-            return interruptible(self._run(line.removeprefix(MARK), cell, local_ns))
-        return run_nested(self._run(line, cell, local_ns))
+        return self._awaited(self._run, line, cell, local_ns)
 
     @no_var_expand
     @needs_local_scope
@@ -89,29 +101,59 @@ class MCPMagics(Magics, Settings):
 
         %mcp_agent --help   all options
         """
+        return self._awaited(self._run_agent, line, cell, local_ns)
+
+    @no_var_expand
+    @needs_local_scope
+    @line_cell_magic
+    def mcp_server(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+        """Make the functions of the cell below the tools of a server in this kernel, and connect it.
+
+        %%mcp_server NAME
+        def price(item: str) -> float:
+            "Tells the price of an item."
+            return prices[item]
+
+        %mcp_server --help   all options
+        """
+        return self._awaited(self._run_server, line, cell, local_ns)
+
+    def _awaited(self, run: Callable[..., Any], line: str, *arguments: Any) -> Any:
+        """Return what a top-level line awaits; anywhere else the work is done in a nested loop."""
         if line.startswith(MARK):
-            return interruptible(self._run_agent(line.removeprefix(MARK), cell, local_ns))
-        return run_nested(self._run_agent(line, cell, local_ns))
+            return interruptible(run(line.removeprefix(MARK), *arguments))
+        return run_nested(run(line, *arguments))
 
     async def _run_agent(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
         from mcp_magic.magics.agent_cell import AGENT
+
+        return await self._run_cell(AGENT, line, cell, local_ns)
+
+    async def _run_server(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
+        from mcp_magic.magics.server_cell import SERVER
+
+        __tracebackhide__ = True
+        return await self._run_cell(SERVER, line, cell, local_ns)
+
+    async def _run_cell(self, command: Command, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
         from mcp_magic.magics.parsing import help_for_one, parse
 
+        __tracebackhide__ = True
         words = split_line(line.rstrip().removesuffix(";"))
         if words[:1] in (["--help"], ["-h"]):
-            return help_for_one(AGENT)
-        arguments, _ = parse(AGENT, words)
-        return await AGENT.run(self._invocation(cell, [], local_ns or {}), arguments)
+            return help_for_one(command)
+        arguments, _ = parse(command, words)
+        return await command.run(self._invocation(cell, [], local_ns or {}), arguments)
 
     async def _run(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        from mcp_magic.magics.commands import COMMANDS, SERVERS
+        from mcp_magic.magics.commands import COMMANDS, EVERYDAY, SERVERS
         from mcp_magic.magics.parsing import help_for_all, help_for_one, parse
 
         # a `;` at the end silences the output, as everywhere in IPython; it is no part of the last value
         words = split_line(line.rstrip().removesuffix(";"))
         name = words.pop(0) if words else SERVERS.name
         if name in ("--help", "-h", "help"):
-            return help_for_all(COMMANDS)
+            return help_for_all(COMMANDS, None if words == ["all"] else EVERYDAY)
         command = SERVERS if name == SERVERS.name else COMMANDS.get(name)
         if command is None:
             near = did_you_mean(name, COMMANDS)
@@ -146,53 +188,3 @@ class MCPMagics(Magics, Settings):
             directory=Path.cwd(),
             variables=lambda: [name for name, value in self.shell.user_ns.items() if is_server(value)],
         )
-
-
-def load(shell: InteractiveShell) -> None:
-    """Register the magics, the transformer that awaits them, and the completer. Loading twice is fine."""
-    if _magics(shell) is not None:
-        return
-    from mcp_magic.magics.complete import install
-
-    magics = MCPMagics(shell)
-    shell.register_magics(magics)
-    shell.input_transformers_post.append(AwaitMagics(shell))
-    magics.cells.install()
-    magics.comm_status.install()
-    install(shell)
-    starting.callbacks.append(magics.prepare)
-    if "mcp_magic.notebook" in sys.modules:
-        magics.prepare()
-
-
-def unload(shell: InteractiveShell) -> None:
-    """Close all sessions and remove everything that `load` added."""
-    from mcp_magic.magics.complete import uninstall
-    from mcp_magic.magics.eliciting import Eliciting
-    from mcp_magic.notebook import host
-
-    magics = _magics(shell)
-    if magics is None:
-        return
-    if len(host):
-        run_nested(host.close())
-    if isinstance(host.approver, Asking):
-        host.approver = None
-    if isinstance(host.elicitor, Eliciting):
-        host.elicitor = None
-    starting.callbacks.remove(magics.prepare)
-    magics.comm_status.uninstall()
-    magics.cells.uninstall()
-    transformers = shell.input_transformers_post
-    transformers[:] = [one for one in transformers if not isinstance(one, AwaitMagics)]
-    for name in MAGICS:
-        for kind in ("line", "cell"):
-            shell.magics_manager.magics[kind].pop(name, None)
-    shell.magics_manager.registry.pop(MCPMagics.__name__, None)
-    shell.configurables.remove(magics)  # type: ignore[arg-type]
-    uninstall(shell)
-
-
-def _magics(shell: InteractiveShell) -> MCPMagics | None:
-    found = shell.magics_manager.registry.get(MCPMagics.__name__)
-    return found if isinstance(found, MCPMagics) else None

@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.transcript import Transcript
     from mcp_magic.magics.cells import Circumstances
 
-__all__ = ["AtTheEnd", "NotebookScreen", "Screen", "TerminalScreen", "screen_for", "shown_once"]
+__all__ = ["AtTheEnd", "NotebookScreen", "Screen", "TerminalScreen", "screen_for", "shown_again", "shown_once"]
 
 INTERVAL = 0.05
 """Seconds between two updates at least: twenty a second."""
@@ -135,15 +134,16 @@ def _show(bundle: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
     return replacement
 
 
-def shown_once(shell: InteractiveShell, run: AgentRun) -> None:
+def shown_once(shell: InteractiveShell, run: Any) -> None:
     """Keep the value of this cell from being displayed below what was shown of it while it ran.
 
     Later cells display it as any value.
     """
     formatter = shell.display_formatter.ipython_display_formatter  # type: ignore[union-attr]
     cell = shell.execution_count
+    _without_prompt(shell, cell)
 
-    def display_run(value: AgentRun) -> None:
+    def display_run(value: Any) -> None:
         if value is run and shell.execution_count == cell:
             return
         from IPython.display import display
@@ -151,3 +151,24 @@ def shown_once(shell: InteractiveShell, run: AgentRun) -> None:
         display(value._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
 
     formatter.for_type(type(run), display_run)
+
+
+def shown_again(shell: InteractiveShell) -> None:
+    """Undo `shown_once`."""
+    formatter = shell.display_formatter.ipython_display_formatter  # type: ignore[union-attr]
+    for each in [each for each, display in formatter.type_printers.items() if display.__module__ == __name__]:
+        formatter.pop(each)
+    vars(shell.displayhook).pop("write_output_prompt", None)
+
+
+def _without_prompt(shell: InteractiveShell, cell: int) -> None:
+    """Keep a terminal from writing `Out[n]:` with nothing behind it; the value is in `Out` and `_` all the same."""
+    hook: Any = shell.displayhook
+
+    def write_output_prompt() -> None:
+        vars(hook).pop("write_output_prompt", None)
+        if shell.execution_count != cell:  # that cell did not show the value: it was assigned
+            hook.write_output_prompt()
+
+    if getattr(shell, "kernel", None) is None:
+        hook.write_output_prompt = write_output_prompt

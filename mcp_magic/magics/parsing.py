@@ -14,7 +14,7 @@ from mcp_magic.results.plain import terminal_width
 from mcp_magic.results.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from mcp_magic.magics.extension import MCPMagics
     from mcp_magic.notebook import NotebookHost
@@ -139,16 +139,25 @@ def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, l
     return command.parser().parse_intermixed_args(words), line
 
 
-def help_for_all(commands: Mapping[str, Command]) -> Text:
-    """Return the list of subcommands, by group."""
+def help_for_all(commands: Mapping[str, Command], everyday: Collection[str] | None = None) -> Text:
+    """Return the list of subcommands, by group.
+
+    Args:
+        commands: All of them.
+        everyday: Those that have a line of their own, the others are named only; None: all.
+    """
     lines = ["%mcp [SUBCOMMAND ...]      without one: the connected servers", ""]
     for group in GROUPS:
         members = [command for command in commands.values() if command.group == group]
+        shown = [command for command in members if everyday is None or command.name in everyday]
         if members:
             lines.append(group)
-            lines += [f"  %mcp {command.name:<12} {command.summary}" for command in members]
-            lines.append("")
+            lines += [f"  %mcp {command.name:<12} {command.summary}" for command in shown]
+            others = ", ".join(command.name for command in members if command not in shown)
+            lines += [f"  and {others}"] if others else []
+    lines.append("")
     lines.append("%mcp SUBCOMMAND --help shows arguments and examples. Settings: %config MCPMagics")
+    lines += ["%mcp --help all lists every subcommand"] if everyday is not None else []
     return Text("\n".join(lines))
 
 

@@ -7,8 +7,11 @@ an answer that takes longer arrives in the cache and is there for the next Tab.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
 
 from mcp_magic.magics.running import run_nested
 
@@ -17,13 +20,16 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.connection import Connection
 
-__all__ = ["complete_prompt", "complete_uri"]
+__all__ = ["complete_prompt", "complete_template", "complete_uri", "place_in"]
 
 PATIENCE_SECONDS = 0.25
 """How long a Tab waits for the server."""
 
 FRESH_SECONDS = 60.0
 """How long an answer is taken from the cache."""
+
+_PIECES = re.compile(r"([^{]*)(?:\{([+#./;?&]?)([^}*:]*)[^}]*\}|$)")
+"""A literal of a URI template (RFC 6570) and the expression behind it: its operator and its variable."""
 
 _cache: dict[tuple[Any, ...], tuple[float, list[str]]] = {}
 _asked: dict[tuple[Any, ...], asyncio.Task[None]] = {}
@@ -38,23 +44,79 @@ def complete_prompt(
     return _ask(connection, PromptReference(type="ref/prompt", name=prompt), argument, value, given)
 
 
-def complete_uri(templates: Iterable[tuple[Connection, Any]], fragment: str) -> list[str]:
-    """Return URIs that go on from `fragment`: a template's fixed beginning, then what its server offers."""
+def complete_template(
+    connection: Connection, template: str, argument: str, value: str, given: Mapping[str, str]
+) -> list[str]:
+    """Return values for a variable of a resource template that go on from `value`."""
     from mcp_types import ResourceTemplateReference
 
+    return _ask(connection, ResourceTemplateReference(type="ref/resource", uri=template), argument, value, given)
+
+
+def complete_uri(templates: Iterable[tuple[Connection, Any]], fragment: str) -> list[str]:
+    """Return URIs that go on from `fragment`: a template's next literal, or what its server offers for the variable.
+
+    What stands for the variables before is sent as the context.
+    """
     found: list[str] = []
     for connection, template in templates:
-        start, brace, rest = template.uri_template.partition("{")
-        if not brace or (not fragment.startswith(start) and not start.startswith(fragment)):
+        at = place_in(template.uri_template, fragment)
+        if at is None:
             continue
-        if not fragment.startswith(start):
-            found.append(start)
+        if not at.variable:
+            found.append(at.before)
             continue
-        variable, _, after = rest.partition("}")
-        reference = ResourceTemplateReference(type="ref/resource", uri=template.uri_template)
-        values = _ask(connection, reference, variable.lstrip("+#./;?&").rstrip("*"), fragment[len(start) :], {})
-        found += [start + value + after.partition("{")[0] for value in values]
+        values = complete_template(connection, template.uri_template, at.variable, unquote(at.value), at.given)
+        found += [at.before + quote(value, safe=at.safe) + at.after for value in values]
     return found
+
+
+class PlaceInTemplate(NamedTuple):
+    """Where the end of a text is in a URI template.
+
+    Attributes:
+        before: What stands before the variable; without a variable, what the text may become.
+        variable: The variable that it is in, or "".
+        value: What is there of its value.
+        after: The literal that follows the variable.
+        given: The values of the variables before.
+        safe: The characters that its values keep as they are.
+    """
+
+    before: str
+    variable: str = ""
+    value: str = ""
+    after: str = ""
+    given: Mapping[str, str] = MappingProxyType({})
+    safe: str = ""
+
+
+def place_in(template: str, text: str) -> PlaceInTemplate | None:
+    """Find where a text ends in a URI template; None if it cannot become one of its URIs.
+
+    >>> at = place_in("git://{repo}/file/{+path}", "git://tools/file/src")
+    >>> at.before, at.variable, at.value, dict(at.given)
+    ('git://tools/file/', 'path', 'src', {'repo': 'tools'})
+    >>> place_in("git://{repo}/file/{+path}", "gi").before
+    'git://'
+    """
+    before, rest = "", text
+    given: dict[str, str] = {}
+    pieces = _PIECES.findall(template)
+    for number, (literal, operator, variable) in enumerate(pieces):
+        if not rest.startswith(literal):
+            return PlaceInTemplate(before + literal) if literal.startswith(rest) else None
+        before, rest = before + literal, rest[len(literal) :]
+        if not variable or operator not in ("", "+") or "," in variable:
+            return None  # the end, or an expression that has more than a value
+        after = pieces[number + 1][0] if number + 1 < len(pieces) else ""
+        value, found, _ = rest.partition(after) if after else (rest, "", "")
+        if not found:
+            safe = "/:?#[]@!$&'()*+,;=%" if operator else ""
+            return PlaceInTemplate(before, variable, value, after, given, safe)
+        given[variable] = unquote(value)
+        before, rest = before + value, rest[len(value) :]
+    return None
 
 
 def _ask(connection: Connection, reference: Any, argument: str, value: str, given: Mapping[str, str]) -> list[str]:

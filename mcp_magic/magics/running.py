@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
     from types import FrameType
 
-__all__ = ["home_loop", "interruptible", "run_nested"]
+__all__ = ["home_loop", "interrupt", "interruptible", "run_nested", "until_interrupted"]
 
 T = TypeVar("T")
 
@@ -86,20 +86,64 @@ class _Interrupts:
         """Whether the task was interrupted by the person (and not cancelled by code)."""
         return task in self._interrupted
 
+    def forgive(self, task: asyncio.Task[Any]) -> bool:
+        """Take back that a task was interrupted, if it was: that was the way to end something in it."""
+        if task not in self._interrupted:
+            return False
+        self._interrupted.discard(task)
+        return True
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         task = self._tasks[-1]
         if task in self._interrupted and callable(self._previous):
             self._previous(number, frame)  # it does not end: the second Ctrl-C is the shell's own
             return
+        self._interrupt(task)
+
+    def interrupt(self) -> bool:
+        """Interrupt the latest magic; return whether one runs."""
+        for task in self._tasks[-1:]:
+            self._interrupt(task)
+        return bool(self._tasks)
+
+    def _interrupt(self, task: asyncio.Task[Any]) -> None:
         self._interrupted.add(task)
         task.get_loop().call_soon_threadsafe(task.cancel)
 
 
 _interrupts = _Interrupts()
 
+INTERRUPT_SECONDS = 1.0
+"""Seconds that a cancellation needs at most until it is where a question was asked."""
+
+
+async def interrupt() -> None:
+    """End the magic that runs, as Interrupt does; return where none runs: the question alone is answered with no.
+
+    For a Ctrl-C that came while `input()` had stopped the loop, and SIGINT was Python's own.
+
+    Raises:
+        CancelledError: By way of the magic's task, which ends with a KeyboardInterrupt.
+    """
+    if _interrupts.interrupt():
+        await asyncio.sleep(INTERRUPT_SECONDS)
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Let Interrupt end what is within, and not the magic: for what goes on until somebody stops it."""
+    task = asyncio.current_task()
+    try:
+        yield
+    except asyncio.CancelledError:
+        if task is None or not _interrupts.forgive(task):
+            raise
+        task.uncancel()
+
 
 async def interruptible(work: Coroutine[Any, Any, T]) -> T:
     """Await `work`; Interrupt cancels it and raises KeyboardInterrupt here."""
+    __tracebackhide__ = True
     task = asyncio.ensure_future(work)
     home_loop(task.get_loop())
     with _interrupts.cancelling(task):

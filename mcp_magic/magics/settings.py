@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traitlets import Any as Anything
-from traitlets import Enum, Float, Int, TraitError, Unicode
+from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
+from mcp_magic.core.loglevels import LEVELS
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,6 +29,19 @@ class Settings(Configurable):
     timeout = Float(30.0, min=0.1, help="Seconds a server has to answer the handshake.").tag(config=True)
     call_timeout = Float(
         None, allow_none=True, min=0.001, help="Seconds to wait for the answer of a call; None: as long as it takes."
+    ).tag(config=True)
+    max_total_timeout = Float(
+        None,
+        allow_none=True,
+        min=0.001,
+        help="Seconds a call with a time-out may take, however often progress starts that anew; None: ten time-outs.",
+    ).tag(config=True)
+    show_progress = Bool(True, help="Whether the progress of calls is shown below their cell.").tag(config=True)
+    show_logs = Enum(
+        (*LEVELS, "off"),
+        "warning",
+        help="The least severe log messages that are shown below the cell whose call caused them: "
+        f"{', '.join(LEVELS)}, off.",
     ).tag(config=True)
     display_rows = Int(20, min=1, help="Rows shown of a table.").tag(config=True)
     display_characters = Int(10_000, min=100, help="Characters shown of a text.").tag(config=True)
@@ -58,12 +73,40 @@ class Settings(Configurable):
     max_steps = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)
     result_characters = Int(20_000, min=100, help="Characters of one result that a model is given.").tag(config=True)
 
+    reconnect = Enum(
+        ("remote", "all", "off"),
+        "remote",
+        help="Which lost sessions are opened again by themselves: remote (HTTP, SSE, WebSocket), all (stdio servers "
+        "are started again, too), off.",
+    ).tag(config=True)
+
     trace_messages = Int(10_000, min=0, help="Messages that the trace keeps; 0: none.").tag(config=True)
     trace_bytes = Int(64_000_000, min=0, help="Bytes that the trace keeps.").tag(config=True)
 
+    tokens = Enum(
+        ("auto", "keyring", "file", "memory"),
+        "auto",
+        help="Where tokens of log-ins are kept: auto (a keyring if there is one, else a file), keyring, file, memory.",
+    ).tag(config=True)
+    login_timeout = Float(300.0, min=0.1, help="Seconds you have to log in to a server.").tag(config=True)
+
+    telemetry = Anything(
+        "",
+        help="Where OpenTelemetry spans go: nowhere (empty), console, otlp (to where OTEL_EXPORTER_OTLP_* say), or a "
+        "SpanExporter. They have no arguments and no results.",
+    ).tag(config=True)
+
+    @validate("telemetry")
+    def _check_telemetry(self, proposal: Any) -> Any:
+        if proposal["value"] != "":
+            from mcp_magic.core.telemetry import check
+
+            check(proposal["value"])
+        return proposal["value"]
+
     def known_settings(self) -> dict[str, type]:
         """Return the names that a declaration's `[settings]` may have, and their types."""
-        kinds: dict[type, type] = {Int: int, Float: float}
+        kinds: dict[type, type] = {Int: int, Float: float, Bool: bool}
         return {name: kinds.get(type(trait), str) for name, trait in self.traits(config=True).items()}
 
     def apply(self, values: Mapping[str, Any]) -> None:
@@ -99,6 +142,14 @@ class Settings(Configurable):
         limits.display.rows = self.display_rows
         limits.display.characters = self.display_characters
         host.trace.limit(self.trace_messages, self.trace_bytes)
+        if self.telemetry != "" or "mcp_magic.core.telemetry" in sys.modules:
+            from mcp_magic.core.telemetry import telemetry
+
+            telemetry.export(self.telemetry)
+        host.reports.progress, host.reports.level = self.show_progress, self.show_logs
+        host.reports.max_total_timeout = self.max_total_timeout
+        host.logins.where, host.logins.seconds = self.tokens, self.login_timeout
+        host.reconnection.mode = self.reconnect
         host.consent.policy = self.approval
         host.consent.timeout = self.approval_timeout
         host.consent.audit.file = Path(self.audit_file) if self.audit_file else None

@@ -2,7 +2,7 @@
 
 Words are those of a POSIX shell, with two comforts that a shell cannot give: after `name:=` a JSON
 value is one word although it has quotes and spaces, so is a JSON object alone, and so is a
-`{python expression}`, alone or after `name=`.
+`{python expression}`, alone or after `name=`. A `#` that stands alone begins a comment.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ def split_line(line: str) -> list[str]:
     ['call', 't', 'rows:=[{"a": 1}, {"a": 2}]', 'x={df[df.a > 1]}']
     >>> split_line(r"call t price=\$5")  # the backslash is for whoever reads the value
     ['call', 't', 'price=\\$5']
+    >>> split_line("ping --timeout 1   # all of them")
+    ['ping', '--timeout', '1']
 
     Raises:
         CommandError: A quotation is not closed.
@@ -41,6 +43,8 @@ def split_line(line: str) -> list[str]:
         if line[position].isspace():
             position += 1
             continue
+        if line[position] == "#" and _ends_here(line, position + 1):
+            break
         end = _json_end(line, position) or _expression_end(line, position)
         if end:
             words.append(line[position:end])

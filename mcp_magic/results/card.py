@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import limits
 from .badges import Badge, annotation_badges
+from .diff import diff_html, diff_text
 from .html import Markup, details, joined, note, table, tag
 from .jsontree import brief
 from .parts import Part, bundle
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 
     import mcp_types
 
+    from .diff import Line
+
 __all__ = ["ToolCard"]
 
+_CHANGED = "changed since it was first seen"
 _COLUMNS = ("name", "type", "required", "default", "description")
 
 
@@ -32,6 +36,8 @@ class ToolCard:
         arguments: One row an argument: name, type, required, default, description.
         output: Rows of the same kind for the output schema, or None if there is none.
         trusted: Whether the person believes this server's hints.
+        marks: Badges besides those of the hints.
+        difference: What has changed since it was first seen.
     """
 
     def __init__(
@@ -43,6 +49,8 @@ class ToolCard:
         arguments: Sequence[Mapping[str, Any]],
         output: Sequence[Mapping[str, Any]] | None = None,
         trusted: bool = False,
+        marks: Sequence[Badge] = (),
+        difference: Sequence[Line] = (),
     ) -> None:
         self.tool = tool
         self.server = server
@@ -50,6 +58,8 @@ class ToolCard:
         self.arguments = list(arguments)
         self.output = list(output) if output is not None else None
         self.trusted = trusted
+        self.marks = list(marks)
+        self.difference = list(difference)
 
     @property
     def name(self) -> str:
@@ -69,8 +79,8 @@ class ToolCard:
 
     @property
     def badges(self) -> list[Badge]:
-        """The annotation hints."""
-        return annotation_badges(self.tool.annotations, trusted=self.trusted)
+        """What was found out about it, and the annotation hints."""
+        return [*self.marks, *annotation_badges(self.tool.annotations, trusted=self.trusted)]
 
     def __repr__(self) -> str:
         return f"<ToolCard {one_line(self.name, 100)}>"
@@ -91,7 +101,9 @@ class ToolCard:
 
     def _plain(self) -> str:
         heading = one_line(self.name + (f": {self.title}" if self.title else ""), 300)
-        blocks = [f"{heading}\n{' '.join(map(str, self.badges))}", self._description()]
+        blocks = [f"{heading}\n{' '.join(map(str, self.badges))}"]
+        blocks += [f"{_CHANGED}\n{diff_text(self.difference, '  ')}"] if self.difference else []
+        blocks.append(self._description())
         blocks.append(self._plain_table("arguments", self.arguments) or "no arguments")
         blocks.append(self._plain_table("returns", self.output or ()))
         blocks.append(cut(self.example, 2000))
@@ -107,6 +119,8 @@ class ToolCard:
     def _html(self) -> Markup:
         heading = [tag("b", one_line(self.name, 200)), f" {one_line(self.title, 200)} " if self.title else " "]
         parts = [tag("p", joined([*heading, joined((badge.html() for badge in self.badges), " ")]))]
+        if self.difference:
+            parts.append(details(_CHANGED, diff_html(self.difference), opened=True))
         if self.description:
             parts.append(tag("div", self._description(), style="white-space:pre-wrap"))
         parts.append(self._html_table(self.arguments) if self.arguments else note("no arguments"))

@@ -62,6 +62,9 @@ _RULES = (
     ),
     (".mcp-badge-danger", "border-color:var(--jp-error-color1,#d32f2f);background:rgba(211,47,47,.12)"),
     (".mcp-badge-safe", "border-color:var(--jp-success-color1,#388e3c);background:rgba(56,142,60,.12)"),
+    (".mcp-diff :is(ins,del)", "color:inherit;text-decoration:none"),
+    (".mcp-diff ins", "background:rgba(56,142,60,.2)"),
+    (".mcp-diff del", "background:rgba(211,47,47,.2)"),
     ("img", "max-width:100%"),
 )
 

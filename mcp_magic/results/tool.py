@@ -8,6 +8,7 @@ from ..errors import ToolError
 from .answers import reason, repeats
 from .columns import is_wrapper
 from .content import part_of, to_media
+from .crashes import ToolCrashError, recall
 from .frames import found_texts, frame, no_table, rows_in_contents, rows_in_texts
 from .html import error_label, tag
 from .jsontree import NOT_JSON, loads
@@ -177,7 +178,10 @@ class ToolResult(Value):
         """
         if not self.is_error:
             return self
-        raise ToolError(f"{self._name} failed{reason(self.texts, self.tool)}", self)
+        text = f"{self._name} failed{reason(self.texts, self.tool)}"
+        if (crash := recall(self.raw.meta)) is not None:
+            raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
+        raise ToolError(text, self)
 
     @property
     def _name(self) -> str:

@@ -6,12 +6,14 @@ they are cleaned and escaped, and the values of secret-looking arguments never a
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.calltext import argument_cell, argument_rows, call_line, changes
 from mcp_magic.core.consent import PERSON
 from mcp_magic.results.badges import annotation_badges
+from mcp_magic.results.diff import diff_html, diff_text
 from mcp_magic.results.html import Markup, facts, joined, note, page, tag
 from mcp_magic.results.safe import one_line, shorten
 
@@ -94,7 +96,17 @@ def _wants(request: Request) -> str:
 
 def _badges(request: Request) -> list[Badge]:
     annotations = request.definition.annotations if request.definition else None
-    return annotation_badges(annotations, trusted=request.trusted)
+    marks = [request.change.badge] if request.change is not None else []
+    return [*marks, *annotation_badges(annotations, trusted=request.trusted)]
+
+
+def _changed(request: Request) -> str:
+    """Say that the tool is not what it was, and what that means."""
+    what = "This tool has changed"
+    if request.change is not None:
+        when = time.strftime("%H:%M:%S", time.localtime(request.change.time))
+        what = f"The {request.change.parts} of this tool changed after it was first seen (noticed at {when})"
+    return f"{what}. Rule `{request.outdated}` was about what it was before." if request.outdated else f"{what}."
 
 
 def _description(request: Request) -> str:
@@ -110,6 +122,9 @@ def question_html(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return what a person is asked, as a page of its own: who wants what, and with which arguments."""
     parts: list[object] = [_wants(request), " ", tag("b", one_line(request.name, 100)), " "]
     shown = [tag("p", joined([*parts, joined((badge.html() for badge in _badges(request)), " ")]))]
+    if request.change is not None or request.outdated:
+        lines = diff_html(request.change.lines) if request.change is not None else ""
+        shown.append(tag("div", joined([tag("p", tag("b", _changed(request))), lines])))
     if description := _description(request):
         shown.append(tag("div", description, style="white-space:pre-wrap"))
     rows = [(name, argument_cell(value, mark)) for name, value, mark in _rows(request, arguments)]
@@ -120,6 +135,9 @@ def question_html(request: Request, arguments: Mapping[str, Any]) -> str:
 def question_text(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return the same for a terminal."""
     lines = [f"{_wants(request)} {one_line(request.name, 100)} {' '.join(map(str, _badges(request)))}"]
+    if request.change is not None or request.outdated:
+        lines.append(f"  {_changed(request)}")
+        lines += [diff_text(request.change.lines, "    ")] if request.change is not None else []
     lines += [f"  {line}" for line in _description(request).splitlines()]
     for name, value, mark in _rows(request, arguments):
         text = value.replace("\n", "\n      ")

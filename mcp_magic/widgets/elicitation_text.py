@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.elicitation import Answer, Elicitation
 
-__all__ = ["outcome_bundle", "outcome_text", "question_html", "question_text"]
+__all__ = ["link_to", "outcome_bundle", "outcome_text", "question_html", "question_text"]
 
 MAX_MESSAGE = 2000
 
@@ -38,12 +38,12 @@ def question_html(asked: Elicitation) -> str:
         url = clean(asked.url)
         parts.append(tag("p", tag("code", url, style="word-break:break-all")))
         parts += [tag("p", PLAIN)] if url.lower().startswith("http:") else []
-        parts.append(tag("p", _link(asked.url)))
+        parts.append(tag("p", link_to(asked.url)))
     return page([joined(parts)])
 
 
-def _link(url: str) -> Markup:
-    """Return the link, which looks like one among widgets, too; nothing for what is no page."""
+def link_to(url: str) -> Markup:
+    """Return a link that opens when it is clicked, and looks like one among widgets; nothing for what is no page."""
     if not host_of(url):
         return Markup()
     look = "text-decoration:underline;color:var(--jp-content-link-color,#1976d2)"

@@ -9,6 +9,7 @@ import ipywidgets
 
 from mcp_magic.core.card import server_row
 from mcp_magic.core.catalog import KINDS
+from mcp_magic.core.offers import change_of
 from mcp_magic.results import Listing
 from mcp_magic.results.parts import only
 from mcp_magic.results.style import STYLE
@@ -16,7 +17,7 @@ from mcp_magic.widgets.doing import Doing
 from mcp_magic.widgets.explorer_detail import Detail, line, make_form
 from mcp_magic.widgets.explorer_items import Index, Item, search
 from mcp_magic.widgets.explorer_look import EXPLORER_STYLE
-from mcp_magic.widgets.explorer_rows import ItemRow, Pages
+from mcp_magic.widgets.explorer_rows import ItemRow, Look, Pages
 from mcp_magic.widgets.explorer_servers import Servers
 from mcp_magic.widgets.shop import Shop
 
@@ -160,10 +161,14 @@ class Explorer:
         if not (self._drawing or self.closed):
             self._draw_items(from_start=True)
 
-    def _look(self, item: Item) -> tuple[bool, bool]:
+    def _look(self, item: Item) -> Look:
         shown = self.detail.item
+        chosen = shown is not None and shown.where == item.where
         connection = self.host.connections.get(item.server)
-        return shown is not None and shown.where == item.where, connection is not None and connection.spec.trust
+        if connection is None:
+            return Look(chosen)
+        change = change_of(connection, item.definition) if item.kind == "tools" else None
+        return Look(chosen, connection.spec.trust, (change.badge,) if change else ())
 
     # What is done
 

@@ -84,7 +84,7 @@ class Index:
         """Take over what the open ones of `connections` have listed."""
         made = {}
         for connection in connections:
-            if connection.state not in ("open", "connecting"):
+            if connection.state not in ("open", "connecting", "reconnecting"):
                 continue
             for kind in KINDS:
                 listed, known = connection.catalog.cached(kind), self._made.get((connection.name, kind))

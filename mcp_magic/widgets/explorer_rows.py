@@ -6,7 +6,7 @@ tools have as many widgets as twenty-five.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import ipywidgets
 
@@ -17,13 +17,22 @@ from mcp_magic.results.safe import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from mcp_magic.results.badges import Badge
     from mcp_magic.widgets.explorer_items import Item
     from mcp_magic.widgets.shop import Shop
 
-__all__ = ["ItemRow", "Pages", "Row"]
+__all__ = ["ItemRow", "Look", "Pages", "Row"]
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Look(NamedTuple):
+    """How an item is shown: whether it is the chosen one, whether its server's hints are believed, badges besides."""
+
+    chosen: bool = False
+    trusted: bool = False
+    marks: tuple[Badge, ...] = ()
 
 
 class Row(Protocol[T_contra]):
@@ -128,10 +137,10 @@ class ItemRow:
     Args:
         shop: Makes the widgets.
         choose: Called with the item when the button is clicked.
-        state: Says of an item whether it is the chosen one and whether its server's hints are believed.
+        state: Says of an item how it is to be shown.
     """
 
-    def __init__(self, shop: Shop, choose: Callable[[Item], None], state: Callable[[Item], tuple[bool, bool]]) -> None:
+    def __init__(self, shop: Shop, choose: Callable[[Item], None], state: Callable[[Item], Look]) -> None:
         self._state = state
         self.item: Item | None = None
         self.button = shop.make(ipywidgets.Button, "", _dom_classes=("mcp-explorer-name",))
@@ -141,23 +150,24 @@ class ItemRow:
 
     def fill(self, item: Item) -> None:
         """Show this item."""
-        chosen, trusted = self._state(item)
+        look = self._state(item)
         self.item = item
         definition = item.definition
         with self.button.hold_sync():
             # a sign, and not the colour alone, says which one is chosen
-            self.button.description = one_line(f"▸ {item.label}" if chosen else item.label, 120)
+            self.button.description = one_line(f"▸ {item.label}" if look.chosen else item.label, 120)
             self.button.tooltip = one_line(f"show {item.label} {definition.title or ''}", 300)
-            self.button.button_style = "primary" if chosen else ""
-        self.about.value = about(item, trusted=trusted)
+            self.button.button_style = "primary" if look.chosen else ""
+        self.about.value = about(item, look)
 
 
-def about(item: Item, *, trusted: bool) -> Markup:
+def about(item: Item, look: Look) -> Markup:
     """Return what a row says of its item: the hints of a tool, the type of a resource, the first words about it."""
     definition = item.definition
     signs: list[object] = []
     if item.kind == "tools":
-        signs = [badge.html() for badge in annotation_badges(definition.annotations, trusted=trusted)]
+        badges = [*look.marks, *annotation_badges(definition.annotations, trusted=look.trusted)]
+        signs = [badge.html() for badge in badges]
     elif item.kind in ("resources", "templates"):
         signs = [tag("span", one_line(f"{item.server}: {definition.mime_type or 'any type'}", 80), class_="mcp-note")]
     said = one_line(definition.description or definition.title or "", 160)

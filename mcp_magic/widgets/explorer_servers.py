@@ -26,7 +26,7 @@ __all__ = ["Server", "ServerRow", "Servers"]
 ROWS = 8
 """Servers of a page."""
 
-SIGNS = {"open": "●", "connecting": "◌", "lost": "✗", "closed": "○"}
+SIGNS = {"open": "●", "connecting": "◌", "reconnecting": "◌", "lost": "✗", "closed": "○"}
 """State -> a sign before the word; there is no colour."""
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from mcp_magic.core.progress import Report
 from mcp_magic.errors import MCPMagicError
-from mcp_magic.results.safe import one_line
 from mcp_magic.widgets.look import note_markup
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Runner:
         self._asked = False
         self._task: asyncio.Task[None] | None = None
         self._work: asyncio.Future[Any] | None = None
-        self._progress: tuple[float, float | None, str | None] | None = None
+        self._report = Report("", "")
         self._bar = shop.make(ipywidgets.FloatProgress, "bar", min=0.0, max=1.0, value=0.0)
         self._note = shop.make(ipywidgets.HTML, "label")
         self._line = shop.make(ipywidgets.HBox, "line")
@@ -102,7 +102,8 @@ class Runner:
     def _start(self, work: Work, done: Callable[[], None]) -> None:
         if self.running:
             return
-        self.result = self.error = self._progress = None
+        self.result = self.error = None
+        self._report = Report("", "")
         self.output.outputs = ()
         self._work = asyncio.ensure_future(work(self._on_progress))  # now: Cancel may be the next thing to happen
         self._task = asyncio.get_running_loop().create_task(self._run(self._work, done))
@@ -128,7 +129,7 @@ class Runner:
             done()
 
     async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        self._progress = (progress, total, message)
+        self._report.meter.note(progress, total, message, time.perf_counter())
 
     def _keep(self, work: asyncio.Future[Any]) -> None:
         if work.cancelled():
@@ -141,13 +142,11 @@ class Runner:
     # What is seen of it
 
     def _show_progress(self) -> None:
-        progress, total, _ = self._progress or (0.0, None, None)
-        known = total is not None and total > 0
+        share = self._report.meter.share
         # A bar that does not know its end wanders, which says that something goes on.
-        share = progress / total if known and total else (self.seconds / 2) % 1
-        self._bar.value = min(max(share, 0.0), 1.0)
-        self._bar.bar_style = "info" if known else ""
-        self._note.value = note_markup(_progress_text(self.seconds, self._progress))
+        self._bar.value = share if share is not None else (self.seconds / 2) % 1
+        self._bar.bar_style = "info" if share is not None else ""
+        self._note.value = note_markup(self._report.words())
         self._put(self._line, (self._bar, self._note))
 
     def _show_outcome(self) -> None:
@@ -177,20 +176,6 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def _progress_text(seconds: float, progress: tuple[float, float | None, str | None] | None) -> str:
-    """Return time and progress on one line.
-
-    >>> _progress_text(1.26, (3, 10, "loading")), _progress_text(0.1, (3, None, None)), _progress_text(2, None)
-    ('1.3 s · 3 of 10 · loading', '0.1 s · 3', '2.0 s')
-    """
-    parts = [f"{seconds:.1f} s"]
-    if progress is not None:
-        done, total, message = progress
-        parts.append(f"{done:g} of {total:g}" if total is not None else f"{done:g}")
-        parts += [one_line(message, 200)] if message else []
-    return " · ".join(parts)
 
 
 def _result_output(result: Any) -> dict[str, Any]:

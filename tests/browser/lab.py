@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, FloatRect, Locator, Page
 
-__all__ = ["SHOTS", "JupyterLab", "Lab", "chromium", "missing"]
+__all__ = ["SHOTS", "JupyterLab", "Lab", "Notebook7", "chromium", "missing"]
 
 SHOTS = Path(__file__).with_name("shots")
 """Where screenshots go; git ignores it."""
@@ -89,12 +89,27 @@ def chromium() -> Iterator[Browser]:
 class JupyterLab:
     """A server on a free port of 127.0.0.1 that shows a folder; settings and kernels keep to a home of their own.
 
+    Args:
+        folder: What it shows.
+        home: Where settings and kernels are kept.
+        python: The Python of its environment.
+
     Attributes:
         url: Where it is, once entered.
+        module: The program.
+        application: The name of its settings.
+        front: The path of its first page, which it says when it listens.
+        documents: What stands before a notebook in a URL.
     """
 
-    def __init__(self, folder: Path, home: Path | None = None) -> None:
+    module = "jupyterlab"
+    application = "LabApp"
+    front = "/lab"
+    documents = "/doc/tree/"
+
+    def __init__(self, folder: Path, home: Path | None = None, python: str = sys.executable) -> None:
         self.folder = folder
+        self.python = python
         self.home = home or folder.parent / f"{folder.name}-home"
         self.url = ""
         self._stack = ExitStack()
@@ -105,7 +120,7 @@ class JupyterLab:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(values))
         running = self._stack.enter_context(
-            start_http(self._command(), self._environment(), rf"(?P<url>{_HERE}:\d+)/lab", START_SECONDS)
+            start_http(self._command(), self._environment(), rf"(?P<url>{_HERE}:\d+){self.front}", START_SECONDS)
         )
         self.url = running.url
         return self
@@ -121,16 +136,16 @@ class JupyterLab:
             "ServerApp.disable_check_xsrf": "True",
             "ServerApp.allow_root": "True",
             "IdentityProvider.token": "",
-            "LabApp.expose_app_in_browser": "True",  # as window.jupyterapp
-            "LabApp.user_settings_dir": str(self.home / "settings"),
-            "LabApp.workspaces_dir": str(self.home / "workspaces"),
+            f"{self.application}.expose_app_in_browser": "True",  # as window.jupyterapp
+            f"{self.application}.user_settings_dir": str(self.home / "settings"),
+            f"{self.application}.workspaces_dir": str(self.home / "workspaces"),
         }
-        return [sys.executable, "-m", "jupyterlab", "--no-browser", *(f"--{k}={v}" for k, v in options.items())]
+        return [self.python, "-m", self.module, "--no-browser", *(f"--{k}={v}" for k, v in options.items())]
 
     def _environment(self) -> dict[str, str]:
         # The width that IPython's text is made for; PATH as it is in an activated environment.
         own = environment(self.home, COLUMNS="100", JUPYTER_PLATFORM_DIRS="1")
-        return {**own, "PATH": f"{Path(sys.executable).parent}:{own['PATH']}"}
+        return {**own, "PATH": f"{Path(self.python).parent}:{own['PATH']}"}
 
     @contextmanager
     def open(self, browser: Browser, notebook: str, *, width: int = 1200, scale: float = 1) -> Iterator[Lab]:
@@ -145,12 +160,21 @@ class JupyterLab:
         page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=scale)
         lab = Lab(page)
         try:
-            page.goto(f"{self.url}/doc/tree/{notebook}?reset")
+            page.goto(f"{self.url}{self.documents}{notebook}?reset")
             lab.wait_ready()
             yield lab
             lab.command("kernelmenu:shutdown")
         finally:
             page.close()
+
+
+class Notebook7(JupyterLab):
+    """The same for Jupyter Notebook 7, whose page is made of JupyterLab's parts and has its commands."""
+
+    module = "notebook"
+    application = "JupyterNotebookApp"
+    front = "/tree"
+    documents = "/notebooks/"
 
 
 class Lab:

@@ -28,3 +28,11 @@ async def host() -> AsyncIterator[Host]:
         await asyncio.wait(left, timeout=5.0)
     assert not [task for task in left if not task.done()]
     assert not [p for p in psutil.Process().children(recursive=True) if p not in processes and p.is_running()]
+
+
+@pytest.fixture
+def quick(host: Host) -> Host:
+    """A host that does quickly what it does."""
+    plan = host.reconnection
+    plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 5.0, 2.0
+    return host

@@ -12,7 +12,10 @@ from mcp import MCPError
 
 from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
-from mcp_magic.core.border import CODES, Place, connect_error, request_error
+from mcp_magic.core.border import Place, connect_error, request_error
+from mcp_magic.core.faults import CODES
+from mcp_magic.core.trace_record import Recorder
+from mcp_magic.core.transports import Line
 
 HTTP = Place("web", HttpSpec(url="http://127.0.0.1:1/mcp", headers={"Authorization": "Bearer sesame-123"}))
 TRANSPORT_ERRORS = [
@@ -61,16 +64,62 @@ def test_the_leaf_that_tells_most_is_taken() -> None:
 
 
 def test_every_error_code_of_the_protocol_has_words() -> None:
-    closed_or_timed_out = {mcp_types.CONNECTION_CLOSED, mcp_types.REQUEST_TIMEOUT}
     codes = {value for name, value in vars(mcp_types).items() if name.isupper() and isinstance(value, int)}
-    assert {code for code in codes if -32800 < code <= -32000} - closed_or_timed_out <= set(CODES)
+    assert {code for code in codes if -32800 < code <= -32000} <= set(CODES)
 
 
 def test_protocol_errors_name_the_code_and_what_it_means() -> None:
     explained = request_error(MCPError(-32602, "Unknown tool: x", {"a": 1}), HTTP, "web:x")
     assert isinstance(explained, errors.ProtocolError)
-    assert str(explained) == "web:x: Unknown tool: x (-32602, invalid params)"
+    assert str(explained) == "web:x: Unknown tool: x (-32602, invalid params; fault: the caller)"
     assert (explained.code, explained.data) == (-32602, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("code", "data", "says"),
+    [
+        (-32700, None, "(-32700, parse error; fault: mcp_magic)\n  it could not read what was sent as JSON; "),
+        (-32601, None, "(-32601, method not found; fault: the caller)\n  this server does not have what was asked for"),
+        (-32603, None, "(-32603, internal error; fault: the server)\n  its log may say more: `%mcp logs`"),
+        (-32021, {"requiredCapabilities": {"sampling": {}}}, "fault: mcp_magic)\n  it wants sampling; it wants"),
+        (-32022, {"supported": ["2031-01-01"]}, "fault: mcp_magic)\n  it takes 2031-01-01; `%mcp doctor` says"),
+        (-32042, None, "(-32042, URL elicitation required; fault: you)\n  a page has to be opened first"),
+        (-1, None, "web:x: no (-1, refused by the person; fault: you)"),
+        (-32001, None, "web:x: no (-32001, no answer in time; fault: the server)"),
+        (-31999, None, "web:x: no (-31999, the server's own code; fault: the server)"),
+        (-32099, None, "(-32099, reserved by the specification; fault: the server)"),
+    ],
+)
+def test_protocol_errors_say_whose_fault_they_are_and_what_to_do(code: int, data: object, says: str) -> None:
+    explained = request_error(MCPError(code, "no", data), HTTP, "web:x")
+    assert isinstance(explained, errors.ProtocolError)
+    assert says in str(explained)
+    assert len(str(explained).splitlines()) <= 2
+
+
+def test_what_the_sdk_made_up_for_a_late_answer_is_a_time_out_and_no_error_of_the_server() -> None:
+    late = request_error(MCPError(-32001, "Request 'tools/call' timed out"), HTTP, "web:x", 3.0)
+    assert isinstance(late, errors.RequestTimeoutError)
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (401, "HTTP 401 (unauthorized; fault: you): it wants credentials"),
+        (403, "HTTP 403 (forbidden; fault: you): it refuses"),
+        (404, "HTTP 404 (not found; fault: the caller): nothing"),
+        (429, "HTTP 429 (too many requests; fault: the caller): it is asked too often"),
+        (500, "HTTP 500 (internal server error; fault: the server): the server failed."),
+        (502, "HTTP 502 (bad gateway; fault: the network): a proxy"),
+        (599, "HTTP 599 (an error; fault: the server): the server failed."),
+    ],
+)
+def test_a_status_in_a_session_says_whose_fault_it_is(status: int, says: str) -> None:
+    line = Line(make=lambda: None, recorder=Recorder("web", HTTP.spec), status=status)
+    explained = request_error(
+        MCPError(-32603, "Server returned an error response"), Place("web", HTTP.spec, line), "web:x"
+    )
+    assert str(explained).startswith(f"web:x: {says}")
 
 
 @pytest.mark.parametrize(

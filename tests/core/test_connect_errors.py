@@ -157,11 +157,11 @@ async def test_json_that_is_no_mcp(host: Host) -> None:
 @pytest.mark.parametrize(
     ("status", "says"),
     [
-        (401, "it wants credentials, for example --header 'Authorization: Bearer TOKEN'"),
-        (403, "it refuses these credentials, or this host name"),
-        (429, "it is asked too often; wait and try again"),
-        (500, "the server failed"),
-        (503, "the server is not ready; try again"),
+        (401, "unauthorized; fault: you): it wants credentials, for example --header 'Authorization: Bearer TOKEN'"),
+        (403, "forbidden; fault: you): it refuses these credentials, or this host name"),
+        (429, "too many requests; fault: the caller): it is asked too often; wait and try again"),
+        (500, "internal server error; fault: the server): the server failed"),
+        (503, "service unavailable; fault: the server): the server is not ready; try again"),
     ],
 )
 async def test_http_errors_say_what_they_mean(host: Host, status: int, says: str) -> None:
@@ -169,7 +169,7 @@ async def test_http_errors_say_what_they_mean(host: Host, status: int, says: str
         error = await failure(host, f"{url}/mcp")
     assert type(error) is errors.HTTPStatusError
     assert error.status == status
-    assert str(error) == f"x: {url}/mcp answered HTTP {status}: {says}."
+    assert str(error) == f"x: {url}/mcp answered HTTP {status} ({says}."
 
 
 async def test_credentials_in_a_url_never_show(host: Host) -> None:

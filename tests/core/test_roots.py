@@ -74,7 +74,7 @@ async def test_roots_are_kept_when_the_session_is_opened_again(host: Host, tmp_p
 
     again = await host.reconnect("roots")
 
-    assert again is not connection
+    assert again is connection
     assert str(tmp_path.as_uri()) in (await again.call("where")).text
 
 

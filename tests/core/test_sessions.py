@@ -112,9 +112,20 @@ async def test_reconnect_opens_a_lost_session_again(host: Host) -> None:
 async def test_an_http_server_that_goes_away_is_reported(host: Host) -> None:
     with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
         connection = await host.connect(server.url, name="show")
+    host.reconnection.wait = 0.2
+    said = r"`%mcp reconnect show` tries it at once\.\n  last: show: nobody listens"
+    with pytest.raises(errors.SessionClosedError, match=said):
+        await connection.call("process")
+    assert connection.state == "reconnecting"
+
+
+async def test_without_reconnecting_an_http_server_that_goes_away_is_reported_at_once(host: Host) -> None:
+    host.reconnection.mode = "off"
+    with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
+        connection = await host.connect(server.url, name="show")
     with pytest.raises(errors.SessionClosedError, match=r"`%mcp reconnect show` opens it again\."):
         await connection.call("process")
-    assert connection.state == "lost"
+    await until(lambda: connection.state == "lost")
 
 
 async def test_a_closed_session_says_so(host: Host) -> None:
@@ -227,7 +238,10 @@ async def test_a_call_that_takes_too_long_times_out_and_the_server_is_told(host:
     connection = await host.connect(command("showcase_server"), name="show")
     with pytest.raises(errors.RequestTimeoutError) as caught:
         await connection.call_tool("slow", {"seconds": 30}, timeout=0.2)
-    assert str(caught.value) == "show:slow: no answer within 0.2 s; the server has been told that nobody waits."
+    assert str(caught.value) == (
+        "show:slow: no answer within 0.2 s of its last report of progress; "
+        "the server has been told that nobody waits."
+    )
     await assert_told_and_usable(connection)
 
 
@@ -245,7 +259,8 @@ async def test_a_protocol_error_has_its_code_and_what_it_means(host: Host) -> No
     connection = await host.connect(load("showcase_server").server, name="show")
     with pytest.raises(errors.ProtocolError) as caught:
         await connection.call("fail_protocol")
-    assert str(caught.value) == "show:fail_protocol: This tool always refuses its parameters. (-32602, invalid params)"
+    said = "show:fail_protocol: This tool always refuses its parameters. (-32602, invalid params; fault: the caller)"
+    assert str(caught.value) == said
     assert (caught.value.code, caught.value.data) == (-32602, {"reason": "showcase"})
 
 

@@ -14,9 +14,9 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec
-from mcp_magic.core.border import CODES
+from mcp_magic.core.faults import CODES, STATUSES
 from mcp_magic.core.trace import IN, OUT, Entry, Trace
-from mcp_magic.core.trace_faults import CODE_FAULTS, fault
+from mcp_magic.core.trace_faults import fault
 from mcp_magic.core.trace_mask import KEPT_BYTES, Masker
 from tests.core.test_sessions import until
 from tests.processes import start_http
@@ -220,6 +220,8 @@ async def test_what_a_server_in_this_process_says_by_itself_is_kept(host: Host) 
     await connection.call_tool("count", {}, on_progress=progressed)
     notes = [entry.message["params"] for entry in host.trace if entry.method == "notifications/progress"]
     assert told == [1]
+    token = notes[0].pop("progressToken")  # as it is on a wire
+    assert isinstance(token, int)
     assert notes == [{"progress": 1, "total": 2, "message": "half"}]
 
 
@@ -316,23 +318,26 @@ def test_messages_that_nobody_can_write_are_kept_as_far_as_they_go() -> None:
 
 
 def test_every_code_has_somebody_whose_fault_it_is() -> None:
-    assert set(CODES) <= set(CODE_FAULTS)
+    somebody = {"the caller", "mcp_magic", "the server", "the network", "you"}
+    assert {meant.who for meant in [*CODES.values(), *STATUSES.values()]} == somebody
 
 
 @pytest.mark.parametrize(
     ("direction", "code", "status", "whose"),
     [
-        (IN, -32602, None, "this host"),
-        (OUT, -32602, None, "server"),
-        (IN, -32603, None, "server"),
-        (OUT, -32603, None, "this host"),
+        (IN, -32602, None, "the caller"),
+        (IN, -32600, None, "mcp_magic"),
+        (OUT, -32602, None, "the server"),
+        (OUT, -1, None, "you"),
+        (IN, -32603, None, "the server"),
+        (OUT, -32603, None, "mcp_magic"),
         (IN, -32042, None, "you"),
         (IN, -32603, 401, "you"),
-        (IN, -32603, 404, "this host"),
-        (IN, -32603, 429, "this host"),
-        (IN, -32603, 500, "server"),
-        (IN, -32603, 502, "the way between"),
-        (IN, -31000, None, "server"),
+        (IN, -32603, 404, "the caller"),
+        (IN, -32603, 429, "the caller"),
+        (IN, -32603, 500, "the server"),
+        (IN, -32603, 502, "the network"),
+        (IN, -31000, None, "the server"),
     ],
 )
 def test_a_failure_says_whose_fault_it_is(direction: str, code: int, status: int | None, whose: str) -> None:

@@ -69,7 +69,8 @@ async def test_a_url_that_is_neither_reports_the_first_answer(host: Host) -> Non
         with pytest.raises(HTTPStatusError) as caught:
             await host.connect(f"{url}/mcp", name="web")
     assert str(caught.value) == (
-        f"web: {url}/mcp answered HTTP 404: nothing is served under this path; it often ends in /mcp or /sse."
+        f"web: {url}/mcp answered HTTP 404 (not found; fault: the caller): "
+        "nothing is served under this path; it often ends in /mcp or /sse."
     )
 
 

@@ -9,12 +9,14 @@ import nbclient
 import nbformat
 import pytest
 
-from tests.kernel.answering import Frontend
 from tests.kernel.driving import Kernel, environment
+from tests.kernel.starting import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.kernel.answering import Frontend
 
 SERVER = """
 import asyncio
@@ -43,14 +45,8 @@ ASK_OSLO = "ScriptedModel([[('weather:forecast', {'location': 'Oslo'})], 'It is 
 @pytest.fixture(scope="module")
 def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
     """A kernel, before it somebody with widgets."""
-    folder = tmp_path_factory.mktemp("agent")
-    kernel = Kernel(folder, environment(folder))
-    try:
-        for code in SETUP:
-            kernel.ok(code)
-        yield Frontend(kernel)
-    finally:
-        kernel.shutdown()
+    with started(tmp_path_factory.mktemp("agent"), SETUP) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

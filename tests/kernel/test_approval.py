@@ -12,6 +12,7 @@ import pytest
 from tests.environments import kernel_python
 from tests.kernel.answering import Frontend, OtherKernel, Person
 from tests.kernel.driving import Kernel, environment
+from tests.kernel.starting import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,31 +43,15 @@ NESTED = (
 @pytest.fixture(scope="module", params=["this kernel", "kernel72", "kernel630"])
 def person(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     """Somebody before a frontend that shows widgets; ipykernel 7.2 is used through a subshell, 6.30 by input()."""
-    folder = tmp_path_factory.mktemp(request.param.replace(" ", "-"))
-    variables = environment(folder)
-    if request.param == "this kernel":
-        kernel = Kernel(folder, variables)
-    else:
-        kernel = OtherKernel(folder, variables, kernel_python(request.param))
-    try:
-        for code in SETUP:
-            kernel.ok(code)
-        yield Person(Frontend(kernel), clicks=request.param != "kernel630")
-    finally:
-        kernel.shutdown()
+    with started(tmp_path_factory.mktemp(request.param.replace(" ", "-")), SETUP, request.param) as running:
+        yield Person(running, clicks=request.param != "kernel630")
 
 
 @pytest.fixture(scope="module")
 def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
     """This environment's kernel, before it somebody with widgets."""
-    folder = tmp_path_factory.mktemp("approval")
-    kernel = Kernel(folder, environment(folder))
-    try:
-        for code in SETUP:
-            kernel.ok(code)
-        yield Frontend(kernel)
-    finally:
-        kernel.shutdown()
+    with started(tmp_path_factory.mktemp("approval"), SETUP) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.environments import kernel_python
-from tests.kernel.answering import Frontend, OtherKernel, Shown
-from tests.kernel.driving import Kernel, environment
+from tests.kernel.starting import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.kernel.answering import Frontend, Shown
 
 SERVER = """
 from mcp.server.mcpserver import MCPServer
@@ -56,17 +56,8 @@ def frontend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """JupyterLab sends what widgets say to a subshell. ipykernel 7.4 hands it to the shell that showed the widget,
     7.2 to the subshell, whose thread goes on while a cell blocks the other.
     """
-    folder = tmp_path_factory.mktemp("blocking")
-    if request.param == "this kernel":
-        kernel = Kernel(folder, environment(folder))
-    else:
-        kernel = OtherKernel(folder, environment(folder), kernel_python(request.param))
-    try:
-        for code in SETUP:
-            kernel.ok(code)
-        yield Frontend(kernel)
-    finally:
-        kernel.shutdown()
+    with started(tmp_path_factory.mktemp("blocking"), SETUP, request.param) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

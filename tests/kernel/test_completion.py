@@ -110,6 +110,13 @@ FROM_SERVER = {
         ["showcase://fruit/banana", "showcase://fruit/blackberry"],
     ),
     "a template's argument that is not the last": ("%mcp read weather://Lon", ["weather://London/today"]),
+    "of a prompt with another argument in quotes": (
+        "%mcp prompt showcase:trip country='Japan' city=O",
+        ["city=Osaka"],
+    ),
+    "in the line of a form": ("%mcp form showcase:trip --prompt country=Japan city=K", ["city=Kyoto"]),
+    "a variable in the line of a form": ("%mcp form 'showcase://fruit/{name}' name=ba", ["name=banana"]),
+    "what is to be watched": ("%mcp watch showcase://fruit/ban", ["showcase://fruit/banana"]),
 }
 
 

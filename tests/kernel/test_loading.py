@@ -1,13 +1,17 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ast
+from typing import TYPE_CHECKING, cast
 
 import psutil
 import pytest
 
-from tests.kernel.servers import MATH, SHOWCASE, connect_in_process
+from tests.kernel.servers import HERE, MATH, SHOWCASE, connect_in_process
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from tests.kernel.driving import Kernel
 
 COUNTS = (
@@ -75,3 +79,113 @@ def test_after_unloading_it_can_be_loaded_and_used_again(calculator: Kernel) -> 
     calculator.ok("%mcp connect calculator")
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
     assert calculator.ok(COUNTS).text == "(1, 1, 1, True, True)"
+
+
+LEFT = """
+def left():
+    "What an extension could leave in a kernel, as text."
+    import asyncio, sys, traceback
+    ip = get_ipython()
+    crashes = sys.modules.get("mcp_magic.results.crashes")
+    notebook = sys.modules.get("mcp_magic.notebook")
+    found = {
+        "transformers": [ip.input_transformers_cleanup, ip.input_transformers_post, ip.ast_transformers],
+        "hooks": {name: [hook.__qualname__ for hook in hooks] for name, hooks in ip.events.callbacks.items()},
+        "completers": ip.Completer.custom_matchers,
+        "magics": [sorted(ip.magics_manager.magics[kind]) for kind in ("line", "cell")],
+        "registry": sorted(ip.magics_manager.registry),
+        "configurables": [type(each).__name__ for each in ip.configurables],
+        "formatters": [
+            (formatter.format_type, [each for each in formatter.type_printers if "mcp_magic" in each.__module__])
+            for formatter in [*ip.display_formatter.formatters.values(), ip.display_formatter.ipython_display_formatter]
+        ],
+        "history": "store_inputs" in vars(ip.history_manager),
+        "displayhook": "write_output_prompt" in vars(ip.displayhook),
+        "handlers": sorted((kind, repr(handler)) for kind, handler in ip.kernel.shell_handlers.items()),
+        "comm targets": sorted(set(ip.kernel.comm_manager.targets) - {"jupyter.widget", "jupyter.widget.control"}),
+        "tasks": sorted({task.get_name() for task in asyncio.all_tasks() if "mcp" in task.get_name()}),
+        "crashes": crashes is None or crashes.ToolCrashError.show is traceback.format_exception,
+        "sessions": len(notebook.host) if notebook else 0,
+        "asked": notebook and any([
+            notebook.host.approver, notebook.host.elicitor, notebook.host.sampler, notebook.host.authorizer,
+            notebook.host.sampling.reviewer, notebook.host.reports.reporter,
+        ]) or False,
+    }
+    return {name: repr(each) for name, each in found.items()}
+"""
+EVERYTHING_IN_USE = (
+    "%load_ext mcp_magic",
+    "from mcp.server.mcpserver import MCPServer\nnotes = MCPServer('notes', log_level='ERROR')\n"
+    "@notes.resource('note://text', mime_type='text/plain')\ndef text() -> str:\n    return 'here'\n"
+    "@notes.tool()\ndef shout(word: str) -> str:\n    return word.upper()",
+    "%mcp connect notes",
+    f"%mcp connect {MATH} --name math",
+    f"%mcp connect {HERE / 'holding_server.py'} --name holding",
+    "watch = %mcp watch note://text --background",
+    "form = %mcp form notes:shout\nform",
+    "%mcp ui",
+    "served = %mcp serve notes\nserved[0]",
+    "%%mcp_agent --approve auto -o run\nadd 3 and 4",
+)
+IN_THE_BACKGROUND = """
+import asyncio
+from mcp_magic import ScriptedModel, build_graph, host
+model = ScriptedModel([[('holding:hold', {'folder': FOLDER})], 'Well.'])
+graph = build_graph(model, host, approve='auto')
+running = asyncio.create_task(graph.ainvoke({'messages': [('user', 'hold on')]}))
+while not Path(FOLDER, 'started').exists():
+    await asyncio.sleep(0.01)
+"""
+
+
+def left(kernel: Kernel) -> dict[str, str]:
+    return cast("dict[str, str]", ast.literal_eval(kernel.ok("left()").text))
+
+
+def test_unloading_leaves_nothing_of_all_that_was_in_use(start: Callable[..., Kernel], tmp_path: Path) -> None:
+    kernel = start()
+    kernel.ok(f"from pathlib import Path\nFOLDER = {str(tmp_path)!r}\n{LEFT}")
+    kernel.ok("%load_ext storemagic")  # it is loaded already; IPython makes the magic itself when it is first used
+    before = left(kernel)
+    for code in (*EVERYTHING_IN_USE, IN_THE_BACKGROUND):
+        kernel.ok(code)
+    servers = kernel.process.children(recursive=True)
+    assert len(servers) == 2
+    assert left(kernel) != before
+
+    cell = kernel.ok("%unload_ext mcp_magic")
+
+    assert cell.streams == {}
+    assert kernel.ok("await asyncio.wait({running}, timeout=10)\nrunning.done()").text == "True"
+    assert left(kernel) == before
+    assert psutil.wait_procs(servers, timeout=3)[1] == []
+    assert kernel.ok("watch.ended, Path(served[0]['token in']).exists()").text == "('disconnected', False)"
+    assert "Error" in kernel.run("import httpx2\nhttpx2.get(served[0]['url'])").ename
+    kernel.ok("form.run()\nwhile form.running:\n    await asyncio.sleep(0.01)")
+    assert "notes is closed" in kernel.ok("form._repr_mimebundle_()['text/plain']").text
+
+    for code in EVERYTHING_IN_USE:
+        kernel.ok(code)
+    assert kernel.ok("run.results[0].data").text == "7"
+    kernel.ok("%unload_ext mcp_magic")
+    assert left(kernel) == before
+
+
+def test_reloading_with_importlib_and_then_the_extension_keeps_one_host(calculator: Kernel) -> None:
+    calculator.ok("import importlib, mcp_magic\nfrom mcp_magic import host\nfirst = host\nimportlib.reload(mcp_magic)")
+    assert calculator.ok("mcp_magic.host is first, len(host)").text == "(True, 1)"
+    assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
+
+    calculator.ok("%reload_ext mcp_magic")
+
+    assert calculator.ok(COUNTS).text == "(1, 1, 1, True, True)"
+    assert calculator.ok("mcp_magic.host is first, len(host)").text == "(True, 0)"
+
+
+def test_what_config_has_set_is_set_again_after_a_reload_as_with_every_extension(calculator: Kernel) -> None:
+    calculator.ok("%config MCPMagics.approval = 'auto'\n%config MCPMagics.display_rows = 3")
+
+    calculator.ok("%reload_ext mcp_magic")
+    calculator.ok("from mcp_magic import host\nfrom mcp_magic.results import limits")
+
+    assert calculator.ok("host.consent.policy, limits.display.rows").text == "('auto', 3)"

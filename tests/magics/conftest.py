@@ -25,6 +25,7 @@ async def magic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterato
     async def run(line: str, cell: str | None = None, **names: Any) -> Any:
         return await magics._run(line, cell, names)
 
+    run.settings = magics  # type: ignore[attr-defined]
     yield run
     host.consent.rules.clear()
     host.consent.audit.records.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.commands import COMMANDS
+from mcp_magic.magics.commands import COMMANDS, EVERYDAY
 from mcp_magic.magics.parsing import GROUPS, help_for_all, help_for_one, parse
 from mcp_magic.magics.splitting import split_line
 
@@ -30,10 +30,19 @@ def test_every_option_is_explained(name: str) -> None:
         assert action.help, f"%mcp {name} {action.dest} has no help"
 
 
-def test_the_list_of_subcommands_fits_on_one_screen() -> None:
-    lines = str(help_for_all(COMMANDS)).splitlines()
-    assert len(lines) <= 40
+def test_the_subcommands_of_every_day_fit_on_one_screen_and_the_others_are_named() -> None:
+    lines = str(help_for_all(COMMANDS, EVERYDAY)).splitlines()
+    assert len(lines) <= 45
     assert all(len(line) <= 100 for line in lines)
+    named = [word for line in lines if line.startswith("  and ") for word in line.removeprefix("  and ").split(", ")]
+    for name in COMMANDS:
+        explained = any(line.strip().startswith(f"%mcp {name} ") for line in lines)
+        assert explained == (name in EVERYDAY)
+        assert explained != (name in named)
+
+
+def test_the_whole_list_explains_every_subcommand() -> None:
+    lines = str(help_for_all(COMMANDS)).splitlines()
     for name in COMMANDS:
         assert any(line.strip().startswith(f"%mcp {name} ") for line in lines)
 

@@ -28,6 +28,10 @@ from mcp_magic.magics.splitting import split_line
         (r"call t x=two\ words", ["call", "t", "x=two words"]),
         ("call t text='日本 語'", ["call", "t", "text=日本 語"]),
         ("call t x={not closed", ["call", "t", "x={not", "closed"]),
+        ("ping weather   # is it there?", ["ping", "weather"]),
+        ("tools  #", ["tools"]),
+        ("call t x=#fff y='a # b' #tag", ["call", "t", "x=#fff", "y=a # b", "#tag"]),
+        ("connect http://a/b#c -- sh -c 'x # y'", ["connect", "http://a/b#c", "--", "sh", "-c", "x # y"]),
     ],
 )
 def test_lines_are_split_as_a_person_means_them(line: str, words: list[str]) -> None:

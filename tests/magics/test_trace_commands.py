@@ -73,7 +73,7 @@ async def test_server_method_errors_and_last_choose_what_is_listed(magic: Any) -
         await magic("raw math no/such")
     failed, unknown = await magic("trace --errors")
     assert (failed["says"][:12], failed["fault"]) == ("tool error: ", None), "its text says who is to blame"
-    assert (unknown["says"], unknown["fault"]) == ("-32601 (method not found): Method not found", "this host")
+    assert (unknown["says"], unknown["fault"]) == ("-32601 (method not found): Method not found", "the caller")
     with pytest.raises(errors.UnknownServerError, match="Did you mean 'math'"):
         await magic("trace maht")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,6 +83,15 @@ def test_each_call_is_asked_for_and_what_happens_is_printed_once(terminal: Termi
         assert everything.count(once) == 1, once
 
 
+def test_no_empty_output_follows_what_was_printed_and_the_value_is_in_out(terminal: Terminal) -> None:
+    said = ran(terminal, "--approve auto --thread shown", SUM)
+
+    assert "gives **35**" in said
+    assert "Out[" not in said
+    assert "AgentRun" in terminal.run("type(_)")
+    assert re.search(r"Out\[\d+\]: 5", terminal.run("2 + 3"))
+
+
 def test_the_run_is_a_value_that_a_later_command_shows(terminal: Terminal) -> None:
     terminal.run("%mcp allow 'math:*'")
     ran(terminal, "--thread value -o run", SUM)
@@ -151,9 +161,12 @@ def test_ctrl_c_at_the_question_calls_nothing(terminal: Terminal, tmp_path: Path
     terminal.run(f"m = ScriptedModel([[('holding:hold', {{'folder': {str(tmp_path)!r}}})], 'Well.'])")
     begin(terminal, "--model $m --thread question", "hold on")
     asked(terminal)
-    _, seconds = terminal.interrupt()
+    said, seconds = terminal.interrupt()
 
+    assert "KeyboardInterrupt" in said
+    assert "Well." not in said
     assert seconds < 1.0
+    assert "1" in terminal.run("len(m.seen)").split("Out", 1)[1]
     assert "3" in terminal.run("%mcp call math:add a=1 b=2")
     assert not list(tmp_path.iterdir())
 

@@ -74,6 +74,23 @@ def test_ctrl_c_denies_and_the_session_lives_on(terminal: Terminal) -> None:
     assert "7" in terminal.run("%mcp call math:add a=3 b=4")
 
 
+@pytest.mark.parametrize(
+    "line", ["%mcp call math:add a=5 b=6", "(lambda: get_ipython().run_line_magic('mcp', 'call math:add a=5 b=6'))()"]
+)
+def test_ctrl_c_ends_a_magic_that_asks(terminal: Terminal, line: str) -> None:
+    terminal.run("%mcp ask math:add")
+    try:
+        asked(terminal, line)
+        said, seconds = terminal.interrupt()
+    finally:
+        terminal.run("%mcp approvals --clear")
+
+    assert "KeyboardInterrupt" in said
+    assert "DeniedError" not in said
+    assert seconds < 1.0
+    assert "7" in terminal.run("%mcp call math:add a=3 b=4")
+
+
 def test_nobody_answers_in_time(terminal: Terminal) -> None:
     terminal.run("%config MCPMagics.approval_timeout = 0.3")
     try:

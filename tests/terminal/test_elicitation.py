@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.environments import everything_command, needs_node
 from tests.terminal.test_terminal import Terminal
 
 if TYPE_CHECKING:
@@ -55,3 +56,28 @@ def test_the_end_of_input_cancels(terminal: Terminal) -> None:
     asked(terminal)
     terminal.child.sendeof()
     terminal.child.expect_exact("cancel")
+
+
+def ends_by_ctrl_c(terminal: Terminal, line: str) -> None:
+    asked(terminal, line)
+    said, seconds = terminal.interrupt()
+
+    assert "KeyboardInterrupt" in said
+    assert "Out" not in said
+    assert seconds < 1.0
+
+
+def test_ctrl_c_ends_the_call_and_the_session_goes_on(terminal: Terminal) -> None:
+    ends_by_ctrl_c(terminal, "%mcp call trip:plan")
+
+    asked(terminal)
+    assert "decline" in terminal.run("d")
+
+
+@needs_node
+def test_ctrl_c_ends_the_call_of_a_server_of_the_handshake_era(terminal: Terminal) -> None:
+    terminal.run(f"%mcp connect --name everything -- {' '.join(everything_command())}")
+
+    ends_by_ctrl_c(terminal, "%mcp call everything:trigger-elicitation-request")
+
+    assert "Echo: there" in terminal.run("%mcp call everything:echo message=there")

@@ -119,7 +119,10 @@ async def test_a_form_kept_from_an_earlier_session_or_definition_gives_what_it_h
         schema = {"type": "object", "properties": dict(properties)}
         return ListToolsResult(tools=[Tool(name="one", input_schema=schema)])
 
-    await host.connect_spec(InProcessSpec(server=Server("changing", on_list_tools=list_tools)), "changing")
+    async def connect() -> None:
+        await host.connect_spec(InProcessSpec(server=Server("changing", on_list_tools=list_tools)), "changing")
+
+    await connect()
     explorer = Explorer(host, "changing")
     form = open_form(explorer, "changing:one")
     fill(form, "text", "kept")
@@ -133,6 +136,11 @@ async def test_a_form_kept_from_an_earlier_session_or_definition_gives_what_it_h
     assert changed.form.root.at("more") is not None
     explorer.detail.hide.click()
     await host.reconnect("changing")
+    await until(lambda: rows(explorer) == ["changing:one"])
+    choose(explorer, "changing:one")
+    assert explorer.detail.form is changed, "the connection is the same"
+    explorer.detail.hide.click()
+    await connect()
     await until(lambda: rows(explorer) == ["changing:one"])
     choose(explorer, "changing:one")
     assert explorer.detail.form.connection is host["changing"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mcp_magic.agent.transcript.entries import OPEN, Called, Said
 from mcp_magic.agent.transcript.reading import add_usage
 from mcp_magic.core.consent import PERSON
+from mcp_magic.core.meter import amount_text
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
@@ -83,8 +84,7 @@ def progress_text(called: Called) -> str:
     if called.progress is None:
         return ""
     done, total, message = called.progress
-    share = f" of {total:g} ({min(done / total, 1):.0%})".replace("%", " %") if total else ""
-    return one_line(f"{done:g}{share} {message}", 200)
+    return one_line(f"{amount_text(done, total)} {message}", 200)
 
 
 def outcome_line(called: Called, text: str) -> str:

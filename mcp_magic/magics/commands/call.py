@@ -26,6 +26,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see above")
     parser.add_argument("--df", action="store_true", help="return the result's table as a DataFrame")
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer")
+    parser.add_argument(
+        "--max-total-timeout", type=float, metavar="S", help="seconds the call may take while it reports progress"
+    )
     parser.add_argument("--answers", metavar="FILE", help="JSON that answers what the server asks for meanwhile")
 
 
@@ -37,7 +40,9 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResu
     )
     timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
     answers = Answers.load(invocation.directory / arguments.answers) if arguments.answers else None
-    result = await connection.call_tool(tool.name, values, timeout=timeout, elicitor=answers)
+    result = await connection.call_tool(
+        tool.name, values, timeout=timeout, max_total_timeout=arguments.max_total_timeout, elicitor=answers
+    )
     if answers is not None:
         answers.raise_for_problem()
     result.raise_for_error()

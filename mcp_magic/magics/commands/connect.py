@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.fields import SAMPLING_MODES
 from mcp_magic.config.files import find_server, load_config
 from mcp_magic.config.names import slug
 from mcp_magic.config.targets import parse_env, parse_header
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, did_you_mean, listed
+from mcp_magic.magics.auth_options import auth_options, auth_table
 from mcp_magic.magics.commands.servers import server_listing, server_row
 from mcp_magic.magics.parsing import Command, Invocation
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable
 
     from mcp_magic.config.files import ServerEntry
     from mcp_magic.core.connection import Connection
     from mcp_magic.results import Listing
 
-__all__ = ["COMMAND"]
+__all__ = ["COMMAND", "one_target", "options", "session_options"]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -35,29 +37,42 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--transport", choices=("stdio", "http", "sse", "ws"), help="instead of what the target says")
     add("--timeout", type=float, metavar="S", help="seconds for the handshake (default: the setting, 30)")
     add("--trust", action="store_true", help="believe what this server's tools say of themselves")
+    add(
+        "--reconnect",
+        action=argparse.BooleanOptionalAction,
+        help="open it again by itself when it is lost, whatever the setting says",
+    )
+    add("--sampling", choices=SAMPLING_MODES, help="when it asks for a model: refuse, ask you (default), answer")
     add("--insecure", action="store_true", help="accept any TLS certificate")
     add("--ca", metavar="FILE", help="certificate authority to trust (PEM)")
     add("--cert", metavar="FILE", help="client certificate with its key (PEM)")
+    auth_options(parser)
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connection | Listing:
     """Open one session, or all of a file."""
     if arguments.config:
         return await _from_file(invocation, arguments)
-    target = _target(invocation, arguments.target)
+    target = one_target(invocation, arguments.target)
+    return await invocation.host.connect(target, name=arguments.name, **session_options(invocation, arguments))
+
+
+def session_options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what `Host.connect` takes besides a target and a name."""
     headers = dict(parse_header(invocation.text(text)) for text in arguments.header)
     env = dict(parse_env(invocation.text(text)) for text in arguments.env)
-    return await invocation.host.connect(
-        [str(invocation.value(word)) for word in invocation.command] or target,
-        name=arguments.name,
+    return dict(  # noqa: C408 (as they are called there)
         transport=arguments.transport,
         headers=headers,
         env=env,
-        cwd=arguments.cwd,
+        cwd=arguments.cwd and invocation.text(arguments.cwd),
         timeout=arguments.timeout if arguments.timeout is not None else invocation.settings.timeout,
         trust=arguments.trust,
         verify=arguments.ca or not arguments.insecure,
         cert=arguments.cert,
+        sampling=arguments.sampling,
+        reconnect=arguments.reconnect,
+        auth=auth_table(invocation, arguments),
         lookup=invocation.lookup,
         find_entry=find_server,
         directory=invocation.directory,
@@ -65,20 +80,25 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connecti
     )
 
 
-def _target(invocation: Invocation, words: list[str]) -> Any:
+def one_target(invocation: Invocation, words: list[str], typed: str = "%mcp connect") -> Any:
+    """Return the target of a line: what its only word means, or the command behind `--`.
+
+    Raises:
+        CommandError: There is none, or more than one.
+    """
     if invocation.command:
         if words:
-            raise CommandError(f"%mcp connect: {words[0]!r} before `--` and a command after it; one target at a time")
-        return ""
+            raise CommandError(f"{typed}: {words[0]!r} before `--` and a command after it; one target at a time")
+        return [str(invocation.value(word)) for word in invocation.command]
     if not words:
         raise CommandError(
-            "%mcp connect: what to? A URL, a server file, a configured name, a variable with a server,"
+            f"{typed}: what to? A URL, a server file, a configured name, a variable with a server,"
             " or `-- COMMAND ARG...`; `%mcp config` shows what is configured."
         )
     if len(words) > 1:
         raise CommandError(
-            f"%mcp connect: one target at a time, not {listed(words)}; a command goes after `--`:"
-            f" %mcp connect -- {' '.join(words)}"
+            f"{typed}: one target at a time, not {listed(words)}; a command goes after `--`:"
+            f" {typed} -- {' '.join(words)}"
         )
     return invocation.value(words[0])
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.core.rules import Rule, parse_rules, write_rules
-from mcp_magic.errors import CommandError, ConfigError
+from mcp_magic.core.coverage import outgrown
+from mcp_magic.core.rulefiles import parse_rules, write_rules
+from mcp_magic.core.rules import Rule
+from mcp_magic.errors import CommandError, ConfigError, listed
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
 
@@ -39,7 +41,7 @@ async def add_rule(action: str, invocation: Invocation, arguments: argparse.Name
         arguments.arguments, _ANYTHING, evaluate=invocation.evaluate, directory=invocation.directory
     )
     consent = invocation.host.consent
-    rule = Rule(action, arguments.tool, patterns, arguments.reason)
+    rule = Rule(action, arguments.tool, patterns, arguments.reason, since=consent.definitions.count)
     if arguments.first:
         consent.rules[:] = [rule, *(one for one in consent.rules if one != rule)]
     else:
@@ -58,6 +60,7 @@ def rule_listing(consent: Consent, done: str = "") -> Listing:
             "for": f"run {rule.run}" if rule.run else "always",
             "reason": rule.reason or None,
             "from": rule.source or None,
+            "not for (changed)": listed(names, 3) if (names := outgrown(rule, consent.definitions)) else None,
         }
         for number, rule in enumerate(consent.rules, 1)
     ]
@@ -92,7 +95,9 @@ async def approvals(invocation: Invocation, arguments: argparse.Namespace) -> Li
         for rule in parse_rules(_read(path), source=arguments.load):
             consent.add(rule)
     if arguments.save:
-        _write(invocation.directory / Path(arguments.save).expanduser(), write_rules(consent.rules))
+        _write(
+            invocation.directory / Path(arguments.save).expanduser(), write_rules(consent.rules, consent.definitions)
+        )
         return rule_listing(consent, _saved(arguments.save, consent.rules))
     return rule_listing(consent)
 

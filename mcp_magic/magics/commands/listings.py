@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
+from mcp_magic.core.offers import change_of
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing, annotation_badges
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic.core.connection import Connection
+    from mcp_magic.results.badges import Badge
 
 __all__ = ["COMMANDS"]
 
@@ -46,9 +48,14 @@ def _tool(connection: Connection, tool: Any) -> dict[str, Any]:
     return {
         "tool": f"{connection.name}:{tool.name}",
         "arguments": arguments,
-        "hints": annotation_badges(tool.annotations, trusted=connection.spec.trust),
+        "hints": [*_marks(connection, tool), *annotation_badges(tool.annotations, trusted=connection.spec.trust)],
         "description": _first_line(tool),
     }
+
+
+def _marks(connection: Connection, tool: Any) -> list[Badge]:
+    change = change_of(connection, tool)
+    return [change.badge] if change else []
 
 
 def _resource(connection: Connection, resource: Any) -> dict[str, Any]:

@@ -1,17 +1,20 @@
-"""`%mcp logs`: what a server wrote to its stderr and logged."""
+"""`%mcp logs`: what a server wrote to its stderr and logged, and how much it logs."""
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.core.following import STDERR
+from mcp_magic.core.loglevels import LEVELS, LogMessage, at_least, log_text
+from mcp_magic.magics.following import LISTED, follow
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
 from mcp_magic.results.plain import Verbatim
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
     from mcp_magic.core.connection import Connection
 
@@ -21,40 +24,55 @@ __all__ = ["COMMAND"]
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("server", metavar="SERVER", help="a connected server")
-    parser.add_argument("--last", type=int, default=50, metavar="N", help="lines of each kind (default: 50)")
+    parser.add_argument("--last", type=int, default=LISTED, metavar="N", help=f"lines of each kind (default: {LISTED})")
+    parser.add_argument("--level", choices=LEVELS, metavar="LEVEL", help=f"log from now on: {', '.join(LEVELS)}")
+    parser.add_argument("--follow", action="store_true", help="show what comes until Interrupt")
+    parser.add_argument("--seconds", type=float, metavar="S", help="end --follow after that time")
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """List stderr's last lines and the last log notifications."""
+    """Set the level, if one is given; list stderr's last lines and the last log notifications; follow them."""
     connection = invocation.host[arguments.server]
+    said = ""
+    if arguments.level is not None and not await connection.set_log_level(arguments.level):
+        said = f"{connection.name} does not say that it logs at all"
     last = max(arguments.last, 0)
-    rows = _stderr(connection, last) + _messages(connection, last)
-    empty = f"{connection.name} has written nothing to its stderr and has logged nothing"
+    least = arguments.level or LEVELS[0]
+    messages = [*_stderr(connection, last), *_messages(connection, last, least)]
+    if arguments.follow or arguments.seconds is not None:
+        messages, said = await follow(invocation, connection.name, messages, arguments.seconds, _listing, least)
+    return _listing(connection.name, messages, connection.notices.logs.level, said)
+
+
+def _listing(server: str, messages: Iterable[LogMessage], level: str | None = None, note: str = "") -> Listing:
     return Listing(
-        rows, title=f"Logs of {connection.name}", columns=("time", "source", "level", "text"), empty=empty, kind="logs"
+        [_row(message) for message in messages],
+        title=f"Logs of {server}" + (f", {level} and above" if level is not None else ""),
+        columns=("time", "source", "level", "text"),
+        empty=f"{server} has written nothing to its stderr and has logged nothing",
+        note=note,
+        kind="logs",
     )
 
 
-def _stderr(connection: Connection, last: int) -> list[dict[str, Any]]:
+def _row(message: LogMessage) -> dict[str, Any]:
+    return {
+        "time": time.strftime("%H:%M:%S", time.localtime(message.time)) if message.time else None,
+        "source": message.logger or "log",
+        "level": message.level or None,
+        "text": Verbatim(message.data),
+    }
+
+
+def _stderr(connection: Connection, last: int) -> list[LogMessage]:
     lines = connection.stderr().splitlines()
-    return [{"time": None, "source": "stderr", "level": None, "text": Verbatim(line)} for line in lines[-last:] if last]
+    return [LogMessage(0.0, "", STDERR, line) for line in lines[-last:] if last]
 
 
-def _messages(connection: Connection, last: int) -> list[dict[str, Any]]:
-    messages = list(connection.notices.messages)[-last:] if last else []
-    return [
-        {
-            "time": time.strftime("%H:%M:%S", time.localtime(message.time)),
-            "source": message.logger or "log",
-            "level": message.level,
-            "text": Verbatim(connection.spec.masked(_text(message.data))),
-        }
-        for message in messages
-    ]
-
-
-def _text(data: Any) -> str:
-    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+def _messages(connection: Connection, last: int, least: str) -> list[LogMessage]:
+    wanted = [message for message in connection.notices.messages if at_least(message.level, least)]
+    masked = connection.spec.masked
+    return [message._replace(data=log_text(message.data, masked)) for message in wanted[-last:] if last]
 
 
 COMMAND = Command(
@@ -63,5 +81,8 @@ COMMAND = Command(
     "shows the end of a server's stderr and its log messages",
     run,
     options,
-    examples=("%mcp logs math", "%mcp logs math --last 10"),
+    examples=("%mcp logs math", "%mcp logs math --last 10", "%mcp logs math --level debug", "%mcp logs math --follow"),
+    details="--level asks the server for its messages of a level and above, from now on and when the session is opened "
+    "again. --follow ends with Interrupt, and the cell with the listing; where nobody could interrupt it, it takes "
+    "--seconds.",
 )

@@ -27,14 +27,14 @@ _ONCE = ("initialize", "server/discover", "subscriptions/listen")
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("number", type=int, metavar="N", help="the number of a request in `%%mcp trace`, or its answer")
+    parser.add_argument("number", metavar="N", help="the number of a request in `%%mcp trace`, or its answer")
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="arguments that differ")
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer")
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Any:
     """Send it and return what `%mcp call` would, of other requests the answer as it came."""
-    entry = _request(invocation, arguments.number)
+    entry = _request(invocation, _number(invocation, arguments.number))
     connection = invocation.host[entry.server]
     params = _params(invocation, connection, entry, arguments.arguments)
     timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
@@ -43,6 +43,14 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Any:
             params["name"], params.get("arguments") or {}, timeout=timeout, validate=False
         )
     return await send_request(connection, entry.method, params, timeout)
+
+
+def _number(invocation: Invocation, word: str) -> int:
+    """Return the number that is typed, or that `$name` or `{expression}` stands for."""
+    text = invocation.text(word)
+    if not text.isdecimal():
+        raise CommandError(f"%mcp replay: {text[:40]!r} is no number of a message; `%mcp trace` lists them")
+    return int(text)
 
 
 def _request(invocation: Invocation, number: int) -> Entry:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.card import server_row
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
+from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
     import argparse
@@ -22,8 +23,10 @@ def server_listing(rows: list[dict[str, Any]], *, title: str = "MCP servers", no
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """List the connected servers."""
-    return server_listing([server_row(connection) for connection in invocation.host.connections.values()])
+    """List the connected servers, and say why those are not open that are not."""
+    connections = invocation.host.connections.values()
+    note = "\n".join(one_line(connection.problem, 400) for connection in connections if connection.problem)
+    return server_listing([server_row(connection) for connection in connections], note=note)
 
 
 COMMAND = Command("servers", "Connect", "lists the connected servers", run)

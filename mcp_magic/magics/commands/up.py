@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.config.declaration import find_declaration, load_declaration, parse_declaration
 from mcp_magic.config.names import slug
 from mcp_magic.config.plan import plan
-from mcp_magic.core.rules import rule_of
+from mcp_magic.core.rulefiles import rule_of
 from mcp_magic.errors import MCPMagicError, listed
 from mcp_magic.magics.commands.servers import server_row
 from mcp_magic.magics.parsing import Command, Invocation

@@ -1,0 +1,95 @@
+"""What progress costs: calls that report nothing, and a call whose server reports ten thousand times."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import servers
+from benchmarks.timing import Result, async_pairs, compared
+from mcp_magic.config.specs import StdioSpec
+from mcp_magic.core.host import Host
+from mcp_magic.magics.live_board import LiveBoard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.core.progress import Report
+
+__all__ = ["run"]
+
+SILENT_GOAL, BUSY_GOAL = 1.05, 1.10
+
+PAIRS = {"in-process": 1500, "stdio": 500}
+
+BUSY_PAIRS, NOTIFICATIONS = 9, 10_000
+
+SERVER = Path(__file__).resolve().parent.parent / "notebooks" / "servers" / "showcase_server.py"
+
+
+def run(*, quick: bool = False) -> list[Result]:
+    """Measure calls without progress over two transports, and one with much of it."""
+    results = [asyncio.run(_silent(spec, quick)) for spec in (servers.in_process(), servers.stdio())]
+    return [*results, asyncio.run(_busy(quick))]
+
+
+async def _silent(spec: Spec, quick: bool) -> Result:
+    host = Host()
+    connection = await host.connect_spec(spec, "math")
+
+    async def call(reporter: Callable[[Report], Any] | None) -> None:
+        host.reports.reporter = reporter
+        await connection.call(servers.TOOL, servers.ADD)
+
+    try:
+        taken = await async_pairs(lambda: call(_Shown()), lambda: call(None), 3 if quick else PAIRS[spec.transport])
+    finally:
+        await host.close()
+    return compared(f"call that reports nothing, {spec.transport}", taken, goal=SILENT_GOAL)
+
+
+async def _busy(quick: bool) -> Result:
+    host = Host()
+    host.reports.reporter = shown = _Shown()
+    connection = await host.connect_spec(StdioSpec(command=sys.executable, args=(str(SERVER),)), "show")
+    arguments = {"steps": 100 if quick else NOTIFICATIONS, "delay": 0}
+
+    async def ignore(progress: float, total: float | None, message: str | None) -> None:
+        pass
+
+    async def bare() -> None:
+        await connection.client.call_tool("progress", arguments, progress_callback=ignore)
+
+    try:
+        ours = lambda: connection.call("progress", arguments)  # noqa: E731
+        taken = await async_pairs(ours, bare, 2 if quick else BUSY_PAIRS, warm_up=1)
+    finally:
+        await host.close()
+    note = f"{shown.bundles} updates, {shown.bytes / 1000:.0f} kB, in {len(taken.ours) + 1} calls"
+    return compared(f"call with {arguments['steps']:,} reports", taken, goal=BUSY_GOAL, note=note)
+
+
+class _Shown:
+    """A reporter that renders as a notebook's does, into nothing."""
+
+    def __init__(self) -> None:
+        self.bundles = self.bytes = 0
+
+    def __call__(self, report: Report) -> Callable[[], None]:
+        return LiveBoard(_no_clicks, self._show).add(report)
+
+    def _show(self, bundle: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+        self._count(bundle)
+        return self._count
+
+    def _count(self, bundle: dict[str, Any]) -> None:
+        self.bundles += 1
+        self.bytes += len(json.dumps(bundle))
+
+
+async def _no_clicks() -> bool:
+    return False

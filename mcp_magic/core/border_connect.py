@@ -1,0 +1,138 @@
+"""What an error means while a session is opened."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from mcp_magic import errors
+from mcp_magic.config.specs import InProcessSpec, StdioSpec
+from mcp_magic.core.faults import of_status, who
+from mcp_magic.core.foreign import chain_text, has_ended, is_mcp_error, is_transport_error, leaf, named, waited_in_vain
+from mcp_magic.core.place import not_recorded, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_magic.core.place import Place
+
+__all__ = ["connect_error"]
+
+
+def connect_error(error: BaseException, place: Place) -> Exception:
+    """Say why no session could be opened.
+
+    Returns:
+        One of the `ConnectError`s, or the error itself if it is one of ours already.
+    """
+    found = leaf(error)
+    if isinstance(found, errors.MCPMagicError):
+        return found
+    if not_recorded(found, place):
+        return errors.CassetteError(str(found))
+    if waited_in_vain(found):
+        return _handshake_timeout(place)
+    for matches, explain in _CONNECT:
+        if matches(found, place):
+            return explain(found, place)
+    return errors.ConnectError(f"{place.name}: cannot connect to {place.spec.where}: {text_of(found, place)}")
+
+
+def _handshake_timeout(place: Place) -> Exception:
+    where, seconds = place.spec.where, place.spec.timeout
+    if garbage := place.garbage():
+        text = f"{place.name}: {where} writes {garbage!r}, which is no MCP message, and did not answer in {seconds:g} s"
+        return errors.NotAnMCPServerError(f"{text}.{place.said()}")
+    text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
+    return errors.ConnectTimeoutError(text + place.said())
+
+
+def _no_command(found: BaseException, place: Place) -> Exception:
+    spec = place.spec
+    assert isinstance(spec, StdioSpec)
+    if spec.cwd is not None and not os.path.isdir(spec.cwd):  # noqa: PTH112
+        return errors.CommandNotFoundError(f"{place.name}: the working directory {str(spec.cwd)!r} does not exist.")
+    if isinstance(found, FileNotFoundError):
+        near = errors.did_you_mean(spec.command, (c for c in ("python", "python3", "node", "npx", "uvx", "uv", "deno")))
+        near = near if near and shutil.which(near.split("'")[1]) else ""
+        return errors.CommandNotFoundError(
+            f"{place.name}: the command {spec.command!r} is not found; is it installed and on PATH?{near}"
+        )
+    reason = getattr(found, "strerror", None) or str(found)
+    return errors.CommandNotFoundError(f"{place.name}: the command {spec.command!r} cannot be started: {reason}.")
+
+
+def _exited(found: BaseException, place: Place) -> Exception:
+    if isinstance(place.spec, StdioSpec):
+        garbage = f" It wrote {garbage!r}, which is no MCP message." if (garbage := place.garbage()) else ""
+        text = f"{place.name}: {place.spec.where} ended before it answered.{garbage}{place.said()}"
+        return errors.ServerExitedError(text)
+    return errors.NotAnMCPServerError(f"{place.name}: {place.spec.where} closed the connection before it answered.")
+
+
+def _unreachable(found: BaseException, place: Place) -> Exception:
+    where, text = place.spec.where, chain_text(found)
+    late = "imeout" in type(found).__name__
+    if not late and ("CERTIFICATE_VERIFY_FAILED" in text or "SSL" in text):
+        reason = text.partition("failed: ")[2].split(" (_ssl")[0] or text
+        return errors.UnreachableError(
+            f"{place.name}: TLS to {where} failed: {reason} (verify = 'CA.pem' names the authority to trust)."
+        )
+    if "Name or service not known" in text or "getaddrinfo" in text or "No address" in text:
+        return errors.UnreachableError(f"{place.name}: no such host: {where}")
+    if late:
+        return errors.UnreachableError(f"{place.name}: no connection to {where} in time; is a firewall between?")
+    return errors.UnreachableError(f"{place.name}: nobody listens at {where}; is the server running?")
+
+
+def _http_status(found: BaseException, place: Place) -> Exception:
+    status = getattr(getattr(found, "response", None), "status_code", None) or (place.line and place.line.status) or 0
+    if status in (401, 403) and place.line and place.line.refusal:
+        return place.line.refusal
+    fault = of_status(status)
+    said = f"{place.name}: {place.spec.where} answered HTTP {status} ({fault.meaning}; fault: {who(fault)})"
+    return errors.HTTPStatusError(f"{said}: {fault.help}.", status)
+
+
+def _no_mcp(found: BaseException, place: Place) -> Exception:
+    kind = place.line.content_type.partition(";")[0] if place.line else ""
+    said = f" with {kind}" if kind and "json" not in kind and "event-stream" not in kind else ""
+    text = f"{place.name}: {place.spec.where} answered{said}, but not as an MCP server: {text_of(found, place)}"
+    return errors.NotAnMCPServerError(f"{text}{place.said()}")
+
+
+def _bad_url(found: BaseException, place: Place) -> Exception:
+    return errors.TargetError(f"{place.name}: {place.spec.where!r} is no usable URL: {text_of(found, place)}")
+
+
+def _in_process(found: BaseException, place: Place) -> Exception:
+    return errors.ConnectError(f"{place.name}: {place.spec.where} failed to start: {text_of(found, place)}")
+
+
+def _refused(error: BaseException, place: Place) -> bool:
+    if named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout"):
+        return True
+    return isinstance(error, OSError) and not isinstance(place.spec, StdioSpec)
+
+
+def _answered_status(error: BaseException, place: Place) -> bool:
+    if named(error, "httpx2", "HTTPStatusError"):
+        return True
+    return place.line is not None and place.line.status is not None and is_mcp_error(error)
+
+
+_CONNECT: list[tuple[Callable[[BaseException, Place], bool], Callable[[BaseException, Place], Exception]]] = [
+    (lambda e, p: isinstance(e, OSError) and isinstance(p.spec, StdioSpec), _no_command),
+    (lambda e, p: isinstance(p.spec, InProcessSpec), _in_process),
+    (_answered_status, _http_status),
+    (_refused, _unreachable),
+    (lambda e, p: has_ended(e), _exited),
+    (lambda e, p: named(e, "httpx2", "UnsupportedProtocol", "InvalidURL"), _bad_url),
+    (lambda e, p: named(e, "websockets", "InvalidURI"), _bad_url),
+    (lambda e, p: named(e, "websockets", "InvalidStatus"), _http_status),
+    (lambda e, p: named(e, "websockets", "WebSocketException"), _no_mcp),
+    (lambda e, p: is_transport_error(e), _exited),
+    (lambda e, p: is_mcp_error(e) or isinstance(e, RuntimeError | ValueError), _no_mcp),
+]
+"""What an error means while a session is opened; the first row that matches explains it."""

@@ -1,0 +1,67 @@
+"""Which rule decides about a call, and whether what it allows is still the tool that it was given for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mcp_magic.core.decisions import PERSON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp_magic.core.decisions import Decision, Request
+    from mcp_magic.core.definitions import Definitions
+    from mcp_magic.core.rules import Rule
+
+__all__ = ["as_it_is", "because_changed", "covers", "outgrown", "ruling"]
+
+
+def as_it_is(request: Request, definitions: Definitions) -> Request:
+    """Return a request with the definition that the server gave last, and how that has changed since first seen."""
+    latest, change = definitions.latest(request.name), definitions.change(request.name)
+    if (latest is None or latest is request.definition) and change is None:
+        return request
+    return replace(request, definition=latest or request.definition, change=change)
+
+
+def ruling(rules: Iterable[Rule], definitions: Definitions, request: Request) -> tuple[Rule | None, str]:
+    """Return the rule that decides about a call, and what it says: `"allow"`, `"deny"` or `"ask"`; "" without one.
+
+    The first that matches decides. One that allows the tool as it was before asks about what it is now, unless a
+    later one allows that; for a call of the person's own, who needs no permission, it does not count.
+    """
+    outdated: Rule | None = None
+    for rule in rules:
+        if not rule.matches(request.name, request.arguments, request.run):
+            continue
+        if rule.action != "allow":
+            return (rule, rule.action) if outdated is None else (outdated, "ask")
+        if covers(rule, request.name, definitions):
+            return rule, "allow"
+        outdated = outdated or rule
+    if outdated is None or request.asker == PERSON:
+        return None, ""
+    return outdated, "ask"
+
+
+def covers(rule: Rule, name: str, definitions: Definitions) -> bool:
+    """Whether a rule is about the tool as it is now; a tool that nobody has listed yet is what the rule means."""
+    if rule.definition:
+        return definitions.digest(name) in ("", rule.definition)
+    return definitions.change(name, rule.since) is None
+
+
+def because_changed(request: Request, decision: Decision) -> Decision:
+    """Let a refusal say that a rule would have allowed the tool as it was before."""
+    if decision.approved or decision.by == PERSON or not request.outdated:
+        return decision
+    reason = f"{decision.reason}; the tool has changed since rule `{request.outdated}` allowed it"
+    return replace(decision, reason=reason)
+
+
+def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
+    """Return the names of the tools that a rule allowed and that are others now."""
+    if rule.action != "allow":
+        return []
+    return [name for name in definitions if rule.names(name) and not covers(rule, name, definitions)]

@@ -1,0 +1,116 @@
+"""The step connect for a command: start it, ask it, and how it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp_magic.core.doctor.process import GRACE_SECONDS, Patient
+from mcp_magic.core.doctor.wire import Reply, discover, initialize
+
+if TYPE_CHECKING:
+    from mcp_magic.config.specs import StdioSpec
+    from mcp_magic.core.doctor.process import Ending
+    from mcp_magic.core.doctor.report import Step
+
+__all__ = ["begin_by_hand", "judge_closing", "judge_ending"]
+
+SLOW_CLOSE_SECONDS = 2.0
+
+DISCOVER_SECONDS = 10.0
+"""Seconds after which a server that does not answer `server/discover` is asked in the older way, as the SDK does."""
+
+
+async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply | None, Reply | None] | None:
+    """Start a server and ask it for both beginnings of a session, the older one in a second process if need be.
+
+    Returns:
+        The answers to `server/discover` and to `initialize`, or None if there was no process to answer.
+    """
+    problem = ""
+    try:
+        await patient.start()
+    except NotImplementedError:
+        problem = "this event loop starts no processes, so it was not looked at by hand"
+    except OSError as error:
+        step.fail(f"it cannot be started: {error.strerror or error}", "is it executable, and made for this machine?")
+        return None
+    if problem:
+        step.skip(problem)
+        return None, None
+    step.ok(f"process {patient.pid} started")
+    wait = min(DISCOVER_SECONDS, spec.timeout)
+    first = await patient.ask(discover(), wait)
+    second = None
+    if first.result is None and patient.code is None:
+        second = await patient.ask(initialize(), spec.timeout)
+    _judge_output(patient, step)
+    if patient.code is not None and first.result is None and (second is None or second.result is None):
+        _judge_exit(patient, step)
+        return None
+    if first.message is None and (second is None or second.message is None):
+        _silent(patient, spec, step)
+        return None
+    step.ok(f"its first answer came after {first.seconds * 1000:.0f} ms")
+    return first, second or await _older_way(spec)
+
+
+async def _older_way(spec: StdioSpec) -> Reply | None:
+    """Ask a new process for `initialize`: one that was asked for `server/discover` keeps to that."""
+    again = Patient(spec)
+    try:
+        await again.start()
+        reply = await again.ask(initialize(), spec.timeout)
+        await again.end()
+    except OSError:
+        return None
+    finally:
+        again.kill()  # nothing is left to kill unless this was interrupted
+    return reply
+
+
+def _judge_output(patient: Patient, step: Step) -> None:
+    if patient.garbage:
+        todo = "print to stderr: the standard output is for messages alone"
+        step.warn(f"it writes to its output what is no message: {patient.garbage[0]!r}", todo)
+    said = patient.stderr()
+    if said:
+        step.ok(f"stderr: {' / '.join(line.strip() for line in said)}")
+
+
+def _judge_exit(patient: Patient, step: Step) -> None:
+    code = patient.code or 0
+    how = f"with code {code}" if code >= 0 else f"by signal {-code}"
+    todo = "its stderr says why" if patient.stderr() else "start it in a terminal and look at what it says"
+    step.fail(f"it ended {how} before it answered", todo)
+
+
+def _silent(patient: Patient, spec: StdioSpec, step: Step) -> None:
+    waited = f"{spec.timeout:g} s"
+    if patient.echoes:
+        step.fail("it sends back what it is sent", "this is no MCP server (a shell, cat, a terminal?)")
+    elif patient.garbage:
+        step.fail(f"it answers neither server/discover nor initialize in {waited}", "is this command an MCP server?")
+    else:
+        todo = "does it wait for something? --timeout S waits longer; does it speak stdio, or open a port?"
+        step.fail(f"it runs, and answers nothing in {waited}", todo)
+
+
+def judge_ending(ending: Ending, step: Step) -> None:
+    """Note how a process ended."""
+    if ending.how == "by itself":
+        code = "" if ending.code == 0 else f" with code {ending.code}"
+        step.ok(f"the process ended{code} {ending.seconds * 1000:.0f} ms after the end of its input")
+    else:
+        waited = f"within {GRACE_SECONDS:g} s of the end of its input"
+        step.warn(f"the process did not end {waited}; it took {ending.how}", "end when the standard input ends")
+    if ending.children:
+        step.warn("it leaves processes behind that it started", "end them when it ends")
+
+
+def judge_closing(seconds: float, step: Step) -> None:
+    """Note how long the end of a session took."""
+    said = f"the session ended in {seconds * 1000:.0f} ms"
+    if seconds > SLOW_CLOSE_SECONDS:
+        step.warn(said, "a server should end when its client leaves")
+    else:
+        step.ok(said)

@@ -1,0 +1,94 @@
+"""What a server offers, found by name and listed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core.catalog import KINDS, all_pages
+from mcp_magic.core.repeating import METHOD_NOT_FOUND
+from mcp_magic.core.sending import Sending
+from mcp_magic.errors import UnknownPromptError, UnknownToolError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from mcp import Client
+    from mcp_types import Prompt, Tool
+
+    from mcp_magic.core.catalog import Catalog
+
+__all__ = ["Finding"]
+
+
+class Finding(Sending):
+    """The part of a `Connection` that knows what its server offers."""
+
+    catalog: Catalog
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tool_index: tuple[Any, dict[str, Tool]] = ((), {})
+
+    async def find_tool(self, name: str) -> Tool:
+        """Return a tool's definition, from the cache if it is there.
+
+        Raises:
+            UnknownToolError: The server has no such tool.
+        """
+        await self.catalog.settle("tools")
+        tool = self._index().get(name)
+        if tool is None:
+            await self.catalog.get("tools")
+            tool = self._index().get(name)
+        if tool is None:
+            names = list(self._index())
+            near = did_you_mean(name, names)
+            raise UnknownToolError(f"{self.name} has no tool {name!r}.{near} It has: {listed(names)}")
+        return tool
+
+    async def find_prompt(self, name: str) -> Prompt:
+        """Return a prompt's definition.
+
+        Raises:
+            UnknownPromptError: The server has no such prompt.
+        """
+        prompts = await self.catalog.get("prompts")
+        for prompt in prompts:
+            if prompt.name == name:
+                return prompt  # type: ignore[no-any-return]
+        names = [prompt.name for prompt in prompts]
+        near = did_you_mean(name, names)
+        raise UnknownPromptError(f"{self.name} has no prompt {name!r}.{near} It has: {listed(names)}")
+
+    async def listing(self, kind: str, *, refresh: bool = False) -> tuple[Any, ...]:
+        """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none."""
+        if self._client is None and self._comes_back and self.catalog.known(kind) and not refresh:
+            return self.catalog.cached(kind)  # it is fetched again when the session is back
+        await self._open_client()
+        return await self.catalog.get(kind, refresh=refresh)
+
+    def _index(self) -> dict[str, Tool]:
+        items = self.catalog.cached("tools")
+        if self._tool_index[0] is not items:
+            self._tool_index = (items, {tool.name: tool for tool in items})
+        return self._tool_index[1]
+
+    async def _list(self, kind: str) -> list[Any]:
+        """Fetch one kind from the server; the catalog calls this."""
+        asked = KINDS[kind]
+        client = await self._open_client()
+        if getattr(client.server_capabilities, asked.capability) is None:
+            return []
+
+        def fetch(cursor: str | None) -> Awaitable[Any]:
+            def page(c: Client) -> Awaitable[Any]:
+                return getattr(c, asked.method)(cursor=cursor, cache_mode="refresh")  # type: ignore[no-any-return]
+
+            return self._send(f"{self.name}: {kind}", page, harmless=True)
+
+        try:
+            return await all_pages(fetch, asked.field)
+        except Exception as error:
+            if getattr(error, "code", None) != METHOD_NOT_FOUND:
+                raise
+        return []  # it said it has them and does not know the method: it has none

@@ -1,0 +1,82 @@
+"""What is said about a session that was lost and may come back."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mcp_magic.core.place import text_of
+from mcp_magic.errors import ProtocolError, SessionClosedError
+
+if TYPE_CHECKING:
+    from mcp_magic.core.outcome import Outcome
+    from mcp_magic.core.place import Place
+    from mcp_magic.core.reconnection import Backoff
+
+__all__ = ["away", "busy_error", "gave_up", "lost_error", "waited_error"]
+
+
+def away(backoff: Backoff | None) -> str:
+    """Say since when a session is being opened again, and when it is tried next: words for a listing."""
+    if backoff is None:
+        return "being opened again"
+    said = f"lost {_ago(time.time() - backoff.since)} ago, tried {_times(backoff.attempts)}"
+    if backoff.next is None:
+        return f"{said}, being tried now"
+    return f"{said}, next in {max(0.0, backoff.next - time.time()):.0f} s"
+
+
+def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None, last: str) -> SessionClosedError:
+    """Say that a request was not sent, because its session did not come back in time.
+
+    Args:
+        server: The connection's name.
+        what: What was asked.
+        seconds: How long it waited.
+        backoff: How often it was tried.
+        last: Why the last attempt failed, or "".
+    """
+    error = SessionClosedError(
+        f"{what}: not sent: the session did not come back within {seconds:g} s ({away(backoff)}); "
+        f"`%mcp reconnect {server}` tries it at once.{_last(last)}"
+    )
+    error.sent, error.waited = False, True
+    return error
+
+
+def lost_error(server: str, what: str, why: BaseException, place: Place) -> SessionClosedError:
+    """Say that the connection was lost before a request was answered, and that it was not sent again."""
+    because = text_of(why, place)
+    return SessionClosedError(
+        f"{what}: the connection was lost before the answer came ({because}), so it may have run; it was not sent "
+        f"again. The session of {server} comes back by itself."
+    )
+
+
+def busy_error(what: str, outcome: Outcome, failure: BaseException) -> ProtocolError:
+    """Say that the server is busy, and how long it asks to wait."""
+    meaning = "it is asked too often" if outcome.status == 429 else "the server is not ready"
+    return ProtocolError(
+        f"{what}: HTTP {outcome.status}: {meaning}; it asks to wait {outcome.retry_after:.0f} s. It did not run.",
+        getattr(failure, "code", -32603),
+        getattr(failure, "data", None),
+    )
+
+
+def gave_up(closed: SessionClosedError, backoff: Backoff, last: str) -> SessionClosedError:
+    """Add to why a session is lost how often it was tried to have it back."""
+    tried = f"\n  given up after {_ago(time.time() - backoff.since)}, tried {_times(backoff.attempts)}"
+    return SessionClosedError(f"{closed}{tried}{_last(last).replace(chr(10) + '  last', '; last')}")
+
+
+def _last(reason: str) -> str:
+    first = reason.partition("\n")[0]
+    return f"\n  last: {first[:300]}" if first else ""
+
+
+def _ago(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

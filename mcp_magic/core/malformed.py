@@ -1,0 +1,59 @@
+"""Answers that are none: what the request that waits for one is told instead.
+
+The SDK drops what it cannot read, and the request would wait as long as it is let. Over HTTP the SDK answers in the
+server's place; over the streams of stdio, SSE and WebSocket this module does.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+__all__ = ["instead_of", "unreadable"]
+
+_PARSE_ERROR = -32700
+
+_SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
+"""How errors begin that the SDK gives in the place of an answer, with codes that would blame the request."""
+
+_COUNT = re.compile(r": \d+ validation errors? for .*")
+
+
+def unreadable(error: BaseException) -> str:
+    """Return why an answer could not be read, if that is what an error of the SDK is about; else ""."""
+    text = str(error).partition("\n")[0]
+    return _COUNT.sub("", text).rstrip(": ") if _SDK_SAYS.match(text) else ""
+
+
+def instead_of(problem: Exception) -> Any:
+    """Return the JSON-RPC error with which a request ends whose answer cannot be read.
+
+    Args:
+        problem: The `ValidationError` that the SDK's reader gives for what is no message.
+
+    Returns:
+        A `SessionMessage` with the id of the unreadable answer, or None if it is not known to be an answer.
+    """
+    details: list[Any] = problem.errors() if hasattr(problem, "errors") else []
+    # A request would need a method: of whatever has none the reader tells that, with the whole of it.
+    whole = next((d["input"] for d in details if d["type"] == "missing" and len(d["loc"]) == 2), None)
+    if not isinstance(whole, dict) or "method" in whole:
+        return None
+    number = whole.get("id")
+    if not isinstance(number, int | str) or isinstance(number, bool):
+        return None
+    from mcp.shared.message import SessionMessage
+    from mcp_types import ErrorData, JSONRPCError
+
+    said = ErrorData(code=_PARSE_ERROR, message=f"Failed to parse the answer: {_reason(details, whole)}")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=said))
+
+
+def _reason(details: list[Any], whole: dict[str, Any]) -> str:
+    """Return what is wrong with the member that the answer has: its result or its error."""
+    for member in ("error", "result"):
+        for detail in details if member in whole else ():
+            if member in detail["loc"]:
+                where = ".".join(str(part) for part in detail["loc"][1:])
+                return f"{where}: {detail['msg']}"
+    return "it has neither a result nor an error" if not {"result", "error"} & whole.keys() else "it is no JSON-RPC 2.0"

@@ -1,0 +1,150 @@
+"""The kinds of log-in: by a person here, without one in `oauth_machine`."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+)
+from pydantic import AnyUrl
+
+from mcp_magic.core.oauth.callback import CallbackServer
+from mcp_magic.core.oauth.login import LogIn
+from mcp_magic.core.oauth.registered import Registered, Wanted
+from mcp_magic.core.oauth.words import host_and_port, is_private
+from mcp_magic.errors import AuthorizationError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx2
+
+    from mcp_magic.config.auth import AuthOptions
+    from mcp_magic.core.oauth.flow import Flow
+    from mcp_magic.core.oauth.renewing import Situation
+
+__all__ = ["make_provider"]
+
+SOMEWHERE = "http://127.0.0.1/callback"
+"""Stands in for the redirect URI as long as no callback waits."""
+
+
+def make_provider(at: Situation) -> Flow:
+    """Return the log-in of a session, as its spec says."""
+    options = at.spec.auth
+    scope = " ".join(options.scopes) or None
+    provider: Flow
+    with warnings.catch_warnings():
+        # Without an issuer the credentials go where the server leads; docs/authorization.md says to name one.
+        warnings.simplefilter("ignore")
+        if options.interactive:
+            url = options.client_metadata_url
+            provider = _Person(at.spec.url, _metadata(options), at.kept, client_metadata_url=url)
+        else:
+            from mcp_magic.core.oauth.machine import make_machine
+
+            provider = make_machine(at)
+    provider.join(at)
+    wanted = Wanted(**provider.context.client_metadata.model_dump())
+    wanted._wanted = scope
+    provider.context.client_metadata = wanted
+    return provider
+
+
+def _metadata(options: AuthOptions) -> OAuthClientMetadata:
+    return OAuthClientMetadata(
+        client_name="mcp_magic",
+        redirect_uris=[AnyUrl(SOMEWHERE)],
+        token_endpoint_auth_method=options.token_endpoint_auth_method,  # type: ignore[arg-type]
+        scope=" ".join(options.scopes) or None,
+    )
+
+
+class _Person(Registered):
+    """A person logs in with a browser (authorization code, PKCE)."""
+
+    _callback: CallbackServer | None = None
+    _url = ""
+
+    @asynccontextmanager
+    async def _situated(self, response: httpx2.Response) -> AsyncIterator[None]:
+        self.context.redirect_handler, self.context.callback_handler = self._shown, self._waited
+        async with super()._situated(response):
+            if not await self.at.logins.can_ask():
+                yield
+                return
+            callback = self._callback = await self._listening()
+            self.context.client_metadata.redirect_uris = [AnyUrl(callback.redirect_uri)]
+            try:
+                yield
+            finally:
+                self._callback = None
+                callback.close()
+
+    async def _listening(self) -> CallbackServer:
+        """Listen where the client is registered to be sent back to, or else anywhere, and register again."""
+        options, info = self.at.spec.auth, self.context.client_info
+        registered = options.redirect_port or next(
+            (uri.port for uri in (info and info.redirect_uris) or [] if uri.port), 0
+        )
+        try:
+            callback = CallbackServer(registered or 0)
+        except OSError as error:
+            if options.redirect_port is not None:
+                problem = (
+                    f"{self.parties.server}: port {registered} for the log-in's way back is taken ({error.strerror})."
+                )
+                raise AuthorizationError(f"{problem} End what listens there.") from None
+            callback = CallbackServer()
+        uris = [str(uri) for uri in (info and info.redirect_uris) or []]
+        if options.client_id is None and callback.redirect_uri not in uris:
+            self.context.client_info = None
+        return callback
+
+    async def _check_person(self, outgoing: httpx2.Request) -> None:
+        if outgoing.method != "POST":
+            return
+        options, parties = self.at.spec.auth, self.parties
+        if self.context.client_info is None and options.client_id is not None:
+            raise AuthorizationError(
+                f"{parties.server}: {parties.where} leads to {parties.authority}, and the client {options.client_id!r} "
+                f"belongs to {options.issuer}: it was not used."
+            )
+        if self._callback is None:
+            raise AuthorizationError(self._nobody())
+
+    def _registered(self, options: AuthOptions) -> OAuthClientInformationFull:
+        made = super()._registered(options)
+        made.issuer = options.issuer
+        return made
+
+    def _nobody(self) -> str:
+        parties = self.parties
+        at = f" at {parties.issuer}" if parties.issuer else ""
+        return (
+            f"{parties.server}: {parties.where} wants a log-in{at}, and nobody can be asked here. "
+            f"Log in once with `%mcp connect {parties.where}` in a notebook or terminal; the token is kept.\n"
+            'Without a person: auth = { grant = "client_credentials", ... }, or a header Authorization.'
+        )
+
+    async def _shown(self, url: str) -> None:
+        if not is_private(url):
+            host = host_and_port(url)
+            raise AuthorizationError(
+                f"{self.parties.server}: the log-in page {host} has no https, so anybody on the way could read "
+                "what you type there; it was not opened. Its operator has to mend that."
+            )
+        self._url = url
+
+    async def _waited(self) -> AuthorizationCodeResult:
+        if self._callback is None:
+            raise AuthorizationError(self._nobody())
+        parties, logins = self.parties, self.at.logins
+        login = LogIn(parties.server, parties.where, self._url, self._callback.redirect_uri, logins.seconds)
+        answer = await logins.ask(login, self._callback)
+        return AuthorizationCodeResult(code=answer.code, state=answer.state, iss=answer.issuer)

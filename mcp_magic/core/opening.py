@@ -1,0 +1,93 @@
+"""What a host makes connections with, and how one is opened."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.config.specs import HttpSpec, SseSpec
+from mcp_magic.core.connection import Connection
+from mcp_magic.core.consent import Consent
+from mcp_magic.core.elicitation import Elicitors
+from mcp_magic.core.metrics import Metrics
+from mcp_magic.core.oauth.login import LogIns
+from mcp_magic.core.progress import Reports
+from mcp_magic.core.reconnection import Reconnection
+from mcp_magic.core.sampling import Samplers
+from mcp_magic.core.shortcuts import Shortcuts
+from mcp_magic.core.trace import Trace
+from mcp_magic.core.watchers import Watchers
+from mcp_magic.errors import HTTPStatusError, MCPMagicError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from mcp_magic.config.specs import Spec
+
+__all__ = ["Opening"]
+
+_SSE_FALLBACK = (400, 404, 405)
+"""HTTP statuses after which a URL may be of the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
+
+
+class Opening(Shortcuts):
+    """The part of a `Host` that opens sessions."""
+
+    def __init__(self) -> None:
+        self._connections: dict[str, Connection] = {}
+        self._closing: set[asyncio.Task[Any]] = set()
+        self._watchers = Watchers(lambda name: self.consent.definitions.look(self._connections.get(name)))
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.consent = Consent()
+        self.elicitation = Elicitors()
+        self.logins = LogIns()
+        self.sampling = Samplers()
+        self.trace = Trace()
+        self.metrics = Metrics()
+        self.reports = Reports()
+        self.reconnection = Reconnection()
+
+    async def _open(self, spec: Spec, name: str) -> Connection:
+        connection = self._made(name, spec)
+        failed: HTTPStatusError | None = None
+        try:
+            await connection.open()
+        except HTTPStatusError as error:
+            if not (isinstance(spec, HttpSpec) and spec.fallback and error.status in _SSE_FALLBACK):
+                raise
+            failed = error
+        finally:
+            self._keep_until_closed(connection)
+        if failed is None:
+            return connection
+        assert isinstance(spec, HttpSpec)
+        shared = {field.name: getattr(spec, field.name) for field in fields(SseSpec)}
+        sse = self._made(name, SseSpec(**shared))
+        try:
+            await sse.open()
+        except MCPMagicError:
+            sse.spec = spec
+        finally:
+            self._keep_until_closed(sse)
+        if sse.state == "open":
+            return sse
+        raise failed
+
+    def _made(self, name: str, spec: Spec) -> Connection:
+        connection = Connection(name, spec, self.consent, self.elicitation, self.sampling)
+        connection.trace.trace, connection.trace.metrics = self.trace, self.metrics
+        connection.reports, connection.logins = self.reports, self.logins
+        connection.reconnection = self.reconnection
+        old = self._connections.get(name)
+        if old is not None and old.spec == spec:
+            connection.roots.keep(old.roots.directories)
+            connection.notices.logs.keep(old.notices.logs)
+        return connection
+
+    def _keep_until_closed(self, connection: Connection) -> None:
+        """Remember the owner task of a connection, so that `close` waits for servers that are still ending."""
+        owner = connection._owner
+        if owner is not None and not owner.done():
+            self._closing.add(owner)
+            owner.add_done_callback(self._closing.discard)
+            owner.add_done_callback(lambda _: self._watchers.tell(connection.name))

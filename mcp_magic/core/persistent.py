@@ -1,0 +1,178 @@
+"""An HTTP client for the SDK's transports that outlives a network that comes and goes.
+
+The SDK's streamable-HTTP transport ends the whole session, with all calls under way, when one request finds nobody;
+gives an interrupted stream up after two attempts; and never opens the stream of notifications again once it was cut
+twice. It sends everything with `client.send`, so what it lacks is done there: a request that fails becomes an answer
+of its own, and a stream that was cut is waited for as long as the session is being opened again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+
+from mcp_magic.core import outcome
+from mcp_magic.core.repeating import BUSY, says_no_session
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcp_magic.core.keeper import Keeper
+    from mcp_magic.core.transports import Line
+
+__all__ = ["PersistentClient"]
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds before a stream that cannot be opened is tried again, twice as long each time, up to the second."""
+
+GOODBYE_SECONDS = 2.0
+"""Seconds for the message that ends a session: a server that is gone must not keep the person waiting."""
+
+_AWAY = (409, *BUSY, 502, 504)
+"""HTTP statuses of a stream that may be there a moment later. 409: the server has not noticed yet that the one before
+was cut."""
+
+
+class PersistentClient:
+    """What the SDK's transports use of an `httpx2.AsyncClient`.
+
+    Args:
+        client: Sends.
+        line: Whose `keeper` is told; without one nothing is done differently.
+        isolate: Whether a request that fails is one failure; else the session is over, as over HTTP+SSE.
+    """
+
+    def __init__(self, client: httpx2.AsyncClient, line: Line, *, isolate: bool) -> None:
+        self._client = client
+        self._line = line
+        self._isolate = isolate
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def __aenter__(self) -> PersistentClient:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(self, *details: Any) -> None:
+        await self._client.__aexit__(*details)
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request as `httpx2.AsyncClient.send` does."""
+        keeper = self._line.keeper
+        if request.method == "DELETE":
+            return await self._goodbye(request, options)
+        if keeper is None:
+            return await self._client.send(request, **options)
+        if not self._isolate:
+            return await self._or_lost(request, keeper, options)
+        if request.method == "GET":
+            return await self._stream(request, options)
+        return await self._one(request, keeper, options)
+
+    async def _one(self, request: httpx2.Request, keeper: Keeper, options: dict[str, Any]) -> httpx2.Response:
+        """Send one message; its failure is an answer that fails this message and no other."""
+        try:
+            response = await self._client.send(request, **options)
+            if not _is_stream(response):
+                await response.aread()
+        except httpx2.PoolTimeout:
+            raise
+        except httpx2.RequestError as error:
+            problem = str(error) or type(error).__name__
+            if (made := outcome.current.get()) is not None:
+                made.error = error
+            keeper.doubted(error)
+        else:
+            if _is_stream(response):
+                response.stream = _Followed(response.stream, keeper)
+            return response
+        closed = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": f"Connection closed: {problem}"}}
+        return httpx2.Response(502, json=closed, request=request)
+
+    async def _or_lost(self, request: httpx2.Request, keeper: Keeper, options: dict[str, Any]) -> httpx2.Response:
+        """Send one message of a session whose answers come on another stream; a failure ends the session."""
+        try:
+            response = await self._client.send(request, **options)
+        except httpx2.TransportError as error:
+            keeper.doubted(error)
+            raise
+        if response.status_code >= 400:
+            keeper.doubted(httpx2.HTTPStatusError(f"HTTP {response.status_code}", request=request, response=response))
+        return response
+
+    async def _stream(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        """Open a stream, or open it again where it was: `Last-Event-ID` is in the request already."""
+        made = outcome.current.get()
+        pause = FIRST_PAUSE
+        while True:
+            keeper = self._line.keeper
+            try:
+                response = await self._client.send(request, **options)
+            except httpx2.TransportError as error:
+                if keeper is None or (made is not None and made.over):
+                    raise
+                keeper.doubted(error)
+                await keeper.back()
+                asked = None
+            else:
+                if keeper is None or response.status_code not in _AWAY or (made is not None and made.over):
+                    return await self._opened(response, keeper)
+                asked = outcome.retry_after(response.headers.get("retry-after"))
+                await response.aclose()
+            await asyncio.sleep(pause if asked is None else min(asked, LONGEST_PAUSE))
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _opened(self, response: httpx2.Response, keeper: Keeper | None) -> httpx2.Response:
+        if keeper is None:
+            return response
+        if _is_stream(response):
+            # A stream that breaks off and one that ends are the same to whoever opens it again, except to the SDK.
+            response.stream = _Followed(response.stream, keeper, quietly=True)
+        elif "mcp-session-id" in response.request.headers and response.status_code in (400, 404):
+            await response.aread()
+            if response.status_code == 404 or says_no_session(response.text):
+                keeper.forgotten()
+        return response
+
+    async def _goodbye(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                return await self._client.send(request, **options)
+        return httpx2.Response(504, request=request)
+
+
+class _Followed(httpx2.AsyncByteStream):
+    """A stream whose end by failure is told.
+
+    Args:
+        stream: The stream.
+        keeper: Who is told.
+        quietly: Whether it then just ends.
+    """
+
+    def __init__(self, stream: Any, keeper: Keeper, *, quietly: bool = False) -> None:
+        self._stream = stream
+        self._keeper = keeper
+        self._quietly = quietly
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._stream:
+                yield chunk
+        except httpx2.TransportError as error:
+            self._keeper.doubted(error)
+            if not self._quietly:
+                raise
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._stream.aclose()
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    is_events: bool = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    return is_events and response.status_code < 400

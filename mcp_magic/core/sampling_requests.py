@@ -1,0 +1,244 @@
+"""The callback of one session for `sampling/createMessage`.
+
+A session of the handshake era asks by a request of its own; one of 2026-07-28 answers the call with `input_required`.
+Both end here: rules and the person decide, a model answers, and the person may look at the reply. A refusal is answered
+with the protocol's error; nothing that fails here ends the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mcp_magic.core.answering import EARLY_SECONDS, answered
+from mcp_magic.core.consent import Consent, Decision, Request, record_of
+from mcp_magic.core.pacing import Pace
+from mcp_magic.core.sampling import Expected, Review, Sampled, expected_of
+from mcp_magic.core.sampling_reading import read_request, recorded, senseless, wire_result
+from mcp_magic.core.underway import CallUnderWay, caused_by
+from mcp_magic.errors import DeniedError, MCPMagicError, ModelError
+from mcp_magic.results.safe import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcp_types import ErrorData
+
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.core.rules import Rule
+    from mcp_magic.core.sampling import Samplers, SamplingRequest
+
+__all__ = ["SAMPLING", "SamplingQuestions"]
+
+T = TypeVar("T")
+
+SAMPLING = "sampling"
+"""What follows the server's name in rules and in the audit: `deny trips:sampling`."""
+
+REJECTED, REJECTED_TEXT = -1, "User rejected sampling request"
+"""The protocol's error for a refusal (specification, "Sampling", "Error Handling")."""
+
+FAILED_TEXT = "Sampling failed: no model could answer"
+
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
+
+NOBODY = "nobody can be asked: host.sampling.reviewer is None"
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What is answered instead of a reply: the protocol's error, and why, for the person alone."""
+
+    code: int
+    text: str
+    why: str
+
+
+class SamplingQuestions:
+    """Answers what the server of one session asks models for.
+
+    Args:
+        server: The server's name.
+        spec: Has the mode, and masks the server's secrets.
+        samplers: Who answers.
+        consent: Whose rules hold, and whose audit has the record.
+        calls: The calls under way on the session, the latest last.
+        log: Told what was asked for and what came of it, never the texts.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        spec: Spec,
+        samplers: Samplers,
+        consent: Consent | None,
+        calls: list[CallUnderWay],
+        log: Callable[[str, str], None],
+    ) -> None:
+        self._server = server
+        self._spec = spec
+        self._samplers = samplers
+        self._consent = consent or Consent()
+        self._calls = calls
+        self._log = log
+        self._takes_tools = False
+        self._pace = Pace()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a client that is made now is given: nothing where the server must not ask."""
+        if self._spec.sampling == "off" or self._samplers.sampler is None:
+            return {}
+        from mcp_types import SamplingCapability, SamplingToolsCapability
+
+        self._takes_tools = self._samplers.takes_tools
+        tools = SamplingToolsCapability() if self._takes_tools else None
+        return {"sampling_callback": self, "sampling_capabilities": SamplingCapability(tools=tools)}
+
+    async def __call__(self, context: Any, params: Any) -> Any:
+        """Answer a request of the server (`CreateMessageRequestParams`), with a result or the protocol's error."""
+        started = time.perf_counter()
+        asked = read_request(self._server, params)
+        asked = replace(asked, unasked=self._spec.sampling == "auto" and self._rule() is None)
+        found = await self._found(asked)
+        seconds = time.perf_counter() - started
+        if isinstance(found, _Problem):
+            self._log("warning", f"{_said(asked)}: {found.why} ({seconds:.1f} s)")
+            return _error(found, local=_is_round(context))
+        self._log("info", f"{_said(asked)}: {_told(asked, found)} ({seconds:.1f} s)")
+        return wire_result(asked, found)
+
+    async def _found(self, asked: SamplingRequest) -> Sampled | _Problem:
+        nonsense = senseless(asked, takes_tools=self._takes_tools)
+        if nonsense:
+            return _Problem(INVALID_PARAMS, nonsense, nonsense)
+        call = caused_by(self._calls) or CallUnderWay()
+        with call.paused():
+            found = await answered(call, self._answer(asked))
+        if isinstance(found, Sampled):
+            return found
+        if found.error is None:
+            return _Problem(REJECTED, REJECTED_TEXT, "the call has ended")
+        if isinstance(found.error, DeniedError):
+            because = f": {found.error.reason}" if found.error.reason else ""
+            return _Problem(REJECTED, REJECTED_TEXT, f"{found.error}{because}")
+        said = str(found.error) if isinstance(found.error, MCPMagicError) else _failed(found.error)
+        return _Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(said))
+
+    async def _answer(self, asked: SamplingRequest) -> Sampled:
+        """Let the person and the model answer.
+
+        Raises:
+            DeniedError: A rule or the person refuses.
+            MCPMagicError: No model can answer, or the audit cannot be written.
+        """
+        review = await self._reviewed(asked)
+        if not review.approved:
+            raise DeniedError(f"denied by {review.by}", review.reason)
+        asked = review.request or asked
+        assert self._samplers.sampler is not None
+        reply = await self._in_time(self._samplers.sampler(asked))
+        if reply is None:
+            raise ModelError(f"the model did not answer within {self._samplers.timeout:g} s")
+        if not isinstance(reply, Sampled):
+            raise TypeError(f"it gave back {type(reply).__name__}, no Sampled")
+        return await self._looked_at(asked, reply) if review.show_reply else reply
+
+    async def _reviewed(self, asked: SamplingRequest) -> Review:
+        """Decide about a request, and put the decision on record."""
+        started = time.perf_counter()
+        review, expected = self._forbidden(), Expected()
+        if review is None:
+            expected = expected_of(self._samplers.sampler, asked)
+            review = await self._decided(asked, expected)
+        before = recorded(asked, expected.model, self._spec.masked)
+        after = recorded(review.request, expected.model, self._spec.masked) if review.request is not None else None
+        request = Request(self._server, SAMPLING, before, asker=f"server {self._server}")
+        decision = Decision(review.approved, after, review.reason, review.by)
+        self._consent.audit.add(record_of(request, decision, time.perf_counter() - started))
+        return review
+
+    def _forbidden(self) -> Review | None:
+        """Return what refuses whatever is asked for, or None."""
+        rule = self._rule()
+        if rule is not None:
+            return Review.deny(rule.reason, by=f"rule `{rule}`") if rule.action == "deny" else None
+        forbidden = self._consent.policy == "deny" and self._spec.sampling != "auto"
+        return Review.deny(by="approval = 'deny'") if forbidden else None
+
+    async def _decided(self, asked: SamplingRequest, expected: Expected) -> Review:
+        """Let the person decide, where they want to be asked."""
+        if asked.unasked:
+            most = self._samplers.per_minute
+            if self._pace.allows(most):
+                return Review(True, by="sampling = 'auto'")
+            return Review.deny(f"more than {most} requests within a minute", by="sampling = 'auto'")
+        reviewer = self._samplers.reviewer
+        if reviewer is None:
+            return Review.deny(NOBODY, by="nobody")
+        review = await self._in_time(reviewer.request(asked, expected))
+        if review is None:
+            return Review.deny(f"nobody answered within {self._samplers.timeout:g} s", by="time-out")
+        nonsense = senseless(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
+        return Review.deny(f"as it was changed: {nonsense}", by="check") if nonsense else review
+
+    async def _looked_at(self, asked: SamplingRequest, reply: Sampled) -> Sampled:
+        """Return a reply as the person lets it go.
+
+        Raises:
+            DeniedError: They do not.
+        """
+        assert self._samplers.reviewer is not None
+        review = await self._in_time(self._samplers.reviewer.reply(asked, reply))
+        if review is None:
+            raise DeniedError("the reply was not sent", f"nobody looked at it within {self._samplers.timeout:g} s")
+        if not review.approved:
+            raise DeniedError("the reply was not sent", review.reason)
+        return review.reply or reply
+
+    async def _in_time(self, waiting: Awaitable[T]) -> T | None:
+        """Wait for the person or the model; None if the time is up."""
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._samplers.timeout):
+                return await waiting
+        except TimeoutError:
+            if time.perf_counter() - started < self._samplers.timeout - EARLY_SECONDS:
+                raise  # it waited for something else
+        return None
+
+    def _rule(self) -> Rule | None:
+        """Return the first rule that asks about sampling or denies it; one that allows tools never allows this."""
+        name = f"{self._server}:{SAMPLING}"
+        rules = (rule for rule in self._consent.rules if rule.action != "allow" and rule.run is None)
+        return next((rule for rule in rules if not rule.arguments and rule.matches(name, {})), None)
+
+
+def _failed(error: Exception) -> str:
+    return f"the sampler failed: {type(error).__name__}: {one_line(str(error), 300)}"
+
+
+def _said(asked: SamplingRequest) -> str:
+    count = "1 message" if len(asked.messages) == 1 else f"{len(asked.messages)} messages"
+    tools = f", {len(asked.tools)} tool{'s' if len(asked.tools) > 1 else ''}" if asked.tools else ""
+    return f"sampling ({count}{tools}, at most {asked.max_tokens:,} tokens)"
+
+
+def _told(asked: SamplingRequest, reply: Sampled) -> str:
+    unasked = ", not asked about" if asked.unasked else ""
+    notes = "".join(f"; {one_line(note, 200)}" for note in reply.notes)
+    return f"answered by {one_line(reply.model, 80)}, {one_line(reply.stop_reason, 40)}{unasked}{notes}"
+
+
+def _is_round(context: Any) -> bool:
+    """Whether the error stays here: in an `input_required` round it ends the call, and the server never sees it."""
+    return getattr(getattr(context, "session", None), "discover_result", None) is not None
+
+
+def _error(problem: _Problem, *, local: bool) -> ErrorData:
+    from mcp_types import ErrorData
+
+    told = f"{problem.text}: {problem.why}" if local and problem.why != problem.text else problem.text
+    return ErrorData(code=problem.code, message=told)

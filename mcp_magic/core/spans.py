@@ -1,0 +1,177 @@
+"""Spans of OpenTelemetry: our own around calls, models and agents, and what the SDK's are given besides.
+
+The API is a dependency of the SDK and does nothing unless somebody has set up a provider (`core/telemetry.py`, or
+the program that we run in). Names follow the semantic conventions for MCP and for generative AI. A span never has
+arguments, results, or the text of an error: those are a server's or a person's, and may be secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from mcp_magic.config.specs import StdioSpec, UrlSpec, WebSocketSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from opentelemetry.trace import Span, Tracer
+
+    from mcp_magic.config.specs import Spec
+
+__all__ = [
+    "SCOPE",
+    "SDK_SCOPE",
+    "SERVER",
+    "TOOL_ERROR",
+    "WireSpans",
+    "error_kind",
+    "fail",
+    "place",
+    "recording",
+    "span",
+]
+
+SCOPE, SDK_SCOPE = "mcp_magic", "mcp-python-sdk"
+"""The instrumentation scopes of our spans and of the SDK's."""
+
+SERVER = "mcp_magic.server"
+"""The attribute with the connection's name; the conventions have none for it."""
+
+TOOL_ERROR = "tool_error"
+"""`error.type` of a call whose tool reported an error (semantic conventions for MCP)."""
+
+WAITING = 1000
+"""Spans that are remembered until their answer comes."""
+
+_TARGETS = {"tools/call": ("execute_tool", "gen_ai.tool.name"), "prompts/get": ("", "gen_ai.prompt.name")}
+"""Method -> `gen_ai.operation.name`, and the attribute that its `name` is."""
+
+
+def error_kind(error: BaseException) -> str:
+    """Return what kind of failure an error is: the name of its class, never its text.
+
+    >>> error_kind(ValueError("secret")), error_kind(asyncio.CancelledError())
+    ('ValueError', 'cancelled')
+    """
+    return "cancelled" if isinstance(error, asyncio.CancelledError | KeyboardInterrupt) else type(error).__name__
+
+
+def place(spec: Spec) -> dict[str, str | int]:
+    """Return the attributes that say where a server is: host and port, nothing else of a URL.
+
+    >>> place(StdioSpec(command="server"))
+    {'network.transport': 'pipe'}
+    >>> place(WebSocketSpec(url="wss://user:pw@example.org:9000/mcp?key=1"))["server.address"]
+    'example.org'
+    """
+    if isinstance(spec, StdioSpec):
+        return {"network.transport": "pipe"}
+    if not isinstance(spec, UrlSpec):
+        return {}
+    protocol = "websocket" if isinstance(spec, WebSocketSpec) else "http"
+    found: dict[str, str | int] = {"network.transport": "tcp", "network.protocol.name": protocol}
+    try:
+        parts = urlsplit(spec.url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return found
+    port = port or (443 if parts.scheme in ("https", "wss") else 80)
+    return {**found, "server.address": host, "server.port": port} if host else found
+
+
+@contextmanager
+def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> Iterator[Span]:
+    """Make a span around what is done inside; one that fails has `error.type` and nothing of the error's text.
+
+    Args:
+        name: Its name.
+        attributes: Its attributes.
+        client: Whether it stands for a request to somebody else.
+    """
+    from opentelemetry.trace import INVALID_SPAN, SpanKind
+
+    if not recording():
+        yield INVALID_SPAN
+        return
+    kind = SpanKind.CLIENT if client else SpanKind.INTERNAL
+    with _tracer().start_as_current_span(
+        name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
+    ) as made:
+        try:
+            yield made
+        except BaseException as error:
+            fail(made, error_kind(error))
+            raise
+
+
+def recording() -> bool:
+    """Whether somebody has set up a provider: without one spans are not even made."""
+    from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
+
+    return not isinstance(get_tracer_provider(), ProxyTracerProvider)
+
+
+@cache
+def _tracer() -> Tracer:
+    from opentelemetry.trace import get_tracer
+
+    from mcp_magic import __version__
+
+    return get_tracer(SCOPE, __version__)
+
+
+def fail(made: Span, kind: str) -> None:
+    """Mark a span as failed."""
+    from opentelemetry.trace import StatusCode
+
+    made.set_attribute("error.type", kind)
+    made.set_status(StatusCode.ERROR)
+
+
+class WireSpans:
+    """What the SDK's spans of one connection's requests are given: server, place, tool, and the tool's own error.
+
+    Args:
+        server: The connection's name.
+        spec: Where the server is.
+    """
+
+    def __init__(self, server: str, spec: Spec) -> None:
+        self._attributes: dict[str, str | int] = {SERVER: server, **place(spec)}
+        self._waiting: dict[str, Span] = {}
+
+    def sent(self, message: Any) -> None:
+        """Complete the span of a request that is being sent: the SDK writes it inside of its span."""
+        from opentelemetry.trace import get_current_span
+
+        current = get_current_span()
+        if not current.is_recording() or not getattr(current, "name", "").startswith("MCP send "):
+            return
+        number = getattr(message, "id", None)
+        if number is None or getattr(message, "method", None) is None:
+            return
+        current.set_attributes({**self._attributes, **_target(message)})
+        self._waiting[str(number)] = current
+        if len(self._waiting) > WAITING:
+            del self._waiting[next(iter(self._waiting))]
+
+    def came(self, message: Any) -> None:
+        """Note of an answer whether its tool reported an error; the SDK ends the span after that."""
+        if not self._waiting:
+            return
+        waiting = self._waiting.pop(str(getattr(message, "id", None)), None)
+        result = getattr(message, "result", None)
+        if waiting is not None and isinstance(result, dict) and result.get("isError") is True:
+            fail(waiting, TOOL_ERROR)
+
+
+def _target(message: Any) -> dict[str, str]:
+    operation, attribute = _TARGETS.get(message.method, ("", ""))
+    name = (message.params or {}).get("name") if attribute else None
+    if not isinstance(name, str):
+        return {}
+    return {attribute: name, **({"gen_ai.operation.name": operation} if operation else {})}

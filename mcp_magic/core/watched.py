@@ -1,0 +1,92 @@
+"""A transport and its read stream, watched: when the server ends it, and what in it is no message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core.eras import assume_complete
+from mcp_magic.core.malformed import instead_of
+from mcp_magic.core.trace import IN
+from mcp_magic.core.trace_streams import TracedWrite, members
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from mcp_magic.core.transports import Line
+
+__all__ = ["Watched"]
+
+
+class Watched:
+    """A transport whose read stream says when the server ended it and what in it was no message.
+
+    The SDK settles the pending requests then but tells nobody else, so a dead server would look
+    alive until the next call.
+    """
+
+    def __init__(self, transport: Any, line: Line) -> None:
+        self.transport = transport
+        self._line = line
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        read, write = await self.transport.__aenter__()
+        return WatchedStream(read, self._line), TracedWrite(write, self._line.recorder)
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        leave: bool | None = await self.transport.__aexit__(exc_type, exc, traceback)
+        return leave
+
+
+class WatchedStream:
+    def __init__(self, stream: Any, line: Line) -> None:
+        self._stream = stream
+        self._line = line
+        self._next = stream.__anext__
+
+    def __aiter__(self) -> WatchedStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            item = await self._next()
+        except StopAsyncIteration:
+            self._line.ended()
+            raise
+        return self._noted(item)
+
+    def _noted(self, item: Any) -> Any:
+        """Note what came, and return what the session is to see of it."""
+        if not isinstance(item, Exception):
+            self._line.recorder.spans.came(item.message)
+            self._line.recorder.message(IN, members(item.message))
+            if self._line.modern:
+                assume_complete(item.message)
+            return item
+        details = item.errors() if hasattr(item, "errors") else []
+        found = details[0].get("input", "") if details else str(item)
+        text = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+        self._line.recorder.garbage(text)
+        if len(self._line.garbage) < 5 and text.strip():
+            self._line.garbage.append(text.strip()[:200])
+        return instead_of(item) or item
+
+    async def receive(self) -> Any:
+        return self._noted(await self._stream.receive())
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> WatchedStream:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        leave: bool | None = await self._stream.__aexit__(exc_type, exc, traceback)
+        return leave
+
+    def __getattr__(self, name: str) -> Any:  # last_context, which the HTTP streams have
+        return getattr(self._stream, name)

@@ -1,0 +1,111 @@
+"""`%mcp assert`: what a tool must answer."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic.errors import ArgumentsError, CommandError
+from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.results import Listing
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from mcp_magic.results import ToolResult
+
+__all__ = ["COMMAND"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add = parser.add_argument
+    add("tool", metavar="SERVER:TOOL", help="the server may be left out while the name is unique")
+    add("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`")
+    add("--equals", metavar="VALUE", help="the data is this: JSON, text, or $variable")
+    add("--contains", action="append", default=[], metavar="TEXT", help="the text has this in it; may be repeated")
+    add("--schema", metavar="SCHEMA", help="the data fits this JSON Schema: a file, $variable, or `output`: its own")
+    add("--under", type=float, metavar="MS", help="the call takes less than so many milliseconds")
+    add("--error", nargs="?", const="", metavar="TEXT", help="the tool reports an error, with this in it")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Call the tool and check what it answers."""
+    from mcp_magic.results import checks
+
+    connection, tool = await invocation.host.resolve(arguments.tool)
+    values = schema.parse_arguments(
+        arguments.arguments, tool.input_schema, evaluate=invocation.evaluate, directory=invocation.directory
+    )
+    wanted = _schema(invocation, arguments.schema, tool.output_schema)
+    result = await connection.call_tool(tool.name, values, timeout=invocation.settings.call_timeout)
+    outcomes = [("no error", checks.succeeds(result))]
+    if arguments.error is not None:
+        text = invocation.text(arguments.error)
+        outcomes = [(f"error {text}".rstrip(), checks.fails(result, text))]
+    if arguments.equals is not None:
+        outcomes.append(("equals", checks.equals(result, _value(invocation, arguments.equals, result))))
+    outcomes += [
+        (f"contains {text!r}", checks.contains(result, text)) for text in map(invocation.text, arguments.contains)
+    ]
+    if wanted is not None:
+        outcomes.append(("schema", checks.fits(result, wanted)))
+    if arguments.under is not None:
+        outcomes.append((f"under {arguments.under:g} ms", checks.within(result, arguments.under)))
+    failed = [f"{name}: {problem}" for name, problem in outcomes if problem]
+    if failed:
+        raise checks.CheckFailedError(f"{connection.name}:{tool.name}: " + "; ".join(failed))
+    rows = [{"check": f"✓ {name}"} for name, _ in outcomes]
+    return Listing(rows, title=f"{connection.name}:{tool.name}", columns=("check",), kind="checks")
+
+
+def _value(invocation: Invocation, given: str, result: ToolResult) -> Any:
+    """Return what a result is compared with; JSON is text for a result that is text."""
+    if result.data is not None:
+        with suppress(ValueError):
+            return json.loads(given)  # a JSON object has the braces of an expression
+    return invocation.value(given)
+
+
+def _schema(invocation: Invocation, given: str | None, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if given is None:
+        return None
+    if given == "output":
+        if own is None:
+            raise CommandError("%mcp assert: --schema output: the tool has no output schema.")
+        return own["properties"]["result"] if list(own.get("properties", {})) == ["result"] else own
+    value = invocation.value(given)
+    if isinstance(value, dict):
+        return value
+    file = invocation.directory / Path(str(value)).expanduser()
+    problem = f"{file} holds no JSON object"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        problem = f"{file}: {error.strerror}"
+    except ValueError as error:
+        problem = f"{file} is no JSON: {error}"
+    else:
+        if isinstance(found, dict):
+            return found
+    raise ArgumentsError(f"%mcp assert: --schema: {problem}")
+
+
+COMMAND = Command(
+    "assert",
+    "Debug",
+    "calls a tool and fails the cell if the answer is not what it must be",
+    run,
+    options,
+    examples=(
+        "%mcp assert math:add a=3 b=4 --equals 7 --under 500",
+        "%mcp assert weather:forecast location=Oslo --contains Oslo --schema output",
+        "%mcp assert math:divide a=1 b=0 --error zero",
+    ),
+    details="Without options the tool must not report an error. What fails is an AssertionError with the difference, "
+    "so that Run All, papermill and nbval stop there.",
+)

@@ -1,0 +1,85 @@
+"""`%mcp docs` and `%mcp stubs`: a server as a page of Markdown, and as a Python module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.errors import CommandError
+from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.results.text import Text
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Collection
+
+__all__ = ["COMMANDS", "Markdown"]
+
+
+class Markdown(Text):
+    """A page of Markdown that a notebook shows as a page."""
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        bundle = super()._repr_mimebundle_(include, exclude)
+        return {"text/plain": bundle["text/plain"], "text/markdown": self.text}
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("server", metavar="SERVER", help="a connected server")
+    parser.add_argument("-o", "--out", metavar="FILE", help="write it into a file")
+
+
+async def docs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
+    """Describe a server on a page."""
+    from mcp_magic.serving.markdown import page
+
+    text = await page(invocation.host[arguments.server])
+    return _written(invocation, "docs", arguments.out, text) if arguments.out else Markdown(text)
+
+
+async def stubs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
+    """Write a server's tools as functions."""
+    from mcp_magic.serving.stubs import stubs as module
+
+    connection = invocation.host[arguments.server]
+    text = module(connection.name, await connection.listing("tools"))
+    return _written(invocation, "stubs", arguments.out, text) if arguments.out else Text(text)
+
+
+def _written(invocation: Invocation, command: str, name: str, text: str) -> Text:
+    file = invocation.directory / Path(invocation.text(name)).expanduser()
+    problem = ""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        problem = f"%mcp {command}: {file}: {error.strerror}"
+    if problem:
+        raise CommandError(problem)
+    return Text(f"{file}: {len(text.splitlines()):,} lines")
+
+
+COMMANDS = (
+    Command(
+        "docs",
+        "Share",
+        "writes a page about a server: its tools, prompts and resources",
+        docs,
+        options,
+        examples=("%mcp docs weather", "%mcp docs weather -o docs/weather.md"),
+        details="Markdown, with arguments, types, hints and an example call of each tool. What the server says of "
+        "itself keeps its emphasis and code; HTML, links and images of it are shown as text.",
+    ),
+    Command(
+        "stubs",
+        "Share",
+        "writes a typed Python module with a function for each tool",
+        stubs,
+        options,
+        examples=("%mcp stubs weather", "%mcp stubs weather -o weather.py"),
+        details="Async functions that call the session of this name; arguments and results are typed from the schemas, "
+        "so that editors and type checkers know them.",
+    ),
+)

@@ -1,0 +1,75 @@
+"""`%mcp doctor`: finds out, step by step, why a server does not work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp_magic.config.files import load_config
+from mcp_magic.core.doctor import examine
+from mcp_magic.errors import ConfigError, did_you_mean, listed
+from mcp_magic.magics.commands import connect
+from mcp_magic.magics.parsing import Command, Invocation
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from mcp_magic.config.files import ServerEntry
+    from mcp_magic.core.doctor import DoctorReport
+
+__all__ = ["COMMAND"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments: those of `connect`, and the call."""
+    connect.options(parser)
+    parser.add_argument(
+        "--call",
+        nargs="?",
+        const="",
+        metavar="TOOL",
+        help="call a tool; without a name one that is read-only and needs nothing",
+    )
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> DoctorReport:
+    """Examine a server; however sick it is, the report is what comes of it."""
+    target = connect.one_target(invocation, arguments.target, "%mcp doctor")
+    given = connect.session_options(invocation, arguments)
+    if arguments.config:
+        given["find_entry"] = _entries(invocation.directory / Path(arguments.config).expanduser())
+    return await examine(invocation.host, target, name=arguments.name, call=arguments.call, **given)
+
+
+def _entries(path: Path) -> Callable[[str], ServerEntry]:
+    entries = {entry.name: entry for entry in load_config(path)}
+
+    def find(name: str) -> ServerEntry:
+        if name in entries:
+            return entries[name]
+        near = did_you_mean(name, entries)
+        raise ConfigError(f"{path} has no server {name!r}.{near} It has: {listed(entries)}")
+
+    return find
+
+
+COMMAND = Command(
+    "doctor",
+    "Debug",
+    "finds out, step by step, why a server does not work",
+    run,
+    options,
+    examples=(
+        "%mcp doctor weather                       # a session: it is left as it is",
+        "%mcp doctor https://example.com/mcp",
+        "%mcp doctor servers/math_server.py --call",
+        "%mcp doctor -- npx -y @modelcontextprotocol/server-everything",
+        "report = %mcp doctor math --config mcp.json",
+    ),
+    details="It resolves the target, starts or connects it, looks at TLS, HTTP, the handshake of both protocol eras, "
+    "capabilities, all lists and their schemas, pings it and ends it, and says at which step it fails, why, and what "
+    "to do. It takes what `%mcp connect` takes. Nobody is logged in, and nothing is called without --call. The value "
+    "has .steps, .ok, .problems, .findings and .df.",
+    takes_command=True,
+)

@@ -1,0 +1,71 @@
+"""`%mcp export`: a server of the notebook as a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.errors import CommandError, listed
+from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.results.text import Text
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.serving.cellserver import CellServer
+
+__all__ = ["COMMAND"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("server", metavar="NAME", help="a server that `%%mcp_server` has made")
+    parser.add_argument("file", metavar="FILE", help="the program, such as server.py")
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> Text:
+    """Write the program."""
+    from mcp_magic.serving.exporting import program
+
+    server = _cell_server(invocation, arguments.server)
+    file = invocation.directory / Path(invocation.text(arguments.file)).expanduser()
+    if file.exists() and not arguments.force:
+        raise CommandError(f"%mcp export: {file} is there already; --force writes over it.")
+    namespace = invocation.settings.shell.user_ns
+    code = program(server, namespace, list(namespace.get("In", ())), file.name)
+    problem = ""
+    try:
+        file.write_text(code, encoding="utf-8")
+    except OSError as error:
+        problem = f"%mcp export: {file}: {error.strerror}"
+    if problem:
+        raise CommandError(problem)
+    return Text(f"{file} is the server {arguments.server!r}: `%mcp connect {arguments.file} --name NAME` starts it.")
+
+
+def _cell_server(invocation: Invocation, name: str) -> CellServer:
+    from mcp_magic.serving.cellserver import CellServer
+
+    found: Any = getattr(invocation.host[name].spec, "server", None)
+    if isinstance(found, CellServer):
+        return found
+    made = [c.name for c in invocation.host.connections.values() if isinstance(_server(c), CellServer)]
+    raise CommandError(f"%mcp export: {name!r} was not made by `%%mcp_server`; there are: {listed(made)}.")
+
+
+def _server(connection: Any) -> Any:
+    return getattr(connection.spec, "server", None)
+
+
+COMMAND = Command(
+    "export",
+    "Share",
+    "writes a server of this notebook as a program",
+    run,
+    options,
+    examples=("%mcp export shop shop_server.py", "%mcp export shop servers/shop.py --force"),
+    details="The program needs the SDK (`pip install mcp`) and nothing of the notebook: imports, functions, classes "
+    "and plain data that the cell uses are written into it, secrets are read from the environment. It speaks stdio, or "
+    "streamable HTTP with --http PORT.",
+)

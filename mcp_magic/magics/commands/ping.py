@@ -1,0 +1,65 @@
+"""`%mcp ping`: whether servers are there, and how long they take to say so."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.core.health import seen
+from mcp_magic.errors import MCPMagicError
+from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.results import Listing
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcp_magic.core.connection import Connection
+
+__all__ = ["COMMAND"]
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
+    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer (default: 5)")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Ask one server, or all at the same time; one that does not answer is a row that says so."""
+    host = invocation.host
+    connections = [host[arguments.server]] if arguments.server else list(host.connections.values())
+    rows = await asyncio.gather(*(_row(connection, arguments.timeout) for connection in connections))
+    return Listing(
+        rows,
+        title="Ping",
+        columns=("server", "answered in", "state", "seen", "problem"),
+        empty="no server is connected: `%mcp connect TARGET` opens a session",
+        kind="ping",
+    )
+
+
+async def _row(connection: Connection, timeout: float | None) -> dict[str, Any]:
+    seconds, problem = None, None
+    try:
+        seconds = await connection.ping(timeout)
+    except MCPMagicError as error:
+        problem = str(error)
+    return {
+        "server": connection.name,
+        "answered in": None if seconds is None else f"{seconds * 1000:.1f} ms",
+        "state": connection.state,
+        "seen": seen(connection.last_seen),
+        "problem": problem,
+    }
+
+
+COMMAND = Command(
+    "ping",
+    "Connect",
+    "asks servers whether they are there",
+    run,
+    options,
+    examples=("%mcp ping", "%mcp ping weather", "%mcp ping weather --timeout 1"),
+    details="Sends `ping`, or since protocol 2026-07-28, which has none, `server/discover`. A session that is lost is "
+    "opened again meanwhile where the setting `reconnect` says so.",
+)

@@ -1,0 +1,107 @@
+"""`%mcp snapshot` and `%mcp diff`: what a server offers, and what changed in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp_magic.errors import CommandError
+from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.results import Listing
+from mcp_magic.results.text import Text
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from mcp_magic.serving.interface import Change
+
+__all__ = ["COMMANDS", "change_listing"]
+
+
+def _file(invocation: Invocation, given: str | None, server: str) -> Path:
+    return invocation.directory / Path(invocation.text(given) if given else f"{server}.mcp.json").expanduser()
+
+
+def snapshot_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("server", metavar="SERVER", help="a connected server")
+    parser.add_argument("-o", "--out", metavar="FILE", help="where to write it (default: SERVER.mcp.json)")
+
+
+async def snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Text:
+    """Write a server's interface into a file."""
+    from mcp_magic.serving.interface import interface_of, written
+
+    found = await interface_of(invocation.host[arguments.server])
+    file = _file(invocation, arguments.out, arguments.server)
+    problem = ""
+    try:
+        file.write_text(written(found), encoding="utf-8")
+    except OSError as error:
+        problem = f"%mcp snapshot: {file}: {error.strerror}"
+    if problem:
+        raise CommandError(problem)
+    counts = ", ".join(f"{len(found[kind])} {kind}" for kind in ("tools", "prompts", "resources", "templates"))
+    return Text(f"{file}: {counts}; `%mcp diff {arguments.server}` says what has changed since.")
+
+
+def diff_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("server", metavar="SERVER", help="a connected server")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a snapshot (default: SERVER.mcp.json)")
+    parser.add_argument("--check", action="store_true", help="breaking changes are an error, so that Run All stops")
+
+
+async def diff(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Compare a server with a snapshot."""
+    from mcp_magic.serving.interface import compared, interface_of, read_snapshot
+
+    file = _file(invocation, arguments.file, arguments.server)
+    before = read_snapshot(file)
+    changes = compared(before, await interface_of(invocation.host[arguments.server]))
+    breaking = [change for change in changes if change.breaking]
+    if arguments.check and breaking:
+        first = "; ".join(str(change).removeprefix("breaking: ") for change in breaking[:3])
+        more = f" and {len(breaking) - 3} more" if len(breaking) > 3 else ""
+        raise CommandError(f"%mcp diff: {len(breaking)} breaking changes since {file.name}: {first}{more}")
+    return change_listing(changes, f"{arguments.server} since {file.name}")
+
+
+def change_listing(changes: Sequence[Change], title: str) -> Listing:
+    """Return changes as a listing, breaking ones first."""
+    rows = [
+        {
+            "breaking": "breaking" if change.breaking else "",
+            "kind": change.kind,
+            "name": change.name,
+            "where": change.where,
+            "change": change.text,
+        }
+        for change in changes
+    ]
+    columns = ("breaking", "kind", "name", "where", "change")
+    return Listing(rows, title=title, columns=columns, empty="nothing has changed", kind="changes")
+
+
+COMMANDS = (
+    Command(
+        "snapshot",
+        "Share",
+        "writes what a server offers into a file",
+        snapshot,
+        snapshot_options,
+        examples=("%mcp snapshot weather", "%mcp snapshot weather -o api/weather.json"),
+        details="Tools, prompts, resources and templates as JSON, sorted, to keep under version control.",
+    ),
+    Command(
+        "diff",
+        "Share",
+        "says what changed in a server since a snapshot",
+        diff,
+        diff_options,
+        examples=("%mcp diff weather", "%mcp diff weather api/weather.json --check"),
+        details="A change is breaking if what worked before may fail now: a tool that is gone, an argument that is "
+        "required now, a choice that is none any more, a field of the answer that is missing.",
+    ),
+)

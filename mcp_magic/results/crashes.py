@@ -1,0 +1,57 @@
+"""Exceptions of tools that run in this kernel, for whoever called them from a cell.
+
+An answer of a tool is data, so its exception cannot travel in it. A server of the notebook leaves a key in the
+answer's `_meta` instead, under which the exception is found here: the cell that called shows the tool's own lines, and
+`%debug` stops in them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import traceback
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["META", "ToolCrashError", "recall", "remember"]
+
+META = "mcp-magic/crash"
+"""The member of `_meta` that holds the key."""
+
+KEPT = 20
+"""Exceptions kept; each holds the frames of its traceback."""
+
+_kept: OrderedDict[str, Exception] = OrderedDict()
+
+
+class ToolCrashError(ToolError):
+    """A tool that is defined in this notebook raised; `__cause__` is what it raised, with the tool's own frames.
+
+    Attributes:
+        show: Returns the lines that a traceback is shown with; the extension sets IPython's.
+    """
+
+    show: ClassVar[Callable[[BaseException], list[str]]] = traceback.format_exception
+
+    def _render_traceback_(self) -> list[str]:
+        cause = self.__cause__
+        return [*(ToolCrashError.show(cause) if cause is not None else []), *super()._render_traceback_()]
+
+
+def remember(crash: Exception) -> dict[str, Any]:
+    """Keep an exception; return the `_meta` that leads to it."""
+    key = secrets.token_hex(8)  # nothing that another server could guess
+    _kept[key] = crash
+    if len(_kept) > KEPT:
+        _kept.popitem(last=False)
+    return {META: key}
+
+
+def recall(meta: Mapping[str, Any] | None) -> Exception | None:
+    """Return the exception that an answer leads to, or None."""
+    key = (meta or {}).get(META)
+    return _kept.get(key) if isinstance(key, str) else None

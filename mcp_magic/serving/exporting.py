@@ -1,0 +1,156 @@
+"""A server of the notebook as a program of its own, with the same interface."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.errors import CommandError
+from mcp_magic.serving.docstrings import read_docstring
+from mcp_magic.serving.needs import Needs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mcp_magic.serving.cellserver import CellServer
+
+__all__ = ["program"]
+
+_HINTS = ("read_only", "destructive", "idempotent", "open_world")
+_MARKS = ("tool", "resource", "prompt")
+_HEAD = '''"""{name}: an MCP server, written in a notebook.
+
+    python {file}               over stdio
+    python {file} --http 8000   streamable HTTP at http://127.0.0.1:8000/mcp
+{environment}"""
+
+'''
+_TAIL = """
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--http", type=int, metavar="PORT", help="serve streamable HTTP on 127.0.0.1 instead of stdio")
+    port = parser.parse_args().http
+    if port is None:
+        server.run()
+    else:
+        server.run("streamable-http", host="127.0.0.1", port=port)
+"""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[str], file: str) -> str:
+    """Return the code of a program that is the same server.
+
+    Args:
+        server: A server of the notebook.
+        namespace: The notebook's variables.
+        cells: The code of the cells that were run, oldest first.
+        file: What the program will be called.
+
+    Raises:
+        CommandError: The cell needs something of the notebook that cannot be written down.
+    """
+    tree = _parsed(server.source)
+    needs = Needs(namespace, cells)
+    needs.follow(server.source, given=_MARKS)
+    edits = _Edits(server.source)
+    for node in tree.body:
+        if isinstance(node, Function):
+            edits.offer(node)
+    body = edits.text().strip("\n")
+    options = f", instructions={server.instructions!r}" if server.instructions else ""
+    imports = ["import argparse", *(["import os"] if needs.environment else []), *needs.imports, *edits.imports]
+    imports.append("from mcp.server.mcpserver import MCPServer")
+    future = [line for line in body.split("\n") if line.startswith("from __future__")]
+    body = "\n".join(line for line in body.split("\n") if line not in future)
+    names = f"\nIt reads from the environment: {', '.join(needs.environment)}\n" if needs.environment else ""
+    return (
+        _HEAD.format(name=server.name, file=file, environment=names)
+        + "".join(f"{line}\n" for line in [*future, *sorted(set(imports), key=_order)])
+        + f"\nserver = MCPServer({server.name!r}{options})\n"
+        + "".join(f"\n{definition}\n" for definition in needs.definitions)
+        + f"\n\n{body}\n{_TAIL}"
+    )
+
+
+def _order(line: str) -> tuple[bool, str]:
+    return line.startswith("from"), line
+
+
+def _parsed(source: str) -> ast.Module:
+    try:
+        tree = ast.parse(source)
+        compile(tree, "cell", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        problem = f"line {(error.lineno or 0) + 1} of its cell is no plain Python (a magic, or an await): {error.msg}"
+    else:
+        return tree
+    raise CommandError(f"%mcp export: {problem}")
+
+
+class _Edits:
+    """Changes of a cell's code, by position; what is not changed stays as it was written."""
+
+    def __init__(self, source: str) -> None:
+        self.imports: set[str] = set()
+        self._lines = source.split("\n")
+        self._done: list[tuple[int, int, int, int, str]] = []
+
+    def offer(self, node: Function) -> None:
+        """Let a function be offered by the server: with the SDK's decorators instead of the cell's."""
+        marks = [decorator for decorator in node.decorator_list if _mark(decorator)]
+        tool = not any(_mark(mark) != "tool" for mark in marks) and not node.name.startswith("_")
+        for mark in marks:
+            self._replace(mark, self._decorator(mark, node))
+        if tool and not marks:
+            first = min([node, *node.decorator_list], key=lambda each: each.lineno)
+            column = first.col_offset - (first is not node)  # before the @
+            self._done.append((first.lineno, column, first.lineno, column, f"@{self._decorator(None, node)}\n"))
+        if tool or any(_mark(mark) == "tool" for mark in marks):
+            self._describe(node)
+
+    def _decorator(self, mark: ast.expr | None, node: Function) -> str:
+        name = _mark(mark) if mark is not None else "tool"
+        if name == "resource":
+            assert mark is not None
+            return f"server.{ast.unparse(mark)}"
+        keywords = list(mark.keywords) if isinstance(mark, ast.Call) else []
+        hints = [word for word in keywords if word.arg in _HINTS]
+        words = [ast.unparse(word) for word in keywords if word not in hints]
+        if hints:
+            self.imports.add("from mcp_types import ToolAnnotations")
+            said = ", ".join(f"{word.arg}_hint={ast.unparse(word.value)}" for word in hints)
+            words.append(f"annotations=ToolAnnotations({said})")
+        text = ast.get_docstring(node) or ""
+        described, arguments = read_docstring(text)
+        if name == "tool" and arguments and not any(word.arg == "description" for word in keywords):
+            words.append(f"description={described!r}")
+        return f"server.{name}({', '.join(words)})"
+
+    def _describe(self, node: Function) -> None:
+        """Write what the docstring says of arguments where pydantic finds it."""
+        described = read_docstring(ast.get_docstring(node) or "")[1]
+        for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+            if argument.annotation is not None and (text := described.get(argument.arg)):
+                self.imports |= {"from typing import Annotated", "from pydantic import Field"}
+                code = ast.unparse(argument.annotation)
+                self._replace(argument.annotation, f"Annotated[{code}, Field(description={text!r})]")
+
+    def _replace(self, node: ast.expr, text: str) -> None:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        self._done.append((node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text))
+
+    def text(self) -> str:
+        """Return the code."""
+        lines = [line.encode() for line in self._lines]  # ast counts bytes
+        for first, start, last, end, text in sorted(self._done, reverse=True):
+            lines[first - 1 : last] = [lines[first - 1][:start] + text.encode() + lines[last - 1][end:]]
+        return b"\n".join(lines).decode()
+
+
+def _mark(decorator: ast.expr) -> str:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return called.id if isinstance(called, ast.Name) and called.id in _MARKS else ""

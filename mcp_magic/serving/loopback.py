@@ -1,0 +1,158 @@
+"""A server of this kernel for other programs on this machine: streamable HTTP on 127.0.0.1, with a token."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import secrets
+import socket
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.errors import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from mcp.server.mcpserver import MCPServer
+
+__all__ = ["Serving", "serve"]
+
+HOST = "127.0.0.1"
+STOP_SECONDS = 5.0
+"""Seconds that requests under way have when the serving is stopped."""
+
+
+class Serving:
+    """A server that other programs on this machine can reach.
+
+    Attributes:
+        name: The server's name.
+        port: The port.
+        token: What a client has to send as `Authorization: Bearer TOKEN`; in no repr.
+        token_file: A file with the token that only its owner may read.
+    """
+
+    def __init__(self, name: str, port: int, token: str, token_file: Path) -> None:
+        self.name = name
+        self.port = port
+        self.token = token
+        self.token_file = token_file
+        self._task: asyncio.Task[None] | None = None
+        self._uvicorn: Any = None
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://{HOST}:{self.port}/mcp"
+
+    @property
+    def running(self) -> bool:
+        """Whether it can be reached."""
+        return self._task is not None and not self._task.done()
+
+    def __repr__(self) -> str:
+        return f"<Serving {self.name!r} {'at ' + self.url if self.running else 'stopped'}>"
+
+    async def start(self, server: MCPServer[Any], listening: socket.socket) -> None:
+        """Serve on a socket until `stop`."""
+        self._uvicorn = _uvicorn(_guarded(server.streamable_http_app(host=HOST), self.token))
+        serving = self._uvicorn.serve(sockets=[listening])
+        self._task = asyncio.get_running_loop().create_task(serving, name=f"mcp_magic serves {self.name}")
+        while not self._uvicorn.started and not self._task.done():
+            await asyncio.sleep(0.01)
+
+    async def stop(self) -> None:
+        """Serve no more."""
+        with suppress(OSError):
+            self.token_file.unlink()
+        if self._task is None or self._task.done():
+            return
+        self._uvicorn.should_exit = True
+        await asyncio.wait({self._task}, timeout=STOP_SECONDS)
+        if not self._task.done():
+            self._uvicorn.force_exit = True
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=STOP_SECONDS)
+
+
+async def serve(name: str, server: MCPServer[Any], folder: Path, *, port: int = 0, token: str = "") -> Serving:
+    """Offer a server to other programs on this machine.
+
+    Args:
+        name: Its name.
+        server: The server.
+        folder: Where the file with the token goes.
+        port: The port; 0: any that is free.
+        token: The token; a new one if left out.
+
+    Raises:
+        CommandError: The port is taken.
+    """
+    listening = _socket(port)
+    port = listening.getsockname()[1]
+    serving = Serving(name, port, token or secrets.token_urlsafe(32), folder / f"{name}-{port}.token")
+    _write(serving.token_file, serving.token)
+    await serving.start(server, listening)
+    return serving
+
+
+def _socket(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        problem = getattr(error, "strerror", None) or str(error)
+    else:
+        return listening
+    raise CommandError(f"%mcp serve: port {port} on {HOST}: {problem}; --port names another, 0 any that is free.")
+
+
+def _write(file: Path, token: str) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        file.unlink()
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(token)
+
+
+def _uvicorn(app: Any) -> Any:
+    import uvicorn
+
+    class Quiet(uvicorn.Server):
+        """Leaves Interrupt to the kernel."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        lifespan="on",
+        ws="none",
+        timeout_graceful_shutdown=1,
+    )
+    return Quiet(config)
+
+
+def _guarded(app: Any, token: str) -> Any:
+    """Return an ASGI application that answers 401 to whoever has not the token."""
+    wanted = f"Bearer {token}".encode()
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        given = dict(scope.get("headers") or ()).get(b"authorization", b"")
+        if scope["type"] == "lifespan" or hmac.compare_digest(given, wanted):
+            await app(scope, receive, send)
+            return
+        headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": b"a token is needed: Authorization: Bearer TOKEN\n"})
+
+    return guarded

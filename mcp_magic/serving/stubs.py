@@ -1,0 +1,135 @@
+"""A server's tools as a typed Python module that runs on mcp_magic."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.results.safe import one_line
+from mcp_magic.schema import MISSING, Field, make_docstring, root_field
+from mcp_magic.serving.typing_code import Types, identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcp_types import Tool
+
+__all__ = ["stubs"]
+
+_HEAD = '''"""Functions for the tools of the MCP server {server!r}, written by `%mcp stubs {server}`.
+
+They call the session of that name: `await host.connect(...)` or `%mcp connect ... --name {server}` opens it.
+"""
+
+from __future__ import annotations
+
+from typing import {typing}
+
+from mcp_magic import host
+
+__all__ = [{names}]
+
+_UNSET: Any = object()
+
+
+async def _call(tool: str, **arguments: Any) -> Any:
+    """Call a tool with what is given, and return its data, or its text where it has none."""
+    given = {{_NAMES.get((tool, name), name): value for name, value in arguments.items() if value is not _UNSET}}
+    result = await host[{server!r}].call(tool, given)
+    return result.text if result.data is None else result.data
+
+
+_NAMES: dict[tuple[str, str], str] = {mangled}
+'''
+
+
+def stubs(server: str, tools: Iterable[Tool]) -> str:
+    """Return the code of a module with one async function a tool.
+
+    Args:
+        server: The name of the session.
+        tools: Their definitions.
+    """
+    types = Types()
+    functions: dict[str, str] = {}
+    mangled: dict[tuple[str, str], str] = {}
+    for tool in tools:
+        name = identifier(tool.name)
+        while name in functions or name in ("host", "Any"):
+            name += "_"
+        functions[name] = _function(name, tool, types, mangled)
+    code = "\n\n\n".join([*types.classes, *functions.values()])
+    words = [word for word in ("Literal", "NotRequired", "TypedDict") if f"{word}[" in code or f"{word})" in code]
+    words += ["TypedDict"] if "TypedDict(" in code and "TypedDict" not in words else []
+    head = _HEAD.format(
+        server=server,
+        typing=", ".join(["Any", *sorted(set(words))]),
+        names=", ".join(f'"{name}"' for name in functions),
+        mangled=repr(mangled),
+    )
+    return f"{head}\n\n{code}\n" if code else head
+
+
+def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str], str]) -> str:
+    base = "".join(part[:1].upper() + part[1:] for part in name.split("_") if part) or "Tool"
+    children = root_field(tool.input_schema).children
+    required = [child for child in children if child.required]
+    optional = [child for child in children if not child.required]
+    parameters: list[str] = []
+    given: list[str] = []
+    for child in [*required, *optional]:
+        parameter = _parameter_name(child.name, [word.partition("=")[0] for word in given])
+        if parameter != child.name:
+            mangled[tool.name, parameter] = child.name
+        hint = types.hint(child, f"{base}{identifier(child.name).title().replace('_', '')}")
+        parameters.append(f"{parameter}: {hint}" + ("" if child.required else " = _UNSET"))
+        given.append(f"{parameter}={parameter}")
+    if optional:
+        parameters.insert(len(required), "*")
+    returned = _returned(tool.output_schema, base, types)
+    said = make_docstring(tool.name, tool.title, tool.description, _described(children))
+    call = ", ".join([repr(tool.name), *given])
+    lines = [
+        f"async def {name}({', '.join(parameters)}) -> {returned}:",
+        textwrap.indent(_docstring(said), "    "),
+        f"    return await _call({call})" + ("" if returned == "Any" else "  # type: ignore[no-any-return]"),
+    ]
+    return "\n".join(lines)
+
+
+def _parameter_name(name: str, taken: list[str]) -> str:
+    made = identifier(name)
+    while made in taken or made == "tool":
+        made += "_"
+    return made
+
+
+def _described(children: Iterable[Field]) -> Mapping[str, Any]:
+    """Return a schema that documents arguments under the names that the function has for them."""
+    return {
+        "properties": {
+            identifier(child.name): {
+                "description": one_line(child.description, 300),
+                **({"default": child.default} if child.default is not MISSING else {}),
+                "type": child.schema.get("type", []),
+            }
+            for child in children
+        },
+        "required": [identifier(child.name) for child in children if child.required],
+    }
+
+
+def _returned(schema: Mapping[str, Any] | None, base: str, types: Types) -> str:
+    if not schema:
+        return "Any"
+    root = root_field(schema)
+    if len(root.children) == 1 and root.children[0].name == "result":  # `.data` opens the box
+        return types.hint(root.children[0], f"{base}Result")
+    return types.hint(root, f"{base}Result")
+
+
+def _docstring(text: str) -> str:
+    shown = inspect.cleandoc(text).replace("\\", "\\\\").replace('"""', "'''")
+    shown = shown + " " if shown.endswith('"') else shown
+    return f'"""{shown}\n"""' if "\n" in shown else f'"""{shown}"""'

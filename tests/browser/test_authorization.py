@@ -1,0 +1,76 @@
+"""A log-in in a real JupyterLab: the link opens a tab of the person's, which comes back to the kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.living import WAIT_MS, button, expect, finished, output, press, saved, start
+from tests.browser.notebooks import write_notebook
+from tests.core.protected_server import Protected, protected_server_on_a_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+    from tests.browser.lab import JupyterLab, Lab
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def protected() -> Iterator[Protected]:
+    with protected_server_on_a_thread() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    cells = ["%load_ext mcp_magic", "%config MCPMagics.tokens = 'memory'", "from mcp_magic import host"]
+    write_notebook(jupyterlab.folder / "authorization.ipynb", cells)
+    with jupyterlab.open(live_browser, "authorization.ipynb") as lab:
+        lab.run_all()
+        lab.page.set_default_timeout(WAIT_MS)
+        lab.theme("light")
+        yield lab
+
+
+def test_a_click_on_the_link_logs_in_and_the_notebook_keeps_no_secret(lab: Lab, protected: Protected) -> None:
+    cell = start(lab, f"%mcp connect {protected.url} --name notes")
+    link = output(cell).get_by_role("link", name="in a new tab")
+    expect(link).to_be_visible()
+    expect(output(cell)).to_contain_text("It asks for: read, offline_access")
+    expect(button(cell, "Use this address")).to_be_visible()
+    assert not protected.authority.asked("authorize"), "nothing is opened by itself"
+    assert {"noopener", "noreferrer"} <= set(str(link.get_attribute("rel")).split())
+    lab.shoot("authorization", first=lab.cells.count() - 1)
+    with lab.page.context.expect_page() as opened:
+        link.click()
+    expect(opened.value.locator("h1")).to_have_text("Logged in")
+    opened.value.close()
+
+    shown = finished(cell)
+    expect(shown).to_contain_text("✓ came back: log-in to notes at 127.0.0.1")
+    expect(shown.locator("button")).to_have_count(0)
+    kept = str(saved(lab))
+    assert not [secret for secret in protected.authority.secrets if secret in kept]
+    assert "code_challenge" not in kept
+
+
+def test_an_address_is_pasted_where_the_browser_is_elsewhere(lab: Lab, protected: Protected) -> None:
+    start(lab, "%mcp logout notes")
+    cell = start(lab, f"%mcp connect {protected.url} --name notes")
+    address = output(cell).locator("input[type=text]")
+    expect(address).to_be_visible()
+    address.fill("http://example.com/")
+    press(output(cell), "Use this address")
+    expect(output(cell)).to_contain_text("this is not the address that the browser was sent to")
+    expect(address).to_have_value("")
+    url = str(output(cell).get_by_role("link", name="in a new tab").get_attribute("href"))
+    back = lab.page.context.request.get(url, max_redirects=0).headers["location"]
+    address.fill(back)
+    press(output(cell), "Use this address")
+
+    expect(finished(cell)).to_contain_text("✓ came back: log-in to notes")

@@ -1,0 +1,76 @@
+"""Jupyter Notebook 7, where a person fills in a form, approves a call and answers a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.lab import Notebook7
+from tests.browser.living import SETUP, WAIT_MS, button, expect, field, finished, press, run, start
+from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+    from tests.browser.lab import JupyterLab, Lab
+
+pytest.importorskip("notebook")
+pytestmark = pytest.mark.slow
+
+CALL = 'r = await host["show"].call_tool("one_text", {"text": "hi"}, asker="agent")\nr.text'
+AGENT = "%%mcp_agent --thread seven -o done\nuse one_text with text hello"
+
+
+@pytest.fixture(scope="module")
+def notebook(
+    jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """A notebook with the showcase server; that there is a browser is what the first two fixtures say."""
+    folder = copy_of(NOTEBOOKS, tmp_path_factory.mktemp("seven") / "notebooks")
+    write_notebook(folder / "seven.ipynb", SETUP)
+    with Notebook7(folder) as server, server.open(live_browser, "seven.ipynb") as lab:
+        lab.run_all()
+        lab.failures.clear()  # of the page itself, while it opens
+        lab.page.set_default_timeout(WAIT_MS)
+        yield lab
+
+
+def test_a_form_is_filled_in_and_run(notebook: Lab) -> None:
+    form = run(notebook, "form = %mcp form show:one_text\nform")
+    field(form, "text").fill("from a form")
+    press(form, "Run")
+
+    expect(form.get_by_text("done in")).to_be_visible()
+    assert "from a form" in run(notebook, "print(form.result.text)").inner_text()
+
+
+def test_a_call_is_approved_below_its_running_cell(notebook: Lab) -> None:
+    cell = start(notebook, CALL)
+    expect(button(cell, "Approve")).to_be_visible()
+    expect(cell.locator(".jp-InputPrompt")).to_have_text("[*]:")
+    press(cell, "Approve")
+
+    assert "hi" in finished(cell).inner_text()
+
+
+def test_an_agent_is_shown_while_it_waits_for_approval(notebook: Lab) -> None:
+    cell = start(notebook, AGENT)
+    expect(button(cell, "Approve")).to_be_visible()
+    expect(cell).to_contain_text("use one_text with text hello")
+    press(cell, "Approve")
+
+    expect(finished(cell)).to_contain_text("1 call")
+
+
+def test_the_explorer_finds_a_tool(notebook: Lab) -> None:
+    explorer = run(notebook, "%mcp ui")
+    explorer.locator("input[type=text]").first.fill("one_text")
+
+    expect(explorer.get_by_text("one_text").first).to_be_visible()
+
+
+def test_nothing_went_wrong_in_the_page(notebook: Lab) -> None:
+    assert (notebook.failures, notebook.dialogs) == ([], [])

@@ -1,0 +1,83 @@
+"""What servers ask of models, in a real JupyterLab, while the cell that called is running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.living import SETUP, WAIT_MS, button, expect, finished, output, press, start
+from tests.browser.notebooks import write_notebook
+from tests.kernel.test_sampling import SERVER, SUMMARISE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+    from tests.browser.lab import JupyterLab, Lab
+
+pytestmark = pytest.mark.slow
+
+ROUND = """
+from mcp_types import CreateMessageRequestParams, ImageContent, ModelHint, ModelPreferences
+from mcp_types import SamplingMessage, TextContent
+from tests.core.sampling_servers import ADD, PIXEL
+look = [TextContent(text="What is <b>this</b>?"), ImageContent(data=PIXEL, mime_type="image/png")]
+params = CreateMessageRequestParams(
+    messages=[SamplingMessage(role="user", content=look)], max_tokens=200, temperature=0.3, tools=[ADD],
+    model_preferences=ModelPreferences(hints=[ModelHint(name="no-such-model")], cost_priority=0.5),
+)
+eyes = asking_server(params)
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    cells = [*SETUP, SERVER, ROUND, "%mcp connect writer", "%mcp connect eyes"]
+    write_notebook(jupyterlab.folder / "sampling.ipynb", cells)
+    with jupyterlab.open(live_browser, "sampling.ipynb") as lab:
+        lab.run_all()
+        lab.page.set_default_timeout(WAIT_MS)
+        lab.theme("light")  # JupyterLab remembers the last one
+        yield lab
+
+
+def test_a_request_and_its_reply_are_changed_below_the_cell(lab: Lab) -> None:
+    cell = start(lab, SUMMARISE)
+    expect(button(cell, "Approve")).to_be_visible()
+    expect(output(cell)).to_contain_text("Server writer asks a model to answer:")
+    press(output(cell), "Edit")
+    areas = output(cell).locator("textarea")
+    expect(areas).to_have_count(2)
+    areas.nth(1).fill("Dogs bark. Loudly. Often.")
+    output(cell).get_by_text("show me the reply before it is sent").click()
+    lab.shoot("sampling-edit", first=lab.cells.count() - 1)
+    press(output(cell), "Approve")
+    expect(output(cell)).to_contain_text("Dogs bark. Loudly. (offline")
+    lab.shoot("sampling-reply", first=lab.cells.count() - 1)
+    press(output(cell), "Send")
+
+    shown = finished(cell)
+    expect(shown).to_contain_text("✓ approved: 1 message to offline for writer, edited")
+    expect(shown).to_contain_text("✓ sent: reply of offline to writer")
+    expect(shown).to_contain_text("offline endTurn: Dogs bark. Loudly.")
+    expect(shown.locator("button")).to_have_count(0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_images_tools_and_what_is_not_done_are_shown(lab: Lab, theme: str) -> None:
+    lab.theme(theme)
+    cell = start(lab, "%mcp call eyes:ask")
+    expect(button(cell, "Deny")).to_be_visible()
+    expect(output(cell)).to_contain_text("What is <b>this</b>?")
+    expect(output(cell)).to_contain_text("1 image is not shown to the model")
+    expect(output(cell).locator("img[src^='data:image/png']")).to_have_count(1)
+    output(cell).get_by_text("the tools that the model may ask the server to call").click()
+    expect(output(cell)).to_contain_text("Add two numbers.")
+    lab.shoot(f"sampling-{theme}", first=lab.cells.count() - 1)
+    press(output(cell), "Deny")
+
+    shown = finished(cell)
+    expect(shown).to_contain_text("✗ denied: 1 message to offline for eyes")
+    expect(shown).to_contain_text("User rejected sampling request")

@@ -1,0 +1,79 @@
+"""Voila: a notebook as a page without cells. Forms work there; nobody can be asked, because its cells take no input."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.lab import SHOTS
+from tests.browser.living import SETUP, WAIT_MS, expect, field, press
+from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
+from tests.kernel.driving import environment
+from tests.processes import start_http
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+    from tests.browser.lab import JupyterLab
+
+pytest.importorskip("voila")
+pytestmark = pytest.mark.slow
+
+ASKED = """
+from mcp_magic import errors
+try:
+    await host["show"].call_tool("one_text", {"text": "hi"}, asker="agent")
+except errors.DeniedError as error:
+    print(error)
+"""
+CELLS = (*SETUP, "%mcp tool show:one_text", "%mcp call show:one_text text=shown", "%mcp form show:one_text", ASKED)
+START_SECONDS = 60.0
+
+
+def free_port() -> int:
+    """Voila does not say which port it got, so it is told one."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def page(jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The page that is made of a notebook; that there is a browser is what the first two fixtures say."""
+    folder = copy_of(NOTEBOOKS, tmp_path_factory.mktemp("voila") / "notebooks")
+    write_notebook(folder / "page.ipynb", CELLS, may_fail=False)
+    port = free_port()
+    command = [sys.executable, "-m", "voila", "page.ipynb", "--no-browser", "--Voila.ip=127.0.0.1", f"--port={port}"]
+    own = environment(folder.parent, JUPYTER_PLATFORM_DIRS="1")
+    with start_http(command, own, r"(?P<url>http://127\.0\.0\.1:\d+)/", START_SECONDS, cwd=folder) as running:
+        shown = live_browser.new_page()
+        shown.set_default_timeout(START_SECONDS * 1000)
+        shown.goto(running.url)
+        shown.get_by_role("button", name="Run").first.wait_for()
+        shown.set_default_timeout(WAIT_MS)
+        yield shown
+        shown.close()
+
+
+def test_values_and_cards_are_rendered(page: Page) -> None:
+    expect(page.locator("body")).to_contain_text("shown")
+    expect(page.locator(".mcp-badge").first).to_contain_text("read-only")
+
+
+def test_a_form_is_filled_in_and_run(page: Page) -> None:
+    body = page.locator("body")
+    field(body, "text").fill("from a page")
+    press(body, "Run")
+
+    expect(page.get_by_text("done in")).to_be_visible()
+    expect(page.locator(".mcp-magic", has_text="from a page").first).to_be_visible()
+    page.screenshot(path=SHOTS / "voila.png", full_page=True)
+
+
+def test_what_needs_an_answer_is_denied_and_the_page_does_not_wait(page: Page) -> None:
+    expect(page.locator("body")).to_contain_text("nobody can be asked here, where no input is allowed")

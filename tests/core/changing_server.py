@@ -1,0 +1,130 @@
+"""A server whose resource and tool change when a tool is called, of either protocol era.
+
+Run `python changing_server.py` for 2026-07-28 over stdio, `--handshake` for the eras before.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import anyio
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ToolsListChanged
+from mcp_types import (
+    CallToolResult,
+    EmptyResult,
+    ListResourcesResult,
+    ListToolsResult,
+    ReadResourceResult,
+    Resource,
+    TextContent,
+    TextResourceContents,
+    Tool,
+)
+
+URI = "test://note"
+ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
+
+
+class Changing:
+    """The server, and what a test may look at.
+
+    Attributes:
+        server: It.
+        handshake: Whether it is one of the eras before 2026-07-28.
+        text: What the resource says.
+        description: What the tool `work` says of itself.
+        schema: Its input schema.
+        subscribed: The URIs of `resources/subscribe` and, with a minus, of `resources/unsubscribe`.
+        reads: How often the resource was read.
+        lists: How often tools were listed.
+    """
+
+    def __init__(self, *, handshake: bool = False) -> None:
+        self.handshake = handshake
+        self.text = "one"
+        self.description, self.schema = "Works.", dict(ANYTHING)
+        self.subscribed: list[str] = []
+        self.reads = self.lists = 0
+        self.bus = InMemorySubscriptionBus()
+        self.listen = ListenHandler(self.bus)
+        handlers: dict[str, Any] = {"on_subscriptions_listen": self.listen}
+        if handshake:
+            handlers = {"on_subscribe_resource": self._subscribe, "on_unsubscribe_resource": self._unsubscribe}
+        self.server: Server[Any] = Server(
+            "changing",
+            on_list_tools=self._tools,
+            on_call_tool=self._call,
+            on_list_resources=self._resources,
+            on_read_resource=self._read,
+            **handlers,
+        )
+
+    async def announce(self, times: int = 1) -> None:
+        """Say that the resource has changed, to whoever listens."""
+        for _ in range(times):
+            await self.bus.publish(ResourceUpdated(URI))
+
+    async def announce_tools(self) -> None:
+        """Say that the tools have changed."""
+        await self.bus.publish(ToolsListChanged())
+
+    async def _tools(self, context: Any, params: Any) -> ListToolsResult:
+        self.lists += 1
+        names = ("set_text", "set_tool")
+        tools = [Tool(name=name, description=name, input_schema=ANYTHING) for name in names]
+        return ListToolsResult(
+            tools=[*tools, Tool(name="work", description=self.description, input_schema=self.schema)]
+        )
+
+    async def _call(self, context: Any, params: Any) -> CallToolResult:
+        given = params.arguments or {}
+        if params.name == "set_text":
+            self.text = given["text"]
+            for _ in range(given.get("times", 1)):
+                await self._say(context, "send_resource_updated", ResourceUpdated(given.get("uri", URI)))
+        elif params.name == "set_tool":
+            self.description = given.get("description", self.description)
+            self.schema = given.get("schema", self.schema)
+            await self._say(context, "send_tool_list_changed", ToolsListChanged())
+        return CallToolResult(content=[TextContent(type="text", text=f"worked with {given}")])
+
+    async def _say(self, context: Any, method: str, event: Any) -> None:
+        if self.handshake:
+            await getattr(context.session, method)(*([event.uri] if hasattr(event, "uri") else []))
+        else:
+            await self.bus.publish(event)
+
+    async def _resources(self, context: Any, params: Any) -> ListResourcesResult:
+        return ListResourcesResult(resources=[Resource(name="note", uri=URI, mime_type="text/plain")])
+
+    async def _read(self, context: Any, params: Any) -> ReadResourceResult:
+        self.reads += 1
+        text = TextResourceContents(uri=str(params.uri), text=self.text, mime_type="text/plain")
+        return ReadResourceResult(contents=[text])
+
+    async def _subscribe(self, context: Any, params: Any) -> EmptyResult:
+        self.subscribed.append(str(params.uri))
+        return EmptyResult()
+
+    async def _unsubscribe(self, context: Any, params: Any) -> EmptyResult:
+        self.subscribed.append(f"-{params.uri}")
+        return EmptyResult()
+
+
+async def main() -> None:
+    from mcp.server.runner import serve_loop
+    from mcp.server.stdio import stdio_server
+
+    changing = Changing(handshake="--handshake" in sys.argv)
+    options = changing.server.create_initialization_options(NotificationOptions(tools_changed=True))
+    async with stdio_server() as (read, write):
+        if changing.handshake:
+            await serve_loop(changing.server, read, write, lifespan_state={}, init_options=options)
+        else:
+            await changing.server.run(read, write, options)
+
+
+if __name__ == "__main__":
+    anyio.run(main)

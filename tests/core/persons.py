@@ -1,0 +1,42 @@
+"""Persons that log in, for tests without a screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import httpx2
+
+if TYPE_CHECKING:
+    from mcp_magic.core.host import Host
+    from mcp_magic.core.oauth.login import LogIn
+
+
+class Person:
+    """Follows the link, as a browser does.
+
+    Attributes:
+        shown: The log-ins that were shown.
+        pages: What the browser showed in the end: status and text.
+        elsewhere: Whether the browser is on another machine, so that the address is pasted.
+    """
+
+    def __init__(self, *, elsewhere: bool = False) -> None:
+        self.shown: list[LogIn] = []
+        self.pages: list[tuple[int, str]] = []
+        self.elsewhere = elsewhere
+
+    async def __call__(self, login: LogIn) -> None:
+        self.shown.append(login)
+        async with httpx2.AsyncClient(follow_redirects=not self.elsewhere) as browser:
+            page = await browser.get(login.url)
+        if self.elsewhere:
+            assert login.pasted(page.headers["location"]) == ""
+        self.pages.append((page.status_code, page.text))
+        await login.answered()
+
+
+def logging_in(host: Host, person: Person | None = None, where: str = "memory") -> Person:
+    """Let a person log in to the servers of a host; tokens are kept in memory."""
+    host.logins.where = where
+    host.logins.authorizer = person = person or Person()
+    return person

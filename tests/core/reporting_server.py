@@ -1,0 +1,188 @@
+"""A server whose tools report progress and log; stdio, or HTTP with `--transport http`.
+
+With `--era handshake` it knows nothing of 2026-07-28: it is initialized, told its level of logging by
+`logging/setLevel`, and logs nothing below it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from mcp import MCPDeprecationWarning, MCPError
+from mcp.server.lowlevel import Server
+from mcp.server.runner import serve_loop
+from mcp_types import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    CallToolResult,
+    EmptyResult,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListToolsResult,
+    Prompt,
+    PromptMessage,
+    ReadResourceResult,
+    Resource,
+    TextContent,
+    TextResourceContents,
+    Tool,
+)
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+class Reporting:
+    """The handlers.
+
+    Attributes:
+        level: What the handshake era has set; None: nothing yet.
+    """
+
+    def __init__(self) -> None:
+        self.level: str | None = None
+
+    async def tools(self, context: Any, params: Any) -> ListToolsResult:
+        names = ("work", "hold", "burst", "log", "level", "fail", "stderr")
+        return ListToolsResult(tools=[Tool(name=name, input_schema={"type": "object"}) for name in names])
+
+    async def call(self, context: Any, params: Any) -> CallToolResult:
+        text = await getattr(self, f"tool_{params.name}")(context, **(params.arguments or {}))
+        return CallToolResult(content=[TextContent(type="text", text=text)], is_error=params.name == "fail")
+
+    async def tool_work(
+        self,
+        context: Any,
+        values: list[float],
+        total: float | None = None,
+        message: str | None = None,
+        every: float = 0,
+    ) -> str:
+        """Report these values, one after the other."""
+        for value in values:
+            await context.session.report_progress(value, total, message)
+            await asyncio.sleep(every)
+        return f"{len(values)} reports"
+
+    async def tool_burst(self, context: Any, count: int) -> str:
+        """Report as fast as it goes."""
+        for step in range(1, count + 1):
+            await context.session.report_progress(step, count, f"step {step}")
+        return f"{count} reports"
+
+    async def tool_hold(
+        self, context: Any, folder: str, done: float | None = None, total: float | None = None, text: str | None = None
+    ) -> str:
+        """Report (and log) once, make the file `started`, wait for the file `go`; make `cancelled` if nobody waits."""
+        if done is not None:
+            await context.session.report_progress(done, total, text)
+        elif text is not None:
+            await self._log(context, "warning", text)
+        Path(folder, "started").touch()
+        try:
+            while not Path(folder, "go").exists():
+                await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            Path(folder, "cancelled").touch()
+            raise
+        return "gone on"
+
+    async def tool_log(self, context: Any, level: str, data: Any, count: int = 1) -> str:
+        """Log something, once or more often."""
+        for _ in range(count):
+            await self._log(context, level, data)
+        return "logged"
+
+    async def tool_level(self, context: Any) -> str:
+        """Tell which level was set."""
+        return str(self.level)
+
+    async def tool_stderr(self, context: Any, text: str) -> str:
+        """Write to standard error."""
+        print(text, file=sys.stderr, flush=True)
+        return "written"
+
+    async def tool_fail(self, context: Any) -> str:
+        """Report half, and fail."""
+        await context.session.report_progress(1, 2)
+        return "it broke"
+
+    async def _log(self, context: Any, level: Any, data: Any) -> None:
+        if self.level is None or LEVELS.index(level) >= LEVELS.index(self.level):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", MCPDeprecationWarning)
+                sending = context.session.send_log_message(
+                    level, data, "reports", related_request_id=context.request_id
+                )
+            await sending
+
+    async def resources(self, context: Any, params: Any) -> ListResourcesResult:
+        return ListResourcesResult(resources=[Resource(uri="reports://long", name="long")])
+
+    async def read(self, context: Any, params: Any) -> ReadResourceResult:
+        await context.session.report_progress(4, 8, "reading")
+        return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, text="long")])
+
+    async def prompts(self, context: Any, params: Any) -> ListPromptsResult:
+        return ListPromptsResult(prompts=[Prompt(name="slow")])
+
+    async def prompt(self, context: Any, params: Any) -> GetPromptResult:
+        await context.session.report_progress(1, 2, "thinking")
+        return GetPromptResult(messages=[PromptMessage(role="user", content=TextContent(type="text", text="hi"))])
+
+    async def set_level(self, context: Any, params: Any) -> EmptyResult:
+        if "--refuse-level" in sys.argv:
+            raise MCPError(INVALID_PARAMS, "no levels here")
+        self.level = params.level
+        return EmptyResult()
+
+
+class HandshakeServer(Server[Any]):
+    """A server from before 2026-07-28."""
+
+    async def run(
+        self, read_stream: Any, write_stream: Any, initialization_options: Any, raise_exceptions: bool = False
+    ) -> None:
+        async with self.lifespan(self) as state:
+            await serve_loop(self, read_stream, write_stream, lifespan_state=state, init_options=initialization_options)
+
+
+async def _refuse_discovery(context: Any, call_next: Any) -> Any:
+    if context.method == "server/discover":
+        raise MCPError(METHOD_NOT_FOUND, "Method not found")
+    return await call_next(context)
+
+
+def reporting_server(*, handshake: bool = False) -> Server[Any]:
+    """Return the server."""
+    handlers = Reporting()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MCPDeprecationWarning)
+        server = (HandshakeServer if handshake else Server)(
+            "reports",
+            on_list_tools=handlers.tools,
+            on_call_tool=handlers.call,
+            on_list_resources=handlers.resources,
+            on_read_resource=handlers.read,
+            on_list_prompts=handlers.prompts,
+            on_get_prompt=handlers.prompt,
+            on_set_logging_level=handlers.set_level,
+        )
+    if handshake:
+        server.middleware.append(_refuse_discovery)
+    return server
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks" / "servers"))
+    from serving import parser, serve
+
+    options = parser(__doc__ or "", ("stdio", "http"), "stdio")
+    options.add_argument("--era", choices=("modern", "handshake"), default="modern")
+    options.add_argument("--refuse-level", action="store_true")
+    given = options.parse_args()
+    serve(reporting_server(handshake=given.era == "handshake"), given)

@@ -1,0 +1,48 @@
+"""A stdio server of the handshake era that says what it is told to: `python sick_server.py '{"tools/list": ...}'`.
+
+Each method has its result, `{"error": code}`, or a list of pages of which each is answered to its cursor. Settings:
+`_capabilities`, `_version`, `_banner` (a line before all), `_stays` (ignores the end of its input and SIGTERM),
+`_child` (leaves a process behind), `_hangs` (methods that it never answers).
+"""
+
+import json
+import signal
+import subprocess
+import sys
+
+told = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+if "_banner" in told:
+    print(told["_banner"], flush=True)
+if told.get("_stays"):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if told.get("_child"):
+    subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+
+
+def answer(method: str, params: dict) -> dict:
+    if method == "initialize":
+        version = told.get("_version") or params["protocolVersion"]
+        capabilities = told.get("_capabilities", {"tools": {}})
+        info = {"name": "sick", "version": "1"}
+        return {"result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}}
+    if method == "ping":
+        return {"result": {}}
+    found = told.get(method)
+    if isinstance(found, list):
+        page = int(params.get("cursor") or 0)
+        return {"result": found[page]}
+    if found is None or "error" in found:
+        code = -32601 if found is None else found["error"]
+        return {"error": {"code": code, "message": "Method not found" if found is None else "I am ill"}}
+    return {"result": found}
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message and message["method"] not in told.get("_hangs", ()):
+        reply = answer(message["method"], message.get("params") or {})
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
+while told.get("_stays"):
+    signal.pause()

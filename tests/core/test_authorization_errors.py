@@ -1,0 +1,151 @@
+"""Log-ins that fail: in words, whose fault it is, and what to do; and nothing is left over."""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_magic import errors
+from tests.core.authorization_server import Behaviour
+from tests.core.persons import Person, logging_in
+from tests.core.protected_server import protected_server
+
+if TYPE_CHECKING:
+    from mcp_magic.core.host import Host
+
+AT = r"127\.0\.0\.1:\d+"
+
+WRONG = {
+    "registration refused": (
+        Behaviour(registers=False),
+        rf"{AT} does not let new clients register \(HTTP 403\): ask <b>the</b> administrator\. Register one there by "
+        r"hand and say --client-id ID \(redirect URI http://127\.0\.0\.1:PORT/callback, --redirect-port PORT\)\.",
+    ),
+    "access denied": (
+        Behaviour(error="access_denied"),
+        rf"{AT} did not give access: you, or its rules, refused it \(access_denied\)\. It says: the person said <no>",
+    ),
+    "unknown scope": (
+        Behaviour(error="invalid_scope"),
+        rf"{AT} does not know what was asked for \(invalid_scope\); --scope names others\. It says: .*",
+    ),
+    "failure": (
+        Behaviour(error="server_error"),
+        rf"{AT} failed \(server_error\); it is its fault, try again later\. It says: .*",
+    ),
+    "wrong issuer": (
+        Behaviour(issuer_sent="https://evil.example"),
+        rf"the answer came from https://evil\.example and not from http://{AT}, where you were sent \(wrong issuer\): "
+        r"it was not used\.",
+    ),
+    "wrong metadata": (
+        Behaviour(metadata_issuer="https://evil.example"),
+        rf"the metadata of http://{AT} is that of https://evil\.example \(wrong issuer\): nothing was sent there\. "
+        r"Its operator must mend it\.",
+    ),
+    "code refused": (
+        Behaviour(token_error={"authorization_code": "invalid_grant"}),
+        rf"{AT} refused: the log-in is too old, was used already, or belongs to another client; log in again "
+        r"\(invalid_grant\)\. It says: not with \*\*\*",
+    ),
+    "token endpoint fails": (
+        Behaviour(status=500),
+        rf"{AT} failed \(HTTP 500\); it is its fault, try again later\.",
+    ),
+    "no token": (
+        Behaviour(garbled=True),
+        rf"{AT} answered with something that is no token; its fault\.",
+    ),
+    "plain http": (
+        Behaviour(endpoints={"registration_endpoint": "http://auth.example.com/register"}),
+        r"auth\.example\.com wants secrets over plain http, where anybody on the way can read them; nothing was sent\. "
+        r"An authorization server has to have https\.",
+    ),
+    "plain http for the person": (
+        Behaviour(endpoints={"authorization_endpoint": "http://auth.example.com/authorize"}),
+        r"the log-in page auth\.example\.com has no https, so anybody on the way could read what you type there; it "
+        r"was not opened\. Its operator has to mend that\.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_what_went_wrong_is_said_and_whose_fault_it_is(host: Host, name: str) -> None:
+    behaves, says = WRONG[name]
+    logging_in(host)
+    async with protected_server(behaves) as protected:
+        with pytest.raises(errors.AuthorizationError) as caught:
+            await host.connect(protected.url, name="notes")
+    assert re.fullmatch(f"notes: {says}", str(caught.value)), str(caught.value)
+    assert caught.value.__context__ is None
+    assert not len(host)
+
+
+async def test_a_server_that_claims_to_be_another_gets_no_token(host: Host) -> None:
+    person = logging_in(host)
+    async with protected_server(resource="https://bank.example/mcp") as protected:
+        with pytest.raises(errors.AuthorizationError) as caught:
+            await host.connect(protected.url, name="notes")
+    assert re.match(r"notes: .* says that it is https://bank\.example/mcp \(wrong resource\)", str(caught.value))
+    assert not person.shown
+
+
+async def test_a_server_without_any_metadata_is_refused_as_one_that_takes_keys(host: Host) -> None:
+    person = logging_in(host)
+    async with protected_server(Behaviour(has_metadata=False)) as protected:
+        protected.status = 401
+        with pytest.raises(errors.HTTPStatusError) as caught:
+            await host.connect(protected.url, name="notes")
+    assert caught.value.status == 401
+    assert not person.shown
+
+
+async def test_an_authorization_server_that_is_gone(host: Host) -> None:
+    logging_in(host)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        gone = f"http://127.0.0.1:{taken.getsockname()[1]}/token"
+    async with protected_server(Behaviour(endpoints={"token_endpoint": gone})) as protected:
+        with pytest.raises(errors.AuthorizationError) as caught:
+            await host.connect(protected.url, name="notes")
+    assert re.fullmatch(
+        rf"notes: {AT}, which the log-in needs, cannot be reached \(ConnectError\); try again when it runs\.",
+        str(caught.value),
+    )
+
+
+async def test_a_port_that_is_taken(host: Host) -> None:
+    logging_in(host)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        async with protected_server() as protected:
+            with pytest.raises(errors.AuthorizationError, match=f"port {port} for the log-in's way back is taken"):
+                await host.connect(protected.url, name="notes", auth={"redirect_port": port})
+
+
+async def test_the_answer_of_another_log_in_does_not_end_this_one(host: Host) -> None:
+    person = logging_in(host, Person())
+    host.logins.seconds = 0.5
+    async with protected_server(Behaviour(state="forged")) as protected:
+        with pytest.raises(errors.AuthorizationError, match="1 answers to other log-ins were not believed"):
+            await host.connect(protected.url, name="notes")
+    assert person.pages[0][0] == 400
+    assert "An older log-in" in person.pages[0][1]
+
+
+async def test_a_server_that_does_not_take_the_token_that_it_asked_for(host: Host) -> None:
+    person = logging_in(host)
+    async with protected_server(Behaviour(expires_in=-5)) as protected:
+        with pytest.raises(errors.AuthorizationError) as caught:
+            await host.connect(protected.url, name="notes")
+    assert re.fullmatch(
+        rf"notes: {protected.url} does not take the token that {AT} has just given \(HTTP 401\); one of the two is set "
+        r"up wrong, and their operators have to mend that\.",
+        str(caught.value),
+    )
+    assert len(person.shown) == 1

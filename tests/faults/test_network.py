@@ -1,0 +1,96 @@
+"""The network comes and goes between this host and a server over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_magic.errors import RequestTimeoutError, SessionClosedError
+from tests.core.proxy import proxied
+from tests.core.test_sessions import until
+from tests.faults.checking import assert_clear, outcome
+from tests.faults.conftest import bystander
+from tests.faults.rogue_http import rogue_http
+from tests.faults.speaking import LEGACY, MODERN
+
+if TYPE_CHECKING:
+    from mcp_magic.core.host import Host
+
+ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN])
+
+
+@ERAS
+async def test_a_network_that_is_cut_in_the_middle_of_calls_ends_them_and_comes_back(host: Host, version: str) -> None:
+    async with bystander(host), rogue_http(version) as rogue, proxied(rogue.url) as proxy:
+        connection = await host.connect(proxy.url(), name="rogue")
+        waiting = [asyncio.create_task(outcome(connection, "hang")) for _ in range(10)]
+        await until(lambda: rogue.calls["hang"] == 10)
+        proxy.cut()
+        for found in await asyncio.gather(*waiting):
+            assert_clear(found, SessionClosedError, "it was not sent again")
+            assert found.sent is True
+        assert await outcome(connection, "right") == "right"
+        assert (rogue.calls["hang"], rogue.calls["right"]) == (10, 1)
+        assert host["rogue"] is connection
+        await host.disconnect("rogue")
+
+
+@ERAS
+async def test_a_network_that_is_away_and_comes_back_is_waited_for_and_the_call_is_made_once(
+    host: Host, version: str
+) -> None:
+    async with bystander(host), rogue_http(version) as rogue, proxied(rogue.url) as proxy:
+        connection = await host.connect(proxy.url(), name="rogue")
+        for round_ in range(3):
+            proxy.refuse()
+            proxy.cut()
+            waiting = asyncio.create_task(outcome(connection, "right"))
+            seen = proxy.accepted
+            await proxy.listen()
+            found = await waiting
+            if found != "right":
+                assert_clear(found, SessionClosedError)
+                assert found.sent is False
+                await until(lambda: connection.state == "open")
+                assert await outcome(connection, "right") == "right"
+            assert rogue.calls["right"] == round_ + 1
+            assert proxy.accepted > seen
+        await host.disconnect("rogue")
+
+
+@ERAS
+async def test_a_network_that_stalls_is_a_time_out_and_the_next_call_finds_another_way(
+    host: Host, version: str
+) -> None:
+    async with bystander(host), rogue_http(version) as rogue, proxied(rogue.url) as proxy:
+        connection = await host.connect(proxy.url(), name="rogue")
+        assert await outcome(connection, "right") == "right"
+        proxy.stall()
+        assert_clear(await outcome(connection, "right", 0.3), RequestTimeoutError, "no answer within 0.3 s")
+        proxy.cut()
+        assert await outcome(connection, "right") == "right"
+        assert rogue.calls["right"] <= 3
+        await host.disconnect("rogue")
+
+
+async def test_calls_through_a_network_that_is_cut_again_and_again_are_made_at_most_once_each(host: Host) -> None:
+    async with rogue_http(MODERN) as rogue, proxied(rogue.url) as proxy:
+        connection = await host.connect(proxy.url(), name="rogue")
+        answered = failed = 0
+        for round_ in range(15):
+            waiting = [asyncio.create_task(outcome(connection, "right_sse")) for _ in range(8)]
+            count = rogue.calls["right_sse"]
+            await until(lambda: rogue.calls["right_sse"] > count or all(one.done() for one in waiting))  # noqa: B023
+            if round_ % 2:
+                proxy.cut()
+            for found in await asyncio.gather(*waiting):
+                answered += found == "right"
+                if found != "right":
+                    assert_clear(found, SessionClosedError)
+                    failed += 1
+        assert answered + failed == 15 * 8
+        assert answered <= rogue.calls["right_sse"] <= 15 * 8
+        assert answered >= 8 * 8, "rounds without a cut lose nothing"
+        await host.disconnect("rogue")

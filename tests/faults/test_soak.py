@@ -1,0 +1,17 @@
+"""A short version of the soak; `make soak` is the long one."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.soak import soak
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_calls_over_servers_that_are_killed_lose_nothing_and_leave_nothing() -> None:
+    found = await soak(1_500, 500, seed=7, every=400)
+    assert found.problems == [], str(found)
+    assert found.kills > 0
+    assert found.answered >= 1_500 - 8 * 2 * found.kills, "only calls under way at a kill may fail"
+    assert set(found.errors) <= {"SessionClosedError"}, str(found)

@@ -1,0 +1,214 @@
+"""Servers over stdio that die, hang, and write what they should not."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from mcp_magic import errors
+from mcp_magic.errors import InvalidResponseError, ProtocolError, RequestTimeoutError, SessionClosedError
+from tests.core.test_sessions import until
+from tests.faults.checking import Row, assert_clear, in_eras, outcome
+from tests.faults.conftest import bystander
+from tests.faults.rogue_server import FLOOD, TOOLS
+from tests.faults.speaking import LEGACY, MODERN
+
+if TYPE_CHECKING:
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.core.host import Host
+
+SERVER = Path(__file__).with_name("rogue_server.py")
+ENDED = "`%mcp reconnect rogue` opens it again"
+BREAKS = "the server's answer breaks the protocol: "
+SHORT = 0.3
+LONG_SECONDS = 30.0
+"""Seconds for 100 MB on a busy machine; a fifth of that is usual for half of them."""
+
+ROWS = [
+    # it ends
+    Row("die", SessionClosedError, ENDED, SessionClosedError),
+    Row("die_talking", SessionClosedError, "\n  stderr: Traceback line 4999", SessionClosedError),
+    Row("die_after", "right", "", SessionClosedError),
+    Row("half_and_die", SessionClosedError, ENDED, SessionClosedError),
+    Row("close_stdout", SessionClosedError, ENDED, SessionClosedError),
+    # it does not answer
+    Row("half_and_hang", RequestTimeoutError, "no answer within 0.3 s", RequestTimeoutError, SHORT),
+    Row("hang", RequestTimeoutError, "no answer within 0.3 s", RequestTimeoutError, SHORT),
+    Row("silent", RequestTimeoutError, "no answer within 0.3 s", "right", SHORT),
+    # what is no message does not disturb
+    Row("garbage", "right"),
+    Row("bad_utf8_line", "right"),
+    Row("bad_utf8", "caf� �"),
+    Row("array", "right"),
+    Row("scalars", "right"),
+    Row("nested", "right"),
+    # ids
+    Row("wrong_id_first", "right"),
+    Row("wrong_id", RequestTimeoutError, "no answer within 0.3 s", "right", SHORT),
+    Row("text_id", "right"),
+    Row("twice", "right"),
+    Row("old_id", "right"),
+    # wrong shapes end the call at once, even one that has no time-out
+    Row("no_content", InvalidResponseError, BREAKS),
+    Row("content_is_text", InvalidResponseError, BREAKS),
+    Row("unknown_block", InvalidResponseError, BREAKS),
+    Row("block_without_text", InvalidResponseError, BREAKS),
+    Row("result_is_a_number", InvalidResponseError, f"{BREAKS}Failed to parse the answer: result: "),
+    Row("result_is_null", InvalidResponseError, f"{BREAKS}Failed to parse the answer: result: "),
+    Row("neither", InvalidResponseError, "it has neither a result nor an error"),
+    Row("error_is_text", InvalidResponseError, f"{BREAKS}Failed to parse the answer: error: "),
+    Row("error_without_code", InvalidResponseError, "error.code: Field required"),
+    Row("wrong_version", InvalidResponseError, "it is no JSON-RPC 2.0"),
+    Row("error_long", ProtocolError, "rogue:error_long: bad (-32000, server error"),
+    Row("bad_notices", "right"),
+]
+FLOODS = ("log_flood", "unknown_flood", "progress_flood", "changed_flood", "ping_flood")
+IN_BOTH = (
+    *("die", "die_after", "half_and_die", "hang", "silent", "garbage", "bad_utf8", "wrong_id_first", "twice"),
+    *("no_content", "unknown_block", "result_is_a_number", "neither", "error_is_text", "error_long", "bad_notices"),
+)
+BIG = ("long", "long_garbage")
+ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN])
+
+
+def calls(log: Path) -> Counter[str]:
+    return Counter(log.read_text().split()) if log.exists() else Counter()
+
+
+async def connected(host: Host, version: str, log: Path, **options: Any) -> Connection:
+    return await host.connect([sys.executable, str(SERVER), version, str(log)], name="rogue", **options)
+
+
+def process() -> psutil.Process:
+    (found,) = [one for one in psutil.Process().children() if any("rogue_server" in word for word in one.cmdline())]
+    return found
+
+
+def test_every_fault_of_the_server_is_in_the_table() -> None:
+    assert {row.tool for row in ROWS} | {"right", *BIG, *FLOODS} == set(TOOLS)
+
+
+@in_eras(ROWS, IN_BOTH)
+async def test_a_fault_is_one_clear_error_or_none_and_harms_nobody(
+    host: Host, tmp_path: Path, version: str, row: Row
+) -> None:
+    log = tmp_path / "log"
+    async with bystander(host):
+        connection = await connected(host, version, log)
+        found = await outcome(connection, row.tool, row.timeout)
+        if isinstance(row.comes_to, str):
+            assert found == row.comes_to
+        else:
+            assert_clear(found, row.comes_to, row.says)
+        after = await outcome(connection, "right", row.timeout)
+        assert after == row.then or isinstance(after, row.then), after  # type: ignore[arg-type]
+    assert calls(log)[row.tool] == 1, "nothing is sent twice"
+
+
+@pytest.mark.parametrize("tool", FLOODS)
+async def test_a_flood_of_messages_does_not_hold_up_the_loop_or_fill_the_memory(
+    host: Host, tmp_path: Path, tool: str
+) -> None:
+    connection = await connected(host, LEGACY, tmp_path / "log")
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    turning = asyncio.create_task(turn())
+    assert (await connection.call_tool(tool, {}, timeout=LONG_SECONDS)).text == "right"
+    turning.cancel()
+    assert turns > FLOOD / 100, "others get their turn in between"
+    assert len(connection.notices.messages) <= 1000
+    assert (await connection.call("right")).text == "right"
+
+
+@pytest.mark.parametrize("tool", BIG)
+async def test_100_megabytes_in_one_line_are_read(host: Host, tmp_path: Path, tool: str) -> None:
+    connection = await connected(host, LEGACY, tmp_path / "log")
+    result = await connection.call_tool(tool, {}, timeout=LONG_SECONDS)
+    assert len(result.text) == (100 * 2**20 if tool == "long" else len("right"))
+    assert (await connection.call("right")).text == "right"
+    assert host.trace.size < 10_000_000, "the trace cuts what it keeps"
+
+
+@ERAS
+async def test_a_server_that_is_killed_before_a_call_gets_nothing(host: Host, tmp_path: Path, version: str) -> None:
+    connection = await connected(host, version, tmp_path / "log")
+    process().kill()
+    await until(lambda: connection.state == "lost")
+    found = await outcome(connection, "right")
+    assert_clear(found, SessionClosedError, ENDED)
+    assert found.sent is False
+    assert calls(tmp_path / "log") == Counter()
+
+
+@ERAS
+async def test_a_server_that_is_killed_in_the_middle_of_calls_ends_them_all(
+    host: Host, tmp_path: Path, version: str
+) -> None:
+    connection = await connected(host, version, tmp_path / "log")
+    waiting = [asyncio.create_task(outcome(connection, "silent")) for _ in range(10)]
+    await until(lambda: calls(tmp_path / "log")["silent"] == 10)
+    process().kill()
+    for found in await asyncio.gather(*waiting):
+        assert_clear(found, SessionClosedError, ENDED)
+        assert found.sent is True, "it may have run"
+    assert calls(tmp_path / "log") == Counter(silent=10)
+
+
+@ERAS
+async def test_what_was_answered_before_the_end_is_not_lost(host: Host, tmp_path: Path, version: str) -> None:
+    connection = await connected(host, version, tmp_path / "log")
+    waiting = [asyncio.create_task(outcome(connection, tool)) for tool in [*["right"] * 20, "die_after"]]
+    assert await asyncio.gather(*waiting) == ["right"] * 21
+    await until(lambda: connection.state == "lost")
+    assert calls(tmp_path / "log") == Counter(right=20, die_after=1)
+
+
+@ERAS
+async def test_a_server_that_is_stopped_and_goes_on_is_used_again(host: Host, tmp_path: Path, version: str) -> None:
+    connection = await connected(host, version, tmp_path / "log")
+    server = process()
+    server.send_signal(signal.SIGSTOP)
+    assert_clear(await outcome(connection, "right", SHORT), RequestTimeoutError, "no answer within 0.3 s")
+    server.send_signal(signal.SIGCONT)
+    assert await outcome(connection, "right") == "right"
+    assert connection.state == "open"
+
+
+@ERAS
+async def test_a_killed_server_that_is_to_come_back_comes_back_and_no_call_is_made_twice(
+    host: Host, tmp_path: Path, version: str
+) -> None:
+    connection = await connected(host, version, tmp_path / "log", reconnect=True)
+    for _ in range(3):
+        before = process()
+        before.kill()
+        found = await outcome(connection, "right")
+        if found != "right":  # the end was noticed only when the call had been written
+            assert_clear(found, SessionClosedError)
+        await until(lambda: connection.state == "open" and process() != before)  # noqa: B023
+    counted = calls(tmp_path / "log")["right"]
+    assert await outcome(connection, "right") == "right"
+    assert calls(tmp_path / "log")["right"] == counted + 1 <= 4
+
+
+async def test_a_server_that_hangs_does_not_hold_up_the_end(host: Host, tmp_path: Path) -> None:
+    connection = await connected(host, LEGACY, tmp_path / "log")
+    waiting = asyncio.create_task(connection.call("hang"))
+    await until(lambda: calls(tmp_path / "log")["hang"] == 1)
+    async with asyncio.timeout(5):
+        await host.close()
+        with pytest.raises(errors.SessionClosedError):
+            await waiting

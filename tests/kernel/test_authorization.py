@@ -1,0 +1,186 @@
+"""Log-ins from the cell of a notebook: a link, the way back or a pasted address, and nothing of it kept."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+
+from tests.core.protected_server import Protected, protected_server_on_a_thread
+from tests.environments import kernel_python
+from tests.kernel.answering import VIEW, Frontend, OtherKernel
+from tests.kernel.driving import environment
+from tests.kernel.starting import started
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.kernel.answering import Shown
+
+WIDGETS = "import ipywidgets.widgets.widget as w\nlen(w._instances)"
+
+
+@pytest.fixture(scope="module")
+def protected() -> Iterator[Protected]:
+    with protected_server_on_a_thread() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
+    """This environment's kernel, before it somebody with widgets."""
+    with started(tmp_path_factory.mktemp("authorization"), ["%load_ext mcp_magic"], MCP_MAGIC_TOKENS="file") as running:
+        yield running
+
+
+@pytest.fixture
+def connect(frontend: Frontend, protected: Protected) -> Iterator[str]:
+    """The line that logs in; afterwards nobody is."""
+    yield f"c = %mcp connect {protected.url} --name notes --timeout 5\nc.state"
+    frontend.kernel.ok(f"%mcp logout {protected.url}")
+    assert frontend.kernel.ok(WIDGETS).text == "0"
+
+
+def link(frontend: Frontend, cell: Shown) -> str:
+    """Wait for the panel below a cell; return the address that its link leads to."""
+    frontend.read_until(lambda: len(frontend._named("Cancel", cell)) == 1, what="the panel")
+    texts = [str(frontend.models[name].get("value")) for live in cell.live for name in frontend._inside(live)]
+    found = re.search(r'<a href="([^"]+)"|<a [^>]*href="([^"]+)"', " ".join(texts))
+    assert found is not None, texts
+    return unescape(found[1] or found[2])
+
+
+def test_the_person_follows_the_link_and_the_browser_comes_back(
+    frontend: Frontend, protected: Protected, connect: str
+) -> None:
+    cell = frontend.start(connect)
+    url = link(frontend, cell)
+    asked = len(protected.authority.asked("authorize"))
+    page = httpx2.get(url, follow_redirects=True)
+    frontend.finish(cell)
+    result = frontend.run("r = %mcp call notes:whoami\nr.text")
+    history = frontend.run("%history -n\nprint({k: str(v) for k, v in globals().items() if k[:1] != '_'})")
+
+    assert asked == 0, "the link is opened only by the person"
+    assert "You can close this window" in page.text
+    assert re.fullmatch(
+        r"✓ came back: log-in to notes at 127\.0\.0\.1:\d+ \(read, offline_access\), [\d.]+ s", cell.lines[0]
+    )
+    assert cell.lines[1] == "'open'"
+    assert cell.live == []
+    assert result.lines == ["'client-1: read offline_access'"]
+    shown = f"{[each.displays for each in frontend._cells.values()]} {history.stdout} {cell.streams}"
+    assert not [secret for secret in protected.authority.secrets if secret in shown]
+
+
+def test_where_the_browser_is_elsewhere_the_address_is_pasted(
+    frontend: Frontend, protected: Protected, connect: str
+) -> None:
+    cell = frontend.start(connect)
+    back = httpx2.get(link(frontend, cell)).headers["location"]
+    for text in ("https://example.com/?code=1", back):
+        frontend.type("TextModel", text)
+        frontend.click("Use this address", cell=cell)
+        if text != back:
+            frontend.read_until(
+                lambda: any("this is not the address" in str(state.get("value")) for state in frontend.models.values())
+            )
+    frontend.finish(cell)
+
+    assert cell.lines[1] == "'open'"
+    assert back.partition("code=")[2][:20] not in str(cell.displays)
+
+
+def test_cancel_ends_it(frontend: Frontend, connect: str) -> None:
+    cell = frontend.start(connect)
+    link(frontend, cell)
+    frontend.click("Cancel", cell=cell)
+    frontend.finish(cell)
+
+    assert cell.ename == "AuthorizationError"
+    assert re.fullmatch(r"notes: the log-in at 127\.0\.0\.1:\d+ was cancelled\.", cell.evalue)
+    assert cell.lines[0].startswith("… cancelled: log-in to notes at ")
+
+
+def test_interrupt_ends_it(frontend: Frontend, connect: str) -> None:
+    cell = frontend.start(connect)
+    back = re.search(r"redirect_uri=[^&]*%3A(\d+)", link(frontend, cell))
+    frontend.kernel.interrupt()
+    frontend.finish(cell)
+
+    assert cell.ename == "KeyboardInterrupt"
+    frontend.read_until(lambda: bool(cell.lines), what="the line that stays")  # the connection ends by itself
+    assert cell.lines[0].startswith("… not answered: log-in to notes at ")
+    assert back is not None
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(f"http://127.0.0.1:{back[1]}/callback")
+
+
+def test_a_cell_that_may_not_ask_is_told_at_once_where_to_log_in(frontend: Frontend, connect: str) -> None:
+    cell = frontend.run(connect, stdin=False)
+
+    assert cell.ename == "AuthorizationError"
+    assert "and nobody can be asked here. Log in once with `%mcp connect http" in cell.evalue
+    assert cell.displays == {}
+
+
+def test_logging_out_closes_the_session_and_revokes_the_tokens(
+    frontend: Frontend, protected: Protected, connect: str
+) -> None:
+    cell = frontend.start(connect)
+    httpx2.get(link(frontend, cell), follow_redirects=True)
+    frontend.finish(cell)
+    said = frontend.kernel.ok("%mcp logout notes").text
+    again = frontend.kernel.ok(f"%mcp logout {protected.url}").text
+
+    assert "revoked" in said
+    assert "disconnected: notes" in said
+    assert f"no tokens of {protected.url} are kept" in again
+    assert not protected.authority.tokens
+
+
+def test_a_secret_may_not_stand_on_the_line(frontend: Frontend, protected: Protected) -> None:
+    cell = frontend.run(f"%mcp connect {protected.url} --client-id me --client-secret sesame-1234")
+
+    assert cell.ename == "CommandError"
+    assert "--client-secret takes a variable, because the notebook keeps the line" in cell.evalue
+    assert "sesame" not in cell.evalue
+
+
+def test_a_client_with_a_secret_logs_in_by_itself(frontend: Frontend, protected: Protected) -> None:
+    protected.authority.clients["robot"] = {"client_secret": "sesame-1234"}
+    line = f"%mcp connect {protected.url} --name robot --auth client-credentials --client-id robot"
+    cell = frontend.run(f"secret = 'sesame-1234'\nc = {line} --client-secret $secret --scope read\nc", stdin=False)
+
+    assert cell.ename == ""
+    assert "sesame" not in str(cell.displays)
+    assert protected.authority.asked("token")[-1]["grant_type"] == "client_credentials"
+    frontend.kernel.ok(f"%mcp logout {protected.url}")
+
+
+def test_a_kernel_without_clicks_takes_the_address_unseen(
+    tmp_path_factory: pytest.TempPathFactory, protected: Protected
+) -> None:
+    folder = tmp_path_factory.mktemp("older")
+    kernel = OtherKernel(folder, environment(folder, MCP_MAGIC_TOKENS="memory"), kernel_python("kernel630"))
+    try:
+        kernel.ok("%load_ext mcp_magic")
+        older = Frontend(kernel)
+        cell = older.start(f"c = %mcp connect {protected.url} --name notes\nc.state")
+        request = kernel.client.get_stdin_msg(timeout=20)["content"]
+        older.read_until(lambda: "code_challenge" in cell.stdout, what="the link")
+        url = re.search(r"Open  (\S+)", cell.stdout)
+        assert url is not None
+        page = httpx2.get(url[1], follow_redirects=True)  # the callback answers while input() holds the loop
+        kernel.client.input("")
+        older.finish(cell)
+    finally:
+        kernel.shutdown()
+    assert "You can close this window" in page.text
+    assert request["password"] is True, "what is typed is not shown: a notebook would keep it"
+    assert cell.displays
+    assert not [bundle for bundle in cell.displays.values() if VIEW in bundle]
+    assert cell.lines == ["'open'"]

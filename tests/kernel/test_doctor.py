@@ -1,0 +1,33 @@
+"""`%mcp doctor` in a kernel: a value, shown once; Interrupt ends it and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from tests.core.test_doctor import SICK
+from tests.kernel.driving import until
+
+if TYPE_CHECKING:
+    from tests.kernel.driving import Kernel
+
+
+def test_the_report_is_shown_and_is_a_value(kernel: Kernel) -> None:
+    shown = kernel.ok("%mcp doctor -- nothing-of-the-kind")
+    assert "✗ resolve" in shown.text
+    assert "nothing-of-the-kind" in shown.data["text/html"]
+    kernel.ok("report = %mcp doctor -- nothing-of-the-kind")
+    assert kernel.ok("report.failed_at").text == "'resolve'"
+    assert kernel.ok("report.df.shape[1]").text == "5"
+
+
+def test_interrupt_ends_an_examination_and_the_server_that_it_started(kernel: Kernel) -> None:
+    told = json.dumps({"_capabilities": {"tools": {}}, "_hangs": ["tools/list"]})
+    kernel.ok(f"told = {told!r}")
+    before = {child.pid for child in kernel.process.children(recursive=True)}
+    cell = kernel.start(f"%mcp doctor -- {sys.executable} {SICK} $told")
+    until(lambda: any(child.pid not in before for child in kernel.process.children(recursive=True)), what="the server")
+    kernel.interrupt()
+    assert kernel.finish(cell, timeout=10).ename == "KeyboardInterrupt"
+    until(lambda: {child.pid for child in kernel.process.children(recursive=True)} <= before, what="its end")

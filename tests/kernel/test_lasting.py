@@ -1,0 +1,65 @@
+"""A server that goes away, as somebody in a notebook meets it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+
+from tests.kernel.driving import until
+from tests.kernel.servers import MATH, command
+from tests.processes import free_port, start_http
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.kernel.driving import Kernel
+
+
+def rows(kernel: Kernel) -> str:
+    kernel.ok("listing = %mcp")
+    return kernel.ok("[row['state'] for row in listing.rows]").text
+
+
+def test_a_remote_server_that_is_restarted_works_again_in_the_next_cell(start: Callable[..., Kernel]) -> None:
+    kernel = start()
+    kernel.ok("%load_ext mcp_magic\nfrom mcp_magic import host\nhost.reconnection.first = 0.1")
+    server = command("holding_server", "--transport", "http", "--port", str(free_port()))
+    with start_http(server) as running:
+        kernel.ok(f"held = %mcp connect {running.url} --name http")
+        running.process.kill()
+        running.wait_end()
+        calling = kernel.start("%mcp call http:ping")
+        with start_http(server):
+            cell = kernel.finish(calling)
+            assert cell.text == "pong", cell.evalue
+            assert kernel.ok("(await held.call('ping')).text, host['http'] is held").text == "('pong', True)"
+            kernel.ok("%mcp disconnect http")
+
+
+def test_interrupt_ends_a_call_that_waits_and_the_end_of_the_kernel_ends_the_attempts(
+    start: Callable[..., Kernel], tmp_path: Path
+) -> None:
+    kernel = start(MCP_MAGIC_RECONNECT="all")
+    kernel.ok(f"%load_ext mcp_magic\n%mcp connect {MATH} --name math")
+    kernel.ok("from mcp_magic import host\nhost.reconnection.first = host.reconnection.longest = 60.0")
+    with start_http(command("holding_server", "--transport", "http", "--port", "0")) as running:
+        kernel.ok(f"%mcp connect {running.url} --name http")
+        running.process.kill()
+        running.wait_end()
+    kernel.ok("import asyncio, pathlib\nloop = asyncio.get_running_loop()")
+    calling = kernel.start("loop.call_soon(pathlib.Path('waits').touch)\n%mcp call http:ping")
+    until((tmp_path / "waits").exists, what="the call has begun")
+    begun = time.monotonic()
+    kernel.interrupt()
+    cell = kernel.finish(calling)
+    assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
+    assert time.monotonic() - begun < 2.0
+    assert rows(kernel) == "['open', 'reconnecting']"
+    servers = kernel.process.children(recursive=True)
+    begun = time.monotonic()
+    kernel.shutdown()
+    assert time.monotonic() - begun < 10.0
+    assert not psutil.wait_procs(servers, timeout=3.0)[1]

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_magic.errors import CommandError, ConfigError
+from mcp_magic.magics.candidates import candidates
+from tests.core.test_doctor import SICK, TOOL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIST = json.dumps({"tools/list": {"tools": [TOOL]}, "tools/call": {"content": []}})
+
+
+async def test_the_doctor_looks_at_an_open_session(magic: Any) -> None:
+    report = await magic("doctor math")
+    assert report.ok
+    assert report["close"].remarks[0].text == "the session is left open"
+
+
+async def test_the_doctor_takes_what_connect_takes(magic: Any) -> None:
+    report = await magic(
+        f"doctor --name ill --timeout 5 --call -- $python {SICK} $told", python=sys.executable, told=LIST
+    )
+    assert report.ok, str(report)
+    assert report.target == "ill"
+    assert report["call"].status == "ok"
+    report = await magic("doctor $url --header 'Authorization: Bearer sesame-1'", url="http://127.0.0.1:9/mcp")
+    assert report.failed_at == "connect"
+    assert "sesame" not in str(report)
+
+
+async def test_the_doctor_takes_a_server_of_a_config_file(magic: Any, tmp_path: Path) -> None:
+    servers = {"one": {"command": sys.executable, "args": [str(SICK), LIST]}, "two": {"command": "gone"}}
+    (tmp_path / "mine.json").write_text(json.dumps({"mcpServers": servers}))
+    report = await magic("doctor one --config mine.json")
+    assert report.ok, str(report)
+    assert f"server 'one' of {tmp_path / 'mine.json'}: stdio: " in report["resolve"].remarks[0].text
+    assert (await magic("doctor two --config mine.json")).failed_at == "resolve"
+    report = await magic("doctor tow --config mine.json")
+    assert "Did you mean 'two'?" in str(report)
+    with pytest.raises(ConfigError):
+        await magic("doctor one --config missing.json")
+
+
+async def test_a_variable_that_holds_a_server_is_a_target(magic: Any) -> None:
+    from mcp.server.mcpserver import MCPServer
+
+    report = await magic("doctor mine", mine=MCPServer("mine"))
+    assert report.ok
+    assert "in this kernel, the variable mine" in report["resolve"].remarks[0].text
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("doctor", "%mcp doctor: what to?"),
+        ("doctor a b", "%mcp doctor: one target at a time"),
+        ("doctor math -- python x.py", "before `--`"),
+        ("doctor math --cal", "Did you mean '--call'?"),
+    ],
+)
+async def test_only_a_line_that_cannot_be_read_is_an_error(magic: Any, line: str, says: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        await magic(line)
+    assert says in str(caught.value)
+
+
+async def test_sessions_and_targets_are_completed(magic: Any) -> None:
+    assert "math" in candidates("doctor ", {}).texts
+    assert "--call" in candidates("doctor math --c", {}).texts

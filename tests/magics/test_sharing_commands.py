@@ -1,0 +1,92 @@
+"""`%mcp assert`, `docs` and `stubs` as lines."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_magic.errors import ArgumentsError, CommandError
+from mcp_magic.results.checks import CheckFailedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIST = {"type": "array", "items": {"type": "integer"}}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "math:add a=3 b=4",
+        "math:add a=3 b=4 --equals 7 --under 60000 --contains 7",
+        "math:primes n=10 --equals '[2, 3, 5, 7]' --schema output",
+        "math:primes n=10 --equals $wanted --schema $schema",
+        "math:divide a=1 b=0 --error",
+        "math:divide a=1 b=0 --error zero",
+    ],
+)
+async def test_an_answer_that_is_as_it_must_be_is_a_list_of_checks(magic: Any, line: str) -> None:
+    listing = await magic(f"assert {line}", wanted=[2, 3, 5, 7], schema=LIST)
+    assert len(listing) >= 1
+    assert all(row["check"].startswith("✓ ") for row in listing)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("math:add a=3 b=4 --equals 8", "equals: it differs:\n  --- expected\n  +++ got\n  @@ -1 +1 @@\n  -8\n  +7"),
+        ("math:add a=3 b=4 --contains 8", "contains '8': no '8' in '7'"),
+        ("math:add a=3 b=4 --under 0.000001", "under 1e-06 ms: it took"),
+        ("math:add a=3 b=4 --schema $schema", "schema: it does not fit the schema: data: expected list of integer"),
+        ("math:add a=3 b=4 --error", "error: no error, it answered '7'"),
+        ("math:divide a=1 b=0", "no error: the tool reported an error"),
+        ("math:divide a=1 b=0 --error banana", "the error has no 'banana' in it"),
+    ],
+)
+async def test_an_answer_that_is_not_fails_with_the_difference(magic: Any, line: str, said: str) -> None:
+    with pytest.raises(CheckFailedError) as failed:
+        await magic(f"assert {line}", schema=LIST)
+    assert isinstance(failed.value, AssertionError)
+    assert str(failed.value).startswith(f"{line.split()[0]}: ")
+    assert said in str(failed.value)
+
+
+async def test_a_long_difference_is_cut(magic: Any) -> None:
+    with pytest.raises(CheckFailedError) as failed:
+        await magic("assert math:primes n=5000 --equals $other", other=[])
+    assert len(str(failed.value).splitlines()) < 25
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("assert math:add a=1 b=2 --schema none.json", "No such file"),
+        ("assert math:add a=x b=2", "expected"),
+        ("assert math:add a=1 b=2 --schema odd.json", "holds no JSON object"),
+    ],
+)
+async def test_what_cannot_be_checked_is_no_failed_check(magic: Any, tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "odd.json").write_text("[]")
+    with pytest.raises(ArgumentsError, match=said) as error:
+        await magic(line)
+    assert not isinstance(error.value, AssertionError)
+
+
+async def test_a_schema_may_be_a_file(magic: Any, tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text(json.dumps(LIST))
+    assert len(await magic("assert math:primes n=10 --schema list.json")) == 2
+
+
+async def test_a_page_and_a_module_are_shown_or_written(magic: Any, tmp_path: Path) -> None:
+    shown = (await magic("docs math"))._repr_mimebundle_()
+    assert "### `add`" in shown["text/markdown"]
+    assert "text/html" not in shown
+    assert "math.md: " in str(await magic("docs math -o math.md"))
+    assert (tmp_path / "math.md").read_text() == shown["text/markdown"]
+    assert "async def add(" in str(await magic("stubs math"))
+    await magic("stubs math -o made.py")
+    assert (tmp_path / "made.py").read_text() == str(await magic("stubs math"))
+    with pytest.raises(CommandError, match="No such file"):
+        await magic("docs math -o nowhere/math.md")

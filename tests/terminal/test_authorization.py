@@ -1,0 +1,68 @@
+"""Log-ins in terminal IPython: the link is printed, and the loop runs on while a line is awaited."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+
+from tests.core.protected_server import Protected, protected_server_on_a_thread
+from tests.terminal.test_terminal import Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def protected() -> Iterator[Protected]:
+    with protected_server_on_a_thread() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    running = Terminal(tmp_path_factory.mktemp("terminal"), "--simple-prompt")
+    running.run("%load_ext mcp_magic")
+    running.run("%config MCPMagics.tokens = 'memory'")
+    yield running
+    running.child.close(force=True)
+
+
+def link(terminal: Terminal, protected: Protected) -> str:
+    """Begin to connect; return the link that is printed."""
+    terminal.send(f"%mcp connect {protected.url} --name notes --timeout 5")
+    terminal.child.expect(r"Open +(http.*?)\r?\nWaiting for the browser to come back")
+    return re.sub(r"\s", "", terminal.child.match[1])
+
+
+def test_the_browser_comes_back_to_the_callback(terminal: Terminal, protected: Protected) -> None:
+    page = httpx2.get(link(terminal, protected), follow_redirects=True)
+
+    assert "You can close this window" in page.text
+    assert "open" in terminal.wait()
+    assert "client-1: read" in terminal.run("%mcp call notes:whoami")
+    assert "revoked" in terminal.run("%mcp logout notes")
+
+
+def test_the_address_is_pasted_as_a_line(terminal: Terminal, protected: Protected) -> None:
+    back = httpx2.get(link(terminal, protected)).headers["location"]
+    terminal.send("http://example.com")
+    terminal.child.expect_exact("this is not the address that the browser was sent to")
+    terminal.send(back)
+
+    assert "open" in terminal.wait()
+    assert "revoked" in terminal.run("%mcp logout notes")
+
+
+def test_c_cancels_and_so_does_ctrl_c(terminal: Terminal, protected: Protected) -> None:
+    link(terminal, protected)
+    terminal.send("c")
+    assert "was cancelled" in terminal.wait()
+
+    link(terminal, protected)
+    said, seconds = terminal.interrupt()
+    assert "KeyboardInterrupt" in said
+    assert seconds < 5
+    assert "2" in terminal.run("1 + 1")

@@ -1,0 +1,62 @@
+"""What servers ask of models, in terminal IPython: `input()` asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.terminal.test_terminal import Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SERVER = Path(__file__).parents[1] / "core" / "sampling_server.py"
+CHOICES = r"\[a\]pprove, approve and show me the \[r\]eply first, \[e\]dit, \[d\]eny: "
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    running = Terminal(tmp_path_factory.mktemp("terminal"), "--simple-prompt")
+    running.run("%load_ext mcp_magic")
+    running.run(f"%mcp connect {SERVER} --name writer --timeout 60")
+    yield running
+    running.child.close(force=True)
+
+
+def asked(terminal: Terminal) -> str:
+    """Call the tool that asks; return what was said before the question."""
+    terminal.send("%mcp call writer:summarise")
+    terminal.child.expect(CHOICES)
+    return str(terminal.child.before)
+
+
+def test_a_request_is_shown_and_its_reply_before_it_is_sent(terminal: Terminal) -> None:
+    said = asked(terminal)
+    terminal.send("r")
+    terminal.child.expect(r"\[s\]end, \[e\]dit, \[r\]efuse: ")
+    reply = str(terminal.child.before)
+
+    assert "Server writer asks a model to answer:" in said
+    assert "Summarise this: Cats sleep." in said
+    assert "answered by: offline" in said
+    assert "Reply of offline to server writer (endTurn):" in reply
+    assert "offline endTurn: Cats sleep." in terminal.run("s")
+
+
+def test_no_is_an_error(terminal: Terminal) -> None:
+    asked(terminal)
+
+    assert "User rejected sampling request: denied by person" in terminal.run("d")
+
+
+def test_ctrl_c_ends_the_call(terminal: Terminal) -> None:
+    asked(terminal)
+    said, seconds = terminal.interrupt()
+
+    assert "KeyboardInterrupt" in said
+    assert "rejected" not in said
+    assert seconds < 1.0
+    asked(terminal)
+    assert "User rejected" in terminal.run("d")

@@ -1,0 +1,80 @@
+"""The tutorials as they are saved; nbval runs them and compares what they show (`make test`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+LARGEST = 400_000
+"""Bytes of a saved notebook."""
+
+each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def cells(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["cells"]
+    return found
+
+
+def outputs(path: Path, kind: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each output of a kind, with its cell."""
+    for cell in cells(path):
+        yield from ((cell, output) for output in cell.get("outputs", ()) if output["output_type"] == kind)
+
+
+def test_make_runs_all_notebooks_and_the_readme_lists_them() -> None:
+    makefile, readme = ((ROOT / name).read_text("utf-8") for name in ("Makefile", "README.md"))
+    assert [path.name for path in NOTEBOOKS if f"notebooks/{path.name}" not in makefile] == []
+    assert [path.name for path in NOTEBOOKS if f"notebooks/{path.name}" not in readme] == []
+
+
+@each
+def test_a_notebook_was_run_from_its_beginning_and_fails_only_where_it_says_so(path: Path) -> None:
+    code = [cell for cell in cells(path) if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    failed = [cell["id"] for cell, _ in outputs(path, "error")]
+    assert failed == [cell["id"] for cell in code if "raises-exception" in cell["metadata"].get("tags", ())]
+
+
+@each
+def test_a_notebook_warns_of_nothing(path: Path) -> None:
+    assert [output["text"] for _, output in outputs(path, "stream") if output["name"] == "stderr"] == []
+    assert "Warning" not in path.read_text("utf-8")
+
+
+@each
+def test_a_notebook_is_valid_and_differs_only_where_it_was_changed(path: Path) -> None:
+    notebook = json.loads(path.read_text("utf-8"))
+    nbformat.validate(notebook)
+    assert set(notebook["metadata"]) == {"kernelspec", "language_info"}
+    assert notebook["metadata"]["language_info"] == {"name": "python"}
+    assert {key for cell in notebook["cells"] for key in cell["metadata"]} <= {"tags"}
+    stem = path.stem.replace("_", "-")
+    assert [cell["id"] for cell in notebook["cells"] if not re.fullmatch(rf"{stem}-[\w-]+", cell["id"])] == []
+    assert path.stat().st_size < LARGEST
+
+
+@each
+def test_a_notebook_has_no_paths_of_the_machine_that_saved_it(path: Path) -> None:
+    text = path.read_text("utf-8")
+    found = set(re.findall(r"(?<![\w.:/<&])/(?:home|root|tmp|work|usr|opt|Users)/[\w.-]+", text))
+    assert found <= {"/home/jovyan"}
+
+
+@each
+def test_a_notebook_tells_a_story(path: Path) -> None:
+    texts = ["".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "markdown"]
+    assert texts[0].startswith("# ")
+    assert len(texts) >= 5
+    assert max(map(len, texts)) < 900  # what is longer is no step of a tutorial

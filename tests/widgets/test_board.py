@@ -1,0 +1,141 @@
+"""The board of a cell: bars, outcomes and log messages, and the buttons that cancel."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from ipywidgets.widgets import widget as registry
+
+from mcp_magic.core.loglevels import LogMessage
+from mcp_magic.core.progress import Report
+from mcp_magic.widgets.board import BoardPanel
+from mcp_magic.widgets.board_text import Board, bar_markup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EVIL = "<img src=x onerror=alert(1)>\x1b[2J\u202e"
+
+
+def running(board: Board, done: float, total: float | None = 4, cancel: Callable[[], None] = lambda: None) -> Report:
+    report = Report("srv", f"srv:tool{EVIL}", cancel=cancel)
+    report.meter.note(done, total, f"message {EVIL}", 0.0)
+    board.add(report)
+    return report
+
+
+def log(report: Report, text: str, when: float = 0.0, level: str = "warning") -> None:
+    report.log(LogMessage(when, level, f"logger {EVIL}", text))
+
+
+def test_nothing_that_a_server_says_is_markup_or_steers_a_terminal() -> None:
+    board = Board()
+    report = running(board, 1)
+    log(report, f"line one\n{EVIL}", level=EVIL)
+    for ended in (False, True):
+        if ended:
+            report.end("failed")
+            board.end(report)
+        bundle = board.bundle()
+        assert "<img" not in bundle["text/html"]
+        assert not set("\x1b\u202e") & set(bundle["text/html"] + bundle["text/plain"])
+        assert "<img src=x" in bundle["text/plain"]
+
+
+def test_a_bar_without_an_end_wanders_and_says_no_share() -> None:
+    report = running(Board(), 7, None)
+
+    assert "aria-valuenow" not in bar_markup(report)
+    assert "margin-left" in bar_markup(report)
+    assert "7 · " in bar_markup(report)
+
+
+def test_messages_of_several_calls_stand_in_the_order_of_their_time() -> None:
+    board = Board()
+    first, second = running(board, 1), running(board, 2)
+    log(first, "one", 1.0)
+    log(second, "two", 2.0)
+    log(first, "three", 3.0)
+
+    lines, levels, more = board.messages()
+
+    assert [line.rpartition(": ")[2] for line in lines] == ["one", "two", "three"]
+    assert (dict(levels), more) == ({"warning": 3}, 0)
+
+
+def test_a_thousand_calls_keep_a_bounded_page() -> None:
+    board = Board()
+    for number in range(1000):
+        report = running(board, number)
+        log(report, "again", float(number))
+        report.end("done")
+        board.end(report)
+
+    text = board.text().splitlines()
+
+    assert text[0] == "… 995 more calls"
+    assert "… 950 more log messages before: %mcp logs srv" in text
+    assert len(text) == 1 + 5 + 1 + 50
+    assert "<summary>1,000 log messages</summary>" in board.bundle()["text/html"]
+
+
+def test_a_call_that_only_logs_has_no_bar() -> None:
+    board = Board()
+    report = Report("srv", "srv:tool")
+    log(report, "careful")
+    board.add(report)
+
+    assert board.measured == []
+    assert "progressbar" not in board.bundle()["text/html"]
+
+
+async def test_a_click_on_another_thread_cancels_on_the_loop_and_one_call_only() -> None:
+    board, threads = Board(), []
+    running(board, 1)
+    running(board, 2, cancel=lambda: threads.append(threading.current_thread()))
+    panel = BoardPanel(board)
+    buttons = [row.button for row in panel._rows.values()]
+
+    clicking = threading.Thread(target=buttons[1].click)
+    clicking.start()
+    await asyncio.to_thread(clicking.join)
+    await asyncio.sleep(0)
+
+    assert threads == [threading.current_thread()]
+    assert [button.disabled for button in buttons] == [False, True]
+    panel.close()
+
+
+async def test_rows_come_and_go_with_their_calls_and_closing_leaves_no_widget() -> None:
+    before = set(registry._instances)
+    board = Board()
+    first = running(board, 1)
+    panel = BoardPanel(board)
+    running(board, 2)
+    panel.refresh()
+    assert len(panel._rows) == 2
+
+    first.end("done")
+    board.end(first)
+    panel.refresh()
+
+    assert len(panel._rows) == 1
+    assert "✓ srv:tool" in panel._over.value
+    panel.close()
+    assert set(registry._instances) == before
+
+
+@pytest.mark.parametrize("state", ["done", "failed", "timed out", "cancelled", "interrupted"])
+def test_each_outcome_has_a_line(state: str) -> None:
+    board = Board()
+    report = running(board, 1)
+    report.end(state)  # type: ignore[arg-type]
+    board.end(report)
+
+    sign = "✓" if state == "done" else "✗"
+    said = "" if state == "done" else f"{state} · "
+    assert board.text().startswith(f"{sign} srv:tool")
+    assert f": {said}1 of 4 (25 %) · " in board.text()
