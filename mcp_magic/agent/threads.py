@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import MASK, mask_url
-from mcp_magic.core.cassette_deck import deck
+from mcp_magic.core.cassette.deck import deck
 from mcp_magic.errors import MissingDependencyError, ThreadError
 from mcp_magic.results.safe import one_line
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.core.cassette_take import Take
+    from mcp_magic.core.cassette.take import Take
     from mcp_magic.core.errlog import ErrorLog
     from mcp_magic.core.metrics import Metrics
 

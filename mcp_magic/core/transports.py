@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
-from mcp_magic.core.cassette_deck import deck
+from mcp_magic.core.cassette.deck import deck
 from mcp_magic.core.errlog import ErrorLog
 from mcp_magic.core.halfopen import ClosesHalfOpen
 from mcp_magic.core.oauth.login import LogIns
@@ -147,7 +147,7 @@ async def open_line(spec: Spec, recorder: Recorder, logins: LogIns | None = None
     line = Line(make=lambda: None, recorder=recorder, logins=logins or LogIns())
     async with AsyncExitStack() as stack:
         if (cassette := deck.cassette) is not None:
-            from mcp_magic.core.cassette_line import through_cassette
+            from mcp_magic.core.cassette.line import through_cassette
 
             await through_cassette(cassette, spec, line, stack, opener)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_magic.core.cassette_deck import deck
+from mcp_magic.core.cassette.deck import deck
 from mcp_magic.magics.asking import how_to_ask
 
 if TYPE_CHECKING:

@@ -1,0 +1,179 @@
+"""The file of a cassette: JSON Lines, a header first, written as it happens.
+
+    {"cassette": 1, "by": "mcp_magic 0.1.0"}
+    {"session": 1, "server": "math", "transport": "stdio", "where": "python math_server.py"}
+    {"session": 1, "to": "server", "id": 2, "method": "tools/call", "params": {"name": "add", ...}}
+    {"session": 1, "to": "client", "id": 2, "result": {...}, "pause": 0.2}
+    {"blob": "3f2a…", "base64": "iVBORw0KGgo…"}
+    {"turn": 1, "model": "openai:gpt-5", "digest": "…", "messages": [...], "tools": [...]}
+    {"turn": 1, "chunk": {...}}
+    {"turn": 1, "done": true}
+
+`pause` is the seconds, to a tenth, since the line before of the same session or turn; less is not written, so that
+a cassette that is recorded again differs only where something is different. Long base64 is written once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.errors import CassetteError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["FORMAT", "CassetteFile"]
+
+FORMAT = 1
+"""The version of the format that is written, and the newest that is read."""
+
+BLOB, PLAIN = "$blob", "$plain"
+
+BLOB_CHARACTERS = 1000
+"""Characters from which on base64 gets a line of its own."""
+
+_BASE64 = re.compile(rf"(?P<prefix>data:[^,]{{1,200}};base64,)?(?P<body>[A-Za-z0-9+/_-]{{{BLOB_CHARACTERS},}}={{0,2}})")
+
+
+class CassetteFile:
+    """Reads and writes one.
+
+    Args:
+        path: Where it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._blobs: dict[str, str] = {}
+        self._begun = self._whole = False
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return its lines after the header, with what was kept once put back in its places.
+
+        Raises:
+            CassetteError: It cannot be read, is none, or is of a newer format.
+        """
+        entries = list(self._lines())
+        header = entries.pop(0) if entries else {}
+        version = header.get("cassette")
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise CassetteError(f'{self.path} is no cassette: its first line does not say {{"cassette": 1, ...}}.')
+        if version > FORMAT:
+            newer = f"{self.path} is a cassette of format {version}; this mcp_magic reads up to {FORMAT}"
+            raise CassetteError(f"{newer}: update mcp_magic, or record it anew with `--mode record`.")
+        self._begun = True
+        self._blobs = {entry["blob"]: str(entry.get("base64", "")) for entry in entries if "blob" in entry}
+        return [self._unpacked(entry) for entry in entries if "blob" not in entry]
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        problem = ""
+        text = ""
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            problem = f"the cassette {self.path} cannot be read: {getattr(error, 'strerror', None) or 'no UTF-8'}"
+        if problem:
+            raise CassetteError(problem)
+        lines = text.split("\n")
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            entry = _object(line)
+            if entry is None and number >= len(lines) and not text.endswith("\n"):
+                return  # the kernel died while it was writing
+            if entry is None:
+                raise CassetteError(f"{self.path}, line {number}: no JSON object; is it a cassette?")
+            yield entry
+
+    def begin(self, by: str) -> None:
+        """Write it anew from here on.
+
+        Raises:
+            CassetteError: It cannot be written.
+        """
+        self._begun, self._blobs = True, {}
+        self._write(json.dumps({"cassette": FORMAT, "by": by}) + "\n", "w")
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has a header: was read, or written."""
+        return self._begun
+
+    def append(self, entry: dict[str, Any]) -> None:
+        """Write a line, at once.
+
+        Raises:
+            CassetteError: It cannot be written.
+        """
+        blobs: dict[str, str] = {}
+        packed = {name: _packed(value, blobs) for name, value in entry.items()}
+        lines = [{"blob": name, "base64": body} for name, body in blobs.items() if name not in self._blobs]
+        self._blobs.update(blobs)
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [*lines, packed])
+        self._write(text.encode("utf-8", "replace").decode(), "a")
+
+    def _write(self, text: str, mode: str) -> None:
+        problem = ""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._whole and mode == "a":
+                _without_half_a_line(self.path)
+            self._whole = True
+            with self.path.open(mode, encoding="utf-8", newline="\n") as file:
+                file.write(text)
+        except OSError as error:
+            problem = f"the cassette {self.path} cannot be written: {error.strerror}"
+        if problem:
+            raise CassetteError(problem)
+
+    def _unpacked(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._unpacked(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if BLOB in value:
+            return str(value.get("prefix", "")) + self._blobs.get(value[BLOB], "")
+        if PLAIN in value:
+            value = value[PLAIN]
+        return {name: self._unpacked(inner) for name, inner in value.items()}
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _packed(value: Any, blobs: dict[str, str]) -> Any:
+    """Return a value with its long base64 taken out."""
+    if isinstance(value, str):
+        found = _BASE64.fullmatch(value) if len(value) >= BLOB_CHARACTERS else None
+        if found is None:
+            return value
+        name = hashlib.sha256(found["body"].encode()).hexdigest()[:16]
+        blobs[name] = found["body"]
+        return {BLOB: name, **({"prefix": found["prefix"]} if found["prefix"] else {})}
+    if isinstance(value, list | tuple):
+        return [_packed(item, blobs) for item in value]
+    if isinstance(value, dict):
+        inner = {str(name): _packed(item, blobs) for name, item in value.items()}
+        return {PLAIN: inner} if BLOB in inner or PLAIN in inner else inner
+    return value
+
+
+def _without_half_a_line(path: Path) -> None:
+    """Take away what a kernel that died left of its last line."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    with path.open("rb+") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)

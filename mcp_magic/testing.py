@@ -1,0 +1,70 @@
+"""A pytest plugin: tests whose servers and models are replayed from a cassette.
+
+    async def test_the_forecast(mcp_cassette):
+        weather = await host.connect("https://weather.example/mcp")
+        assert (await weather.call("forecast", city="Oslo")).df.shape == (7, 4)
+
+`pytest --mcp-record=once` records `cassettes/<module>/<test>.jsonl` beside the module; from then on the test needs no
+server and no model. pytest loads this module by itself; nothing else is imported before a test asks for the fixture.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from mcp_magic.core.cassette import Cassette
+
+__all__ = ["mcp_cassette"]
+
+_MODES = {"none": "replay", "once": "once", "new": "auto", "all": "record"}
+"""What pytest-recording calls them, and the modes of `%mcp record`."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--mcp-record`."""
+    parser.getgroup("mcp_magic").addoption(
+        "--mcp-record",
+        choices=tuple(_MODES),
+        default="none",
+        help="what mcp_cassette does: none: only replay (the default); once: record where there is no cassette; "
+        "new: add what is not in it; all: record anew",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known."""
+    config.addinivalue_line(
+        "markers",
+        "mcp_cassette(path=None, pauses=False, in_process='live'): the cassette of the fixture mcp_cassette, "
+        "and how it is replayed",
+    )
+
+
+@pytest.fixture
+def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
+    """A cassette that answers for all servers and chat models while the test runs, or records them."""
+    from mcp_magic.core.cassette.deck import deck
+
+    mark = request.node.get_closest_marker("mcp_cassette")
+    options = dict(mark.kwargs) if mark is not None else {}
+    named = options.pop("path", None) or (mark.args[0] if mark is not None and mark.args else None)
+    path = request.path.parent / named if named else _beside(request)
+    with deck.holding(path, _MODES[request.config.getoption("--mcp-record")], typed=_TYPED, **options) as cassette:
+        yield cassette
+
+
+_TYPED = ("`pytest --mcp-record=once`", "`pytest --mcp-record=new`")
+
+
+def _beside(request: pytest.FixtureRequest) -> Path:
+    """Return the place of a test's cassette."""
+    owner = f"{request.cls.__name__}." if request.cls is not None else ""
+    name = re.sub(r"[^\w.\[\]-]+", "-", f"{owner}{request.node.name}")[:150]
+    return request.path.parent / "cassettes" / request.path.stem / f"{name}.jsonl"

@@ -1,0 +1,107 @@
+"""Notebooks that are executed from a cassette: the same outputs, with their servers gone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import nbclient
+import nbformat
+
+from tests.kernel.driving import environment
+from tests.servers.bundled import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+    from tests.kernel.driving import Kernel
+
+SANITIZE = str(FOLDER.parent / "sanitize.cfg")
+CELLS = (
+    "%load_ext mcp_magic",
+    "%mcp connect math_server.py --name math",
+    "result = %mcp call math:add a=19 b=23\nresult.data",
+    "%mcp read math://constants",
+    "%%mcp_agent --approve auto --thread sums -o run\nadd 3 and 4, then multiply the result by 5",
+    "run.answer",
+    "%mcp disconnect --all",
+)
+
+
+def notebook() -> Any:
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in CELLS], metadata=kernel)
+
+
+def bundled(folder: Path) -> Path:
+    """Put the server into a folder, and return its file."""
+    for name in ("math_server.py", "serving.py"):
+        (folder / name).write_bytes((FOLDER / name).read_bytes())
+    return folder / "math_server.py"
+
+
+def test_nbclient_records_a_notebook_and_nbval_finds_the_same_outputs_without_server_and_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = bundled(tmp_path)
+    variables = environment(tmp_path, MCP_MAGIC_CASSETTE="run.jsonl", MCP_MAGIC_CASSETTE_MODE="record")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    made = notebook()
+    nbclient.NotebookClient(made, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert made.cells[2].outputs[0].data["text/plain"] == "42"
+    assert "**35**" in made.cells[5].outputs[0].data["text/plain"]
+    nbformat.write(made, tmp_path / "sums.ipynb")
+
+    server.write_text("raise SystemExit('gone')")
+    ran = subprocess.run(
+        [
+            sys.executable,
+            *("-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider", "sums.ipynb", "--nbval-sanitize-with"),
+            SANITIZE,
+        ],
+        cwd=tmp_path,
+        env={**variables, "MCP_MAGIC_CASSETTE_MODE": "replay", "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert f"{len(CELLS)} passed" in ran.stdout, ran.stdout
+
+
+def test_a_cassette_is_put_in_and_taken_out_by_hand(start: Callable[..., Kernel], tmp_path: Path) -> None:
+    server = bundled(tmp_path)
+    kernel = start()
+    kernel.ok("%load_ext mcp_magic")
+    assert "nothing is recorded or replayed" in kernel.ok("%mcp record").text
+    kernel.ok("%mcp connect math_server.py --name math")
+
+    shown = kernel.ok("%mcp record sums.jsonl").text
+    assert "recording" in shown
+    assert "opened again, to begin at the beginning: math" in shown
+    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+    assert "lines written, 0 answers played" in kernel.ok("%mcp record --stop").text
+
+    server.write_text("raise SystemExit('gone')")
+    shown = kernel.ok("%mcp record sums.jsonl").text
+    assert "replaying" in shown
+    assert "math" in shown
+    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+    failed = kernel.run("%mcp call math:add a=1 b=3")
+    assert failed.ename == "CassetteError"
+    assert "arguments.b is 3 here, 2 there" in failed.evalue
+    assert "disconnected, because they were replayed: math" in kernel.ok("%mcp record --stop").text
+
+
+def test_a_cassette_that_cannot_be_used_is_said_at_the_first_connection(start: Callable[..., Kernel]) -> None:
+    kernel = start(MCP_MAGIC_CASSETTE="missing.jsonl", MCP_MAGIC_CASSETTE_MODE="replay")
+    kernel.ok("%load_ext mcp_magic")
+
+    failed = kernel.run("%mcp connect -- python server.py")
+    assert failed.ename == "CassetteError"
+    assert "there is no cassette missing.jsonl" in failed.evalue

@@ -1,0 +1,88 @@
+"""The fixture `mcp_cassette`, in test runs of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from mcp_magic import Host
+from tests.servers.bundled import FOLDER, load
+
+pytest_plugins = ["pytester"]
+
+TEST = """
+import sys
+import pytest
+from mcp_magic import Host
+
+async def total(*numbers):
+    host = Host()
+    try:
+        math = await host.connect(COMMAND, name="math")
+        return [(await math.call("add", a=1, b=number)).data for number in numbers]
+    finally:
+        await host.close()
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("b", [2])
+async def test_sum(mcp_cassette, b):
+    assert await total(b) == [1 + b]
+
+@pytest.mark.mcp_cassette("sums.jsonl")
+@pytest.mark.asyncio
+async def test_sums(mcp_cassette):
+    assert await total(NUMBERS) == [1 + number for number in (NUMBERS,)]
+"""
+REAL = f"[sys.executable, {str(FOLDER / 'math_server.py')!r}]"
+UNUSED = ("cacheprovider", "langsmith_plugin", "hypothesispytest", "nbval", "xdist", "pytest_cov", "anyio")
+GONE = "['/nonexistent/server']"
+
+
+def run(pytester: pytest.Pytester, *options: str, command: str = GONE, numbers: str = "2") -> pytest.RunResult:
+    pytester.makepyfile(test_adding=f"{TEST}\nCOMMAND = {command}\n".replace("NUMBERS", numbers))
+    others = [word for name in UNUSED for word in ("-p", f"no:{name}")]
+    return pytester.runpytest_inprocess("-p", "mcp_magic.testing", *others, *options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported() -> None:
+    """Import what the runs below need: pytester forgets with each run what that has imported."""
+
+    async def use() -> None:
+        host = Host()
+        await (await host.connect(load("math_server").server, name="math")).call("add", a=1, b=2)
+        await host.close()
+
+    asyncio.run(use())
+
+
+def test_a_test_is_recorded_beside_its_module_and_needs_no_server_from_then_on(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\naddopts = --strict-markers")
+    missing = run(pytester, command=REAL)
+    missing.assert_outcomes(errors=2)
+    missing.stdout.fnmatch_lines(["*there is no cassette *test_sum?2?.jsonl; `pytest --mcp-record=once` makes it*"])
+
+    run(pytester, "--mcp-record=once", command=REAL).assert_outcomes(passed=2)
+    found = {path.relative_to(pytester.path).as_posix() for path in pytester.path.rglob("*.jsonl")}
+    assert found == {"cassettes/test_adding/test_sum[2].jsonl", "sums.jsonl"}
+
+    failed = run(pytester, numbers="2, 3")
+    failed.assert_outcomes(passed=1, failed=1)
+    failed.stdout.fnmatch_lines(
+        ["*arguments.b is 3 here, 2 there*", "*`pytest --mcp-record=new` adds what is missing*"]
+    )
+
+    run(pytester, "--mcp-record=new", command=REAL, numbers="2, 3").assert_outcomes(passed=2)
+    run(pytester, numbers="3, 2").assert_outcomes(passed=2)
+
+
+def test_the_plugin_imports_nothing_for_those_who_do_not_use_it() -> None:
+    code = (
+        "import sys, pytest\nbefore = set(sys.modules)\nimport mcp_magic.testing\n"
+        "print(sorted(name for name in set(sys.modules) - before if not name.startswith('mcp_magic.testing')))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "['mcp_magic']"
