@@ -36,7 +36,8 @@ _FENCE = re.compile(r"^(?P<fence>```+)(?P<language>\w*)\n(?P<text>.*?)^(?P=fence
 _CODE = re.compile(r"(?<![`\\])`(?P<text>[^`]+)`(?!`)")
 _LINE = re.compile(r"^(?:[\w, ]+ = )?(?P<magic>%%?mcp(?:_agent|_server)?)(?![\w-])(?P<rest>.*)$", re.DOTALL)
 _SKETCH = re.compile(r"\[-|\.\.\.|…| \| | \[[A-Z]")
-"""What a line has that says how others look, and cannot be typed as it stands."""
+"""What a line has that says how others look, and cannot be typed as it stands. In the middle of a sentence half a line
+is enough anyway; what it names has to exist."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def check_line(line: Line) -> None:
     if rest in ("--help", "--help all") or rest.endswith(" --help"):
         rest = rest.partition("--help")[0].strip()
     command, rest = _command(found["magic"].lstrip("%"), rest)
-    if _SKETCH.search(rest) or (not rest and not line.typed):
+    if not line.typed or _SKETCH.search(rest):
         _check_options(command, rest)
     else:
         parse(command, split_line(rest))

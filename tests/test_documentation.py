@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import tomllib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from IPython.core.interactiveshell import InteractiveShell
+from mcp.server.subscriptions import ResourceUpdated
 
 from mcp_magic import Host, host
 from mcp_magic.config.declaration import parse_declaration
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.extension import load, unload
+from mcp_magic.magics import running
+from mcp_magic.magics.loading import load, unload
 from mcp_magic.magics.settings import Settings
 from tests.core.changing_server import Changing
 from tests.core.skills_server import SkillServer, entry_of
@@ -38,17 +43,23 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "docs/agent.md": {"postgresql://": AWAY, "openai:gpt-5": "needs a key", "Where is it warmer": "needs a key"},
     "docs/authorization.md": {"https://notes.example.com/mcp": AWAY},
     "docs/debugging.md": {"%mcp replay 12": "the number depends on what went before"},
-    "docs/doctor.md": {"https://example.com": AWAY, "npx -y": "needs npm"},
+    "docs/doctor.md": {"https://example.com": AWAY, "npx -y": "needs npm", "--config mcp.json": "as the line before"},
     "docs/sessions.md": {"127.0.0.1:8000": AWAY},
     "docs/telemetry.md": {"telemetry = 'otlp'": AWAY},
-    "docs/watching.md": {"%mcp watch log://": "until Interrupt; tests/kernel/test_watch.py", "%mcp watch status": AWAY},
+    "docs/watching.md": {
+        "%mcp watch log://": "until Interrupt; tests/kernel/test_watch.py",
+        "%mcp watch status": AWAY,
+        "%mcp watch --stop": AWAY,
+    },
 }
 """Page -> part of a line that is not run -> why. All of them are read by the parser or compiled."""
 
 
 def runnable(block: Block) -> bool:
     """Whether a block is a cell for a notebook of ours."""
-    return block.language == "python" or (not block.language and re.match(r"%%?(mcp|config|load_ext)", block.text) is not None)
+    return block.language == "python" or (
+        not block.language and re.match(r"%%?(mcp|config|load_ext)", block.text) is not None
+    )
 
 
 def cell(block: Block) -> str:
@@ -65,11 +76,15 @@ PROGRAMS = {page: [block for block in blocks(page) if runnable(block)] for page 
 async def _servers(page: str, names: dict[str, Any]) -> None:
     """Connect what a page takes for granted."""
     for name in ("math", "weather"):
-        if not page.startswith("docs/coming_from"):
+        if not page.startswith(("docs/agent", "docs/coming_from")):  # which connect by themselves
             await host.connect(bundled(f"{name}_server").server, name=name)
     names |= {"prices": {"pear": 1.5, "fig": 0.5}}
     if page == "README.md":
         names["weather"] = host["weather"]
+    if page == "docs/watching.md":
+        changing = Changing()
+        await host.connect(changing.server, name="notes")
+        changing.task = asyncio.create_task(_announcing(changing))  # type: ignore[attr-defined]
     if page == "docs/skills.md":
         skills = SkillServer()
         texts = {"SKILL.md": "---\nname: refunds\ndescription: About refunds\nreleased: 2026-07-28\n---\n\nBe kind.\n"}
@@ -79,14 +94,25 @@ async def _servers(page: str, names: dict[str, Any]) -> None:
         await host.connect(skills.server(), name="acme")
 
 
+async def _announcing(changing: Changing) -> None:
+    """Announce changes to whoever listens, as long as the session is open."""
+    while True:
+        await changing.bus.publish(ResourceUpdated("note://today"))
+        await asyncio.sleep(0.02)
+
+
 @pytest.fixture
 async def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[None]]]:
     """Run a cell in a shell of its own, beside the bundled servers."""
     (tmp_path / "servers").symlink_to(ROOT / "notebooks" / "servers")
-    (tmp_path / "mcp.json").write_text('{"mcpServers": {"math": {"command": "python", "args": ["servers/math_server.py"]}}}')
+    (tmp_path / "mcp.json").write_text(
+        '{"mcpServers": {"math": {"command": "python", "args": ["servers/math_server.py"]}}}'
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
+    monkeypatch.setattr(running, "_home", None)  # a kernel has one loop as long as it lives, a test has its own
+    monkeypatch.setattr(running, "_wake_on_signals", lambda loop: None)
     shell = InteractiveShell()
     load(shell)
     opened: list[Host] = []
@@ -158,10 +184,13 @@ def test_a_line_that_nobody_could_type_is_found(text: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_declarations_and_shell_lines_of_a_page_are_true(page: str, tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "nightly.pem").write_bytes(_private_key())
     for block in blocks(page):
         if block.language == "toml":
-            kinds = {name: object for name in Settings.class_trait_names(config=True)}
-            parse_declaration(block.text, source="mcp_magic.toml", environ=dict.fromkeys(VARIABLES, "x"), settings=kinds)
+            kinds = dict.fromkeys(Settings.class_trait_names(config=True), object)
+            environ = dict.fromkeys(VARIABLES, "x")
+            parse_declaration(block.text, source="mcp_magic.toml", environ=environ, base=tmp_path, settings=kinds)
         elif block.language == "sh":
             for line in block.text.splitlines():
                 _check_shell(line.split("  #")[0].strip())
@@ -170,6 +199,13 @@ def test_declarations_and_shell_lines_of_a_page_are_true(page: str, tmp_path: Pa
 VARIABLES = ("NOTES_SECRET", "WEATHER_TOKEN")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+def _private_key() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def _check_shell(line: str) -> None:
@@ -188,7 +224,9 @@ def _check_shell(line: str) -> None:
             raise AssertionError(f"{line}: is that a command? This test does not know it")
 
 
-@pytest.mark.parametrize("line", ["make nothing", "pip install 'mcp-magic[wings]'", "python -m mcp_magic.nothing", "ls"])
+@pytest.mark.parametrize(
+    "line", ["make nothing", "pip install 'mcp-magic[wings]'", "python -m mcp_magic.nothing", "ls"]
+)
 def test_a_shell_line_that_is_wrong_is_found(line: str) -> None:
     with pytest.raises(AssertionError):
         _check_shell(line)

@@ -1,6 +1,7 @@
 """Starts a bundled server that speaks HTTP, for a notebook; it ends with the kernel."""
 
 import atexit
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,12 @@ FOLDER = Path(__file__).parent
 
 
 def start(name: str, *options: str) -> str:
-    """Start a server of this folder on a free port of 127.0.0.1 and return its URL."""
+    """Start a server of this folder on a free port of 127.0.0.1 and return its URL.
+
+    Where a cassette answers in its place (`MCP_MAGIC_CASSETTE_MODE=replay`), nothing is started.
+    """
+    if os.environ.get("MCP_MAGIC_CASSETTE_MODE") == "replay":
+        return "http://127.0.0.1:9/mcp"
     process = subprocess.Popen(
         [sys.executable, str(FOLDER / name), "--port", "0", *options],
         stdin=subprocess.DEVNULL,

@@ -102,6 +102,7 @@ async def test_threads_know_nothing_of_each_other(host: Host) -> None:
     assert [m.text for m in agent.model.seen[1].messages[1:]] == ["two"]
 
 
+@pytest.mark.timed
 async def test_an_interrupted_call_is_cancelled_and_what_was_done_stays_in_the_thread(host: Host, shop: Shop) -> None:
     calls = [("shop:price", {"item": "apple"}), ("shop:wait", {"name": "a"})]
     agent = Agent(host, [calls, "going on"])

@@ -205,6 +205,7 @@ async def test_a_file_that_cannot_be_used_is_one_line_and_the_run_goes_on_in_mem
     assert await kept(":memory:") == SAID
 
 
+@pytest.mark.timed
 async def test_a_file_that_another_process_locks_costs_two_seconds(host: Host, file: Path) -> None:
     await run(host, file, [BUY, "done"])
     with locked(file):
@@ -386,6 +387,7 @@ async def test_a_run_of_many_steps_leaves_little_in_memory(host: Host) -> None:
     assert len(saver.writes) <= 1
 
 
+@pytest.mark.timed
 async def test_a_listing_does_not_read_the_conversations(host: Host, file: Path) -> None:
     turns = [HumanMessage("question " * 50), AIMessage("answer " * 50)] * 25
 
@@ -475,6 +477,7 @@ UNREACHABLE = {
 }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(("url", "words"), UNREACHABLE.values(), ids=UNREACHABLE)
 async def test_a_database_that_cannot_be_reached_is_one_line_without_the_password(
     host: Host, url: str, words: str

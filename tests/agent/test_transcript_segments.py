@@ -42,6 +42,7 @@ def shown_live(events: list[dict[str, Any]]) -> tuple[Transcript, float]:
     return transcript, time.process_time() - started
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("text", [LONG, ROWS], ids=["text", "table"])
 def test_200_steps_with_10_kb_each_render_after_every_event_in_less_than_a_second_and_stay_small(text: str) -> None:
     assert len(text) > 10_000

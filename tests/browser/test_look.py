@@ -87,6 +87,17 @@ def test_the_quickstart_fails_only_where_it_says_so(quickstart: Lab) -> None:
     assert quickstart.failures == []
 
 
+@pytest.mark.parametrize("name", ["data", "write_a_server"])
+def test_a_tutorial_runs_and_fails_only_where_it_says_so(server: JupyterLab, browser: Browser, name: str) -> None:
+    cells = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text())["cells"]
+    with server.open(browser, f"{name}.ipynb") as lab:
+        lab.run_all()
+        failed = [i for i, outputs in enumerate(lab.outputs()) if errors(outputs)]
+        assert failed == [i for i, cell in enumerate(cells) if "raises-exception" in cell["metadata"].get("tags", ())]
+        assert [output for outputs in lab.outputs() for output in outputs if output.get("name") == "stderr"] == []
+        assert lab.failures == []
+
+
 def test_errors_are_one_line_without_python_frames(quickstart: Lab) -> None:
     shown = quickstart.page.locator("[data-mime-type='application/vnd.jupyter.stderr']").all_inner_texts()
     assert [text.strip() for text in shown] == [

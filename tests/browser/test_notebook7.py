@@ -25,9 +25,7 @@ AGENT = "%%mcp_agent --thread seven -o done\nuse one_text with text hello"
 
 
 @pytest.fixture(scope="module")
-def notebook(
-    jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Lab]:
+def notebook(jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A notebook with the showcase server; that there is a browser is what the first two fixtures say."""
     folder = copy_of(NOTEBOOKS, tmp_path_factory.mktemp("seven") / "notebooks")
     write_notebook(folder / "seven.ipynb", SETUP)

@@ -62,7 +62,7 @@ def page(jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: pytest
 
 def test_values_and_cards_are_rendered(page: Page) -> None:
     expect(page.locator("body")).to_contain_text("shown")
-    expect(page.locator(".mcp-badge").first).to_contain_text("read-only")
+    expect(page.locator(".mcp-badge", has_text="read-only").first).to_be_visible()
 
 
 def test_a_form_is_filled_in_and_run(page: Page) -> None:

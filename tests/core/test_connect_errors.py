@@ -99,6 +99,7 @@ async def test_a_program_that_sends_back_what_it_gets(host: Host) -> None:
     assert str(error).startswith("x: cat answered, but not as an MCP server: ")
 
 
+@pytest.mark.timed
 async def test_a_stdio_handshake_that_is_never_answered(host: Host, tmp_path: Path) -> None:
     command = script(tmp_path, "import sys\nprint('busy', file=sys.stderr)\nfor line in sys.stdin: pass")
     started = time.monotonic()
@@ -206,6 +207,7 @@ async def test_a_description_that_is_incomplete_or_contradicts_itself(host: Host
     assert says in str(error)
 
 
+@pytest.mark.timed
 async def test_a_cancelled_connect_ends_its_server(host: Host, tmp_path: Path) -> None:
     started = tmp_path / "started"
     command = script(tmp_path, f"open({str(started)!r}, 'w').close()\nimport sys\nfor line in sys.stdin: pass")

@@ -183,6 +183,7 @@ async def test_a_call_whose_session_is_forgotten_meanwhile_ends_with_an_error(qu
         await quick.disconnect("stepping")
 
 
+@pytest.mark.timed
 async def test_an_interrupted_call_whose_stream_is_away_ends_at_once(quick: Host) -> None:
     server = Stepping()
     async with serving(server) as url, proxied(url) as proxy:

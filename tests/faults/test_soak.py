@@ -8,6 +8,7 @@ from benchmarks.soak import soak
 
 
 @pytest.mark.slow
+@pytest.mark.timed
 @pytest.mark.timeout(240)
 async def test_calls_over_servers_that_are_killed_lose_nothing_and_leave_nothing() -> None:
     found = await soak(1_500, 500, seed=7, every=400)

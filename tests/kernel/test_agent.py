@@ -116,6 +116,7 @@ def test_an_edited_call_goes_out_changed(frontend: Frontend) -> None:
     assert "[the person changed the arguments to location=Rome]" in text_of(frontend, "m.seen[1].messages[-1].text")
 
 
+@pytest.mark.timed
 def test_interrupt_stops_a_call_within_half_a_second_and_the_thread_goes_on(frontend: Frontend) -> None:
     frontend.run("%config MCPMagics.approval = 'auto'\nm = ScriptedModel([[('weather:wait', {})], 'Going on.'])")
     cell = frontend.start("%%mcp_agent --model $m --thread stopped\nWait.")

@@ -36,7 +36,7 @@ def milliseconds(code):
 
 CACHED = {
     "a subcommand": ("%mcp ca", ["call"]),
-    "several subcommands": ("%mcp re", ["reconnect", "resources", "read", "replay"]),
+    "several subcommands": ("%mcp re", ["reconnect", "resources", "read", "replay", "record"]),
     "help": ("%mcp --h", ["--help"]),
     "an option": ("%mcp connect --na", ["--name"]),
     "an option after a target": ("%mcp connect http://x/mcp --tran", ["--transport"]),
@@ -79,6 +79,7 @@ def test_tab_offers(kernel: Kernel, code: str, expected: list[str]) -> None:
     assert kernel.complete(code) == expected
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("code", [code for code, expected in CACHED.values() if expected])
 def test_what_is_cached_is_completed_in_time(kernel: Kernel, code: str) -> None:
     kernel.ok(MEASURE)

@@ -48,6 +48,7 @@ def interrupt(kernel: Kernel, cell: str) -> Cell:
     return done
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("server", ["stdio", "http", "inprocess"])
 def test_interrupt_ends_a_call_tells_the_server_and_leaves_the_session(
@@ -77,6 +78,7 @@ def test_the_error_of_an_interrupt_is_short(kernel: Kernel, tmp_path: Path, form
     assert len(cell.shown_error.splitlines()) < 40
 
 
+@pytest.mark.timed
 def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path) -> None:
     kernel.ok("from mcp_magic import host")
     calling = kernel.start(f"await host.call('stdio:hold', folder={str(tmp_path)!r})")
@@ -90,6 +92,7 @@ def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path
     assert kernel.ok("%mcp call stdio:ping", timeout=5).text == "pong"
 
 
+@pytest.mark.timed
 def test_interrupt_stops_a_loop_of_calls(kernel: Kernel, tmp_path: Path) -> None:
     calling = kernel.start(
         f"import pathlib\nn = 0\nwhile n < 10_000:\n    r = %mcp call stdio:ping\n    n += 1\n"
@@ -124,6 +127,7 @@ def test_afterwards_the_signal_handler_is_the_kernels_again(kernel: Kernel, tmp_
     assert interrupt(kernel, sleeping).ename == "KeyboardInterrupt"
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("form", ["%mcp {}", "def f():\n    %mcp {}\nf()"], ids=["awaited", "nested"])
 def test_interrupt_ends_a_connect_and_the_process_that_it_started(kernel: Kernel, form: str) -> None:
     before = set(kernel.process.children(recursive=True))
@@ -140,6 +144,7 @@ def test_interrupt_ends_a_connect_and_the_process_that_it_started(kernel: Kernel
     until(lambda: set(kernel.process.children(recursive=True)) <= before, what="the process has ended")
 
 
+@pytest.mark.timed
 def test_interrupt_ends_a_connect_to_a_port_that_never_answers(kernel: Kernel) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(10)

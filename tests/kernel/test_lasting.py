@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import psutil
+import pytest
 
 from tests.kernel.driving import until
 from tests.kernel.servers import MATH, command
@@ -39,6 +40,7 @@ def test_a_remote_server_that_is_restarted_works_again_in_the_next_cell(start: C
             kernel.ok("%mcp disconnect http")
 
 
+@pytest.mark.timed
 def test_interrupt_ends_a_call_that_waits_and_the_end_of_the_kernel_ends_the_attempts(
     start: Callable[..., Kernel], tmp_path: Path
 ) -> None:

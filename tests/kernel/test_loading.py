@@ -159,10 +159,12 @@ def test_unloading_leaves_nothing_of_all_that_was_in_use(start: Callable[..., Ke
     assert kernel.ok("await asyncio.wait({running}, timeout=10)\nrunning.done()").text == "True"
     assert left(kernel) == before
     assert psutil.wait_procs(servers, timeout=3)[1] == []
-    assert kernel.ok("watch.ended, Path(served[0]['token in']).exists()").text == "('disconnected', False)"
+    assert (
+        kernel.ok("watch.ended, Path(served[0]['token in']).exists()").text == "('the server was disconnected', False)"
+    )
     assert "Error" in kernel.run("import httpx2\nhttpx2.get(served[0]['url'])").ename
-    kernel.ok("form.run()\nwhile form.running:\n    await asyncio.sleep(0.01)")
-    assert "notes is closed" in kernel.ok("form._repr_mimebundle_()['text/plain']").text
+    tried = kernel.run("form.set_arguments({'word': 'late'})\nawait form.run()")
+    assert (tried.ename, "notes" in tried.evalue) == ("SessionClosedError", True)
 
     for code in EVERYTHING_IN_USE:
         kernel.ok(code)

@@ -156,6 +156,7 @@ async def test_a_decision_that_was_taken_already_is_not_asked_for_again(host: No
 # Time-outs
 
 
+@pytest.mark.timed
 async def test_a_call_that_takes_too_long_ends_and_is_not_sent_again_without_a_trusted_hint(host: NotebookHost) -> None:
     runs: list[str] = []
     server = MCPServer("waiting")
@@ -258,6 +259,7 @@ async def test_calls_that_find_the_session_lost_together_open_it_once(host: Note
     assert happened(log, "start") == 2
 
 
+@pytest.mark.timed
 async def test_a_dead_server_fails_at_once_while_the_others_go_on_until_the_person_reconnects(
     host: NotebookHost, log: Path, tmp_path: Path
 ) -> None:
@@ -290,6 +292,7 @@ async def test_after_a_rest_one_call_tries_a_dead_server_again(host: NotebookHos
     assert breaker.state == "closed"
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("how", ["disconnect", "close"])
 async def test_a_session_that_the_person_ended_is_not_opened_again(host: NotebookHost, log: Path, how: str) -> None:
     connection = await dying(host, log)
@@ -338,6 +341,7 @@ async def test_a_server_that_stays_away_is_tried_three_times(host: NotebookHost)
     assert "not called" in str(await fails(connection, "add", {"a": 1, "b": 2}))
 
 
+@pytest.mark.timed
 async def test_an_interrupted_call_ends_at_once_and_the_session_goes_on(host: NotebookHost) -> None:
     show = await host.connect(command("showcase_server"), name="show")
     started = asyncio.Event()

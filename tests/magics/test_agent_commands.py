@@ -420,6 +420,7 @@ async def test_tab_offers_what_may_stand_there(tab: Notebook) -> None:
     assert wrong == {}
 
 
+@pytest.mark.timed
 async def test_tab_does_not_wait_for_a_file_that_is_locked(tab: Notebook) -> None:
     assert tab.complete("%mcp agent --show t") == ["trip"]
     with locked(tab.file):

@@ -11,7 +11,7 @@ import pytest
 from mcp_magic import errors
 from mcp_magic.notebook import host
 from tests.processes import start_http
-from tests.servers.bundled import command, load
+from tests.servers.bundled import FOLDER, command, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +70,12 @@ async def test_a_variable_of_the_caller_is_a_target(magic: Any) -> None:
     connection = await magic("connect mine --trust", mine=load("showcase_server").server)
     assert connection.name == "mine"
     assert connection.spec.trust
+
+
+async def test_the_working_directory_may_be_a_variable(magic: Any) -> None:
+    line = "connect --cwd $where --name here -- {sys.executable} math_server.py"
+    connection = await magic(line, where=FOLDER, sys=sys)
+    assert connection.state == "open"
 
 
 async def test_disconnect_and_reconnect(magic: Any) -> None:

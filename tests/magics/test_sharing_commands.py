@@ -23,6 +23,9 @@ LIST = {"type": "array", "items": {"type": "integer"}}
         "math:add a=3 b=4 --equals 7 --under 60000 --contains 7",
         "math:primes n=10 --equals '[2, 3, 5, 7]' --schema output",
         "math:primes n=10 --equals $wanted --schema $schema",
+        "math:primes n=10 --equals {wanted[:4]}",
+        "math:statistics numbers:=[1] --equals '"
+        '{"count": 1, "total": 1, "mean": 1, "median": 1, "stdev": null, "minimum": 1, "maximum": 1}\'',
         "math:divide a=1 b=0 --error",
         "math:divide a=1 b=0 --error zero",
     ],

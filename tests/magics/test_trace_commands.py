@@ -182,6 +182,9 @@ async def test_replay_sends_a_request_again_and_changed(magic: Any) -> None:
     assert (await magic(f"replay {number}")).data == 7
     assert (await magic(f"replay {number} b=10")).data == 13
     assert (await magic(f"replay {number + 1}")).data == 7, "the number of the answer will do"
+    assert (await magic("replay $n b=20", n=number)).data == 23
+    with pytest.raises(errors.CommandError, match="'seven' is no number of a message; `%mcp trace` lists them"):
+        await magic("replay seven")
     await magic("read math://constants")
     number = number_of(await magic("trace"), "resources/read")
     assert (await magic(f"replay {number} uri=math://table/3"))["contents"][0]["uri"] == "math://table/3"

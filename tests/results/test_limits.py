@@ -58,6 +58,7 @@ CASES: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("name", CASES)
 def test_a_large_answer_is_shown_small_and_quickly(name: str) -> None:
     value = CASES[name]()
@@ -112,6 +113,7 @@ def test_values_are_never_cut() -> None:
     assert len(result.text) == 1_000_000
 
 
+@pytest.mark.timed
 def test_making_a_result_costs_next_to_nothing() -> None:
     raw = CallToolResult(content=[])
     count = 20_000

@@ -43,4 +43,4 @@ async def test_its_tools_fail_each_in_its_way_and_the_session_goes_on(library: C
     with pytest.raises(ToolError, match="Nobody is at the desk"):
         await library.call("return book", title="Emma")
     assert (await library.call_tool("find", {"titel": "Emma"}, validate=False)).text == "Jane Austen"
-    assert "DEBUG call_tool inventory" in library.stderr
+    assert "DEBUG call_tool inventory" in library.stderr()

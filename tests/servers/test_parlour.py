@@ -46,7 +46,7 @@ async def test_warm_places_and_summers_sell_more(server: Any) -> None:
     ("arguments", "said"),
     [
         ({"city": "Lima", **YEAR}, "There is no parlour in Lima. There are: Berlin"),
-        ({"city": "Lodnon", **YEAR}, "Did you mean 'london'?"),
+        ({"city": "Lodnon", **YEAR}, "Did you mean 'London'?"),
         ({"city": "Berlin", "start": "2025-02-02", "end": "2025-02-01"}, "is 0 days; it can be 1 to 3660"),
     ],
 )

@@ -141,6 +141,7 @@ def test_calls_of_one_turn_are_asked_for_one_after_the_other(terminal: Terminal)
     assert "⊘ denied math:factorial(n=5)" in said
 
 
+@pytest.mark.timed
 def test_ctrl_c_stops_a_call_and_the_thread_goes_on(terminal: Terminal, tmp_path: Path) -> None:
     terminal.run(f"m = ScriptedModel([[('holding:hold', {{'folder': {str(tmp_path)!r}}})], 'Going on.'])")
     begin(terminal, "--model $m --thread stopped --approve auto", "hold on")
@@ -157,6 +158,7 @@ def test_ctrl_c_stops_a_call_and_the_thread_goes_on(terminal: Terminal, tmp_path
     assert "the person interrupted the run before this call had an answer" in terminal.run("%mcp agent --show stopped")
 
 
+@pytest.mark.timed
 def test_ctrl_c_at_the_question_calls_nothing(terminal: Terminal, tmp_path: Path) -> None:
     terminal.run(f"m = ScriptedModel([[('holding:hold', {{'folder': {str(tmp_path)!r}}})], 'Well.'])")
     begin(terminal, "--model $m --thread question", "hold on")

@@ -65,6 +65,7 @@ def test_arguments_are_edited(terminal: Terminal) -> None:
     assert "42" in terminal.run("y")
 
 
+@pytest.mark.timed
 def test_ctrl_c_denies_and_the_session_lives_on(terminal: Terminal) -> None:
     asked(terminal)
     said, seconds = terminal.interrupt()
@@ -74,6 +75,7 @@ def test_ctrl_c_denies_and_the_session_lives_on(terminal: Terminal) -> None:
     assert "7" in terminal.run("%mcp call math:add a=3 b=4")
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "line", ["%mcp call math:add a=5 b=6", "(lambda: get_ipython().run_line_magic('mcp', 'call math:add a=5 b=6'))()"]
 )

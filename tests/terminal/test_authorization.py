@@ -56,6 +56,7 @@ def test_the_address_is_pasted_as_a_line(terminal: Terminal, protected: Protecte
     assert "revoked" in terminal.run("%mcp logout notes")
 
 
+@pytest.mark.timed
 def test_c_cancels_and_so_does_ctrl_c(terminal: Terminal, protected: Protected) -> None:
     link(terminal, protected)
     terminal.send("c")

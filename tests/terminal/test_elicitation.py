@@ -67,6 +67,7 @@ def ends_by_ctrl_c(terminal: Terminal, line: str) -> None:
     assert seconds < 1.0
 
 
+@pytest.mark.timed
 def test_ctrl_c_ends_the_call_and_the_session_goes_on(terminal: Terminal) -> None:
     ends_by_ctrl_c(terminal, "%mcp call trip:plan")
 
@@ -75,6 +76,7 @@ def test_ctrl_c_ends_the_call_and_the_session_goes_on(terminal: Terminal) -> Non
 
 
 @needs_node
+@pytest.mark.timed
 def test_ctrl_c_ends_the_call_of_a_server_of_the_handshake_era(terminal: Terminal) -> None:
     terminal.run(f"%mcp connect --name everything -- {' '.join(everything_command())}")
 

@@ -58,6 +58,7 @@ def test_ctrl_c_leaves_a_line(terminal: Terminal) -> None:
     assert "KeyboardInterrupt" in said
 
 
+@pytest.mark.timed
 def test_logs_are_followed_until_ctrl_c(terminal: Terminal) -> None:
     terminal.run("from mcp_magic import host")
     terminal.run("task = host.loop.create_task(host.call('reports:stderr', text='over there'))")

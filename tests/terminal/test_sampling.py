@@ -51,6 +51,7 @@ def test_no_is_an_error(terminal: Terminal) -> None:
     assert "User rejected sampling request: denied by person" in terminal.run("d")
 
 
+@pytest.mark.timed
 def test_ctrl_c_ends_the_call(terminal: Terminal) -> None:
     asked(terminal)
     said, seconds = terminal.interrupt()

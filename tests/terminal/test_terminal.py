@@ -146,6 +146,7 @@ FORMS = {
 }
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("form", FORMS)
 def test_ctrl_c_ends_a_call_tells_the_server_and_leaves_the_session(
     terminal: Terminal, tmp_path: Path, form: str
@@ -163,6 +164,7 @@ def test_ctrl_c_ends_a_call_tells_the_server_and_leaves_the_session(
     assert "3" in terminal.run("%mcp call math:add a=1 b=2")
 
 
+@pytest.mark.timed
 def test_ctrl_c_ends_a_connect(terminal: Terminal) -> None:
     before = set(terminal.process.children(recursive=True))
     terminal.send(f"%mcp connect -- {sys.executable} -c 'import sys; sys.stdin.read()'")
@@ -206,6 +208,7 @@ def test_the_exit_leaves_no_process_and_says_nothing(folder: Path, goodbye: str)
     assert not [word for word in (*NOISE, "Traceback", "Error") if word in str(running.child.before)]
 
 
+@pytest.mark.timed
 def test_the_prompt_of_prompt_toolkit_works_as_well(folder: Path, tmp_path: Path) -> None:
     running = Terminal(folder)
     try:

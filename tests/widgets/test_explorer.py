@@ -468,6 +468,7 @@ async def crowd() -> AsyncIterator[Host]:
     await host.close()
 
 
+@pytest.mark.timed
 async def test_ten_thousand_tools_stay_usable(crowd: Host) -> None:
     before = len(alive)
     started = time.perf_counter()

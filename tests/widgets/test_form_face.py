@@ -12,13 +12,13 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.widgets import inputs, inputs_choice, inputs_text, look, matching, running
+from mcp_magic.widgets import inputs, inputs_choice, inputs_text, look, matching
 from mcp_magic.widgets.form import Form
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-DOCUMENTED = (inputs, inputs_choice, inputs_text, look, matching, running)
+DOCUMENTED = (inputs, inputs_choice, inputs_text, look, matching)
 
 SCHEMA = {
     "type": "object",
@@ -126,6 +126,7 @@ def level(count: int, *inner: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
+@pytest.mark.timed
 def test_a_hundred_fields_in_three_levels_are_there_in_less_than_a_third_of_a_second() -> None:
     schema = level(30, level(18, level(16)), level(18, level(14)))
     seconds = []

@@ -39,6 +39,7 @@ def test_no_text_is_too_strange(request_: str) -> None:
     assert said.tool_calls or said.text
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "request_",
     [

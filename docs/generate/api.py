@@ -1,0 +1,137 @@
+"""The reference of Python: which classes and functions are on which page; mkdocstrings reads their docstrings."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+import mcp_magic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["PAGES", "pages"]
+
+PAGES = {
+    "Host": (
+        "`from mcp_magic import host` is the kernel's own, a `NotebookHost`, the one that `%mcp` uses.",
+        ["mcp_magic.Host", "mcp_magic.notebook.NotebookHost"],
+    ),
+    "Connection": (
+        "What `host.connect` returns, and `host['name']`.",
+        [
+            "mcp_magic.Connection",
+            "mcp_magic.core.roots.Roots",
+            "mcp_magic.core.skills.Skills",
+            "mcp_magic.core.skills.LoadedSkill",
+            "mcp_magic.core.updates.Subscription",
+            "mcp_magic.core.updates.Update",
+            "mcp_magic.core.reconnection.Reconnection",
+        ],
+    ),
+    "Where servers are": (
+        "What `host.connect` takes besides the targets of `%mcp connect`.",
+        [
+            "mcp_magic.StdioSpec",
+            "mcp_magic.HttpSpec",
+            "mcp_magic.SseSpec",
+            "mcp_magic.WebSocketSpec",
+            "mcp_magic.InProcessSpec",
+        ],
+    ),
+    "Results": (
+        "What calls return.",
+        [
+            "mcp_magic.ToolResult",
+            "mcp_magic.ResourceResult",
+            "mcp_magic.PromptResult",
+            "mcp_magic.results.listing.Listing",
+            "mcp_magic.results.media.Media",
+        ],
+    ),
+    "Consent": (
+        "`host.consent`: who may call what without asking.",
+        [
+            "mcp_magic.core.consent.Consent",
+            "mcp_magic.core.decisions.Request",
+            "mcp_magic.core.decisions.Decision",
+            "mcp_magic.core.rules.Rule",
+            "mcp_magic.core.audit.Audit",
+            "mcp_magic.core.audit.Record",
+        ],
+    ),
+    "What servers ask": (
+        "`host.elicitor`, `host.sampler` and `host.authorizer` answer; see [When a server asks](../asking.md) and "
+        "[Logging in](../authorization.md).",
+        [
+            "mcp_magic.core.elicitation.Elicitation",
+            "mcp_magic.core.elicitation.Answer",
+            "mcp_magic.core.sampling.SamplingRequest",
+            "mcp_magic.core.sampling.Sampled",
+            "mcp_magic.core.sampling.Review",
+            "mcp_magic.core.oauth.login.LogIn",
+        ],
+    ),
+    "Agents": (
+        "What `%%mcp_agent` is made of; see [Agents](../agent.md).",
+        [
+            "mcp_magic.AgentRun",
+            "mcp_magic.build_graph",
+            "mcp_magic.OfflineModel",
+            "mcp_magic.ScriptedModel",
+            "mcp_magic.display_messages",
+            "mcp_magic.get_final_answer",
+            "mcp_magic.tools_summary",
+            "mcp_magic.serve_langchain",
+        ],
+    ),
+    "Looking inside": (
+        "`host.trace`, `host.metrics`, the doctor.",
+        [
+            "mcp_magic.core.trace.Trace",
+            "mcp_magic.core.trace.Entry",
+            "mcp_magic.core.metrics.Metrics",
+            "mcp_magic.core.metrics.Series",
+            "mcp_magic.core.doctor.report.DoctorReport",
+        ],
+    ),
+}
+"""Title -> what is said first, and what is on it."""
+
+ELSEWHERE = {"MCPMagicError", "Spec", "host", "load_ipython_extension", "unload_ipython_extension"}
+"""Public names that have no entry of their own: the errors have a page, the others are said in words."""
+
+
+def pages(root: Path) -> dict[str, str]:
+    """Return name on the site -> Markdown."""
+    listed = "\n".join(
+        f"- [{title}]({_slug(title)}.md): {words.replace('](../', '](../')}" for title, (words, _) in PAGES.items()
+    )
+    first = (
+        "# Python\n\nEverything that `%mcp` does is there from Python, through the same host:\n\n"
+        "```python\nfrom mcp_magic import host\n```\n\n"
+        f"{listed}\n- [Errors](../errors.md)\n"
+    )
+    return {"api/index.md": first} | {f"api/{_slug(title)}.md": _page(title, *PAGES[title]) for title in PAGES}
+
+
+def _slug(title: str) -> str:
+    return title.lower().replace(" ", "_")
+
+
+def _page(title: str, words: str, paths: list[str]) -> str:
+    entries = "\n\n".join(f"::: {home(path)}" for path in paths)
+    return f"# {title}\n\n{words}\n\n{entries}\n"
+
+
+def home(path: str) -> str:
+    """Return where something is defined: `mcp_magic.Host` is imported lazily, which is not seen in the source."""
+    module, _, name = path.rpartition(".")
+    found = getattr(importlib.import_module(module), name)
+    return f"{found.__module__}.{found.__qualname__}"
+
+
+def public_names_left() -> set[str]:
+    """Return the public names of the package that are on no page."""
+    shown = {path.removeprefix("mcp_magic.") for _, paths in PAGES.values() for path in paths}
+    return set(mcp_magic.__all__) - shown - ELSEWHERE

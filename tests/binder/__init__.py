@@ -1,0 +1,1 @@
+"""What repo2docker would do with `binder/`, without Docker: `make binder`."""

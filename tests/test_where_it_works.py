@@ -1,0 +1,21 @@
+"""The table in docs/where_it_works.md names a test for whatever it says is tested."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "where_it_works.md").read_text()
+KEYS = dict(re.findall(r"^\| (\w+) \| `(tests/\S+)` \|$", PAGE, re.MULTILINE))
+
+
+def test_each_key_is_a_file_of_tests() -> None:
+    assert len(KEYS) > 20
+    assert [path for path in KEYS.values() if not (ROOT / path).is_file()] == []
+
+
+def test_each_key_of_the_table_is_explained_and_each_explained_one_is_used() -> None:
+    table = PAGE.partition("## The tests")[0]
+
+    assert set(re.findall(r"\b[BCHKNTVY]\d?\b(?!\w)", table)) == set(KEYS)
