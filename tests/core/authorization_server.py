@@ -66,7 +66,7 @@ class Behaviour:
     token_error: dict[str, str] = field(default_factory=dict)
     expires_in: int = 3600
     gives: list[str] | None = None
-    endpoints: dict[str, str] = field(default_factory=dict)
+    endpoints: dict[str, Any] = field(default_factory=dict)
     dpop: str = ""
     garbled: bool = False
     cimd: bool = False

@@ -64,6 +64,11 @@ WRONG = {
         r"auth\.example\.com wants secrets over plain http, where anybody on the way can read them; nothing was sent\. "
         r"An authorization server has to have https\.",
     ),
+    "no PKCE": (
+        Behaviour(endpoints={"code_challenge_methods_supported": ["plain"]}),
+        rf"{AT} does not say that it supports PKCE \(S256\), so the code of a log-in could be stolen; "
+        r"it was not begun\. Its operator has to mend that \(code_challenge_methods_supported\)\.",
+    ),
     "plain http for the person": (
         Behaviour(endpoints={"authorization_endpoint": "http://auth.example.com/authorize"}),
         r"the log-in page auth\.example\.com has no https, so anybody on the way could read what you type there; it "
@@ -136,6 +141,19 @@ async def test_the_answer_of_another_log_in_does_not_end_this_one(host: Host) ->
             await host.connect(protected.url, name="notes")
     assert person.pages[0][0] == 400
     assert "An older log-in" in person.pages[0][1]
+
+
+@pytest.mark.parametrize(
+    "issuer", ["https://evil.example", None], ids=["another issuer", "no issuer, and one promised"]
+)
+async def test_the_words_of_an_error_that_comes_from_elsewhere_are_not_shown(host: Host, issuer: str | None) -> None:
+    person = logging_in(host, Person())
+    host.logins.seconds = 0.5
+    promised = {"authorization_response_iss_parameter_supported": True}
+    async with protected_server(Behaviour(error="access_denied", issuer_sent=issuer, endpoints=promised)) as protected:
+        with pytest.raises(errors.AuthorizationError, match="1 answers to other log-ins were not believed") as caught:
+            await host.connect(protected.url, name="notes")
+    assert "the person said" not in str(caught.value) + person.pages[0][1]
 
 
 async def test_a_server_that_does_not_take_the_token_that_it_asked_for(host: Host) -> None:

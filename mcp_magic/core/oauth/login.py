@@ -48,18 +48,29 @@ class LogIn:
         url: The page to open, at the authorization server.
         redirect_uri: Where the browser is sent from there.
         seconds: How long it waits.
+        comes_from: Whether an answer with this issuer (RFC 9207), or with none, is one of that server's. A code is
+            checked where it is exchanged; the words of an error are not even shown if this says no.
 
     Attributes:
         stale: Answers that belonged to another log-in.
         outcome: `""` while it waits, then `"done"`, `"refused"` or `"cancelled"`.
     """
 
-    def __init__(self, server: str, where: str, url: str, redirect_uri: str, seconds: float) -> None:
+    def __init__(
+        self,
+        server: str,
+        where: str,
+        url: str,
+        redirect_uri: str,
+        seconds: float,
+        comes_from: Callable[[str | None], bool] = lambda issuer: True,
+    ) -> None:
         self.server = server
         self.where = where
         self.url = url
         self.redirect_uri = redirect_uri
         self.seconds = seconds
+        self._comes_from = comes_from
         self.stale = 0
         self.outcome = ""
         asked = parse_qs(urlsplit(url).query)
@@ -113,7 +124,8 @@ class LogIn:
 
     def _take(self, query: dict[str, list[str]]) -> str:
         said = {name: values[0] for name, values in query.items()}
-        if not self._state or said.get("state") != self._state:
+        foreign = "error" in said and not self._comes_from(said.get("iss"))
+        if not self._state or said.get("state") != self._state or foreign:
             self.stale += 1
             return "stale"
         if "error" in said:

@@ -6,6 +6,8 @@ import warnings
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from mcp.client.auth import OAuthFlowError
+from mcp.client.auth.utils import validate_authorization_response_iss
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -139,12 +141,32 @@ class _Person(Registered):
                 f"{self.parties.server}: the log-in page {host} has no https, so anybody on the way could read "
                 "what you type there; it was not opened. Its operator has to mend that."
             )
+        self._check_pkce()
         self._url = url
+
+    def _check_pkce(self) -> None:
+        """Raise unless the server says that it takes PKCE's S256 (specification, "Authorization Code Protection")."""
+        metadata = self.context.oauth_metadata
+        if metadata is None or "S256" in (metadata.code_challenge_methods_supported or []):
+            return
+        raise AuthorizationError(
+            f"{self.parties.server}: {self.parties.authority} does not say that it supports PKCE (S256), so the code "
+            "of a log-in could be stolen; it was not begun. "
+            "Its operator has to mend that (code_challenge_methods_supported)."
+        )
+
+    def _comes_from(self, issuer: str | None) -> bool:
+        try:
+            validate_authorization_response_iss(issuer, self.context.oauth_metadata)
+        except OAuthFlowError:
+            return False
+        return True
 
     async def _waited(self) -> AuthorizationCodeResult:
         if self._callback is None:
             raise AuthorizationError(self._nobody())
         parties, logins = self.parties, self.at.logins
-        login = LogIn(parties.server, parties.where, self._url, self._callback.redirect_uri, logins.seconds)
+        back = self._callback.redirect_uri
+        login = LogIn(parties.server, parties.where, self._url, back, logins.seconds, self._comes_from)
         answer = await logins.ask(login, self._callback)
         return AuthorizationCodeResult(code=answer.code, state=answer.state, iss=answer.issuer)
