@@ -47,7 +47,8 @@ lab: setup
 
 test: setup
 	$(BIN)/python -m tests.environments
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m 'not timed' --doctest-modules mcp_magic tests
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m 'not timed' \
+	  --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
 	$(BIN)/python -m pytest -m timed tests
 	$(BIN)/python -m pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
 

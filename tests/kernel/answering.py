@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty
 from typing import TYPE_CHECKING, Any
@@ -46,8 +47,11 @@ class OtherKernel(Kernel):
         client = BlockingKernelClient()  # of its own session: a second of the same would take the first one's place
         client.load_connection_info(self.manager.get_connection_info())
         client.start_channels(iopub=False, stdin=False, hb=False, control=False)
-        client.kernel_info(reply=True, timeout=START_SECONDS)
-        client.stop_channels()
+        try:
+            with suppress(TimeoutError):  # it has read what was left, and that blocks it
+                client.kernel_info(reply=True, timeout=SILENCE_SECONDS)
+        finally:
+            client.stop_channels()
 
 
 @dataclass

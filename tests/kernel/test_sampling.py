@@ -174,7 +174,7 @@ def test_a_kernel_without_clicks_asks_line_by_line(tmp_path: Path) -> None:
 
 
 def test_a_notebook_that_runs_by_itself_is_refused_and_told_what_would_help(tmp_path: Path) -> None:
-    declared = json.dumps({"mcpServers": {"free": {"command": "python", "args": ["s.py"], "sampling": "auto"}}})
+    declared = json.dumps({"mcpServers": {"free": {"command": sys.executable, "args": ["s.py"], "sampling": "auto"}}})
     (tmp_path / "mcp.json").write_text(declared)
     (tmp_path / "s.py").write_text(SERVER + "writer.run()\n")
     cells = [*SETUP, SUMMARISE, "%mcp up mcp.json", "r = %mcp call free:summarise\nr.text"]
