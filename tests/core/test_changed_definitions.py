@@ -358,6 +358,7 @@ async def test_what_waits_beside_an_approved_call_does_not_let_it_go_out_changed
     assert said[1] == "worked with {'text': 'x'}"
 
 
+@pytest.mark.timed
 async def test_ten_thousand_tools_cost_little(host: Host) -> None:
     tools = [tool(name=f"tool_{number}") for number in range(10_000)]
     known = Definitions()

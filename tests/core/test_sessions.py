@@ -214,12 +214,14 @@ async def assert_told_and_usable(connection: Connection) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.timed
 async def test_a_cancelled_call_is_cancelled_on_a_stdio_server(host: Host) -> None:
     connection = await host.connect(command("showcase_server"), name="show")
     await cancel_a_slow_call(connection)
     await assert_told_and_usable(connection)
 
 
+@pytest.mark.timed
 async def test_a_cancelled_call_is_cancelled_on_an_http_server(host: Host) -> None:
     with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
         connection = await host.connect(server.url, name="show")
@@ -228,6 +230,7 @@ async def test_a_cancelled_call_is_cancelled_on_an_http_server(host: Host) -> No
         await host.disconnect("show")
 
 
+@pytest.mark.timed
 async def test_a_cancelled_call_is_cancelled_on_an_in_process_server(host: Host) -> None:
     connection = await host.connect(load("showcase_server").server, name="show")
     await cancel_a_slow_call(connection)
