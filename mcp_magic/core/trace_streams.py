@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic.core.trace import IN, OUT
 from mcp_magic.core.trace_record import being_sent
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.trace_record import Recorder
 
-__all__ = ["TracedWrite", "members", "trace_in_process"]
+__all__ = ["TracedWrite", "Wrapped", "members", "trace_in_process"]
 
 
 def members(message: Any) -> dict[str, Any]:
@@ -31,11 +31,35 @@ def members(message: Any) -> dict[str, Any]:
     return given
 
 
-class TracedWrite:
+class Wrapped:
+    """A stream that is another one, except for what a subclass does differently."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        leave: bool | None = await self._stream.__aexit__(exc_type, exc, traceback)
+        return leave
+
+    def __getattr__(self, name: str) -> Any:  # last_context, which the HTTP streams have
+        return getattr(self._stream, name)
+
+
+class TracedWrite(Wrapped):
     """A write stream that records what is sent."""
 
     def __init__(self, stream: Any, recorder: Recorder) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._recorder = recorder
 
     async def send(self, item: Any) -> None:
@@ -46,23 +70,6 @@ class TracedWrite:
             await self._stream.send(item)
         finally:
             being_sent.reset(token)
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()
-
-    async def __aenter__(self) -> TracedWrite:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        leave: bool | None = await self._stream.__aexit__(exc_type, exc, traceback)
-        return leave
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def trace_in_process(client: Any, recorder: Recorder) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.eras import assume_complete
 from mcp_magic.core.malformed import instead_of
 from mcp_magic.core.trace import IN
-from mcp_magic.core.trace_streams import TracedWrite, members
+from mcp_magic.core.trace_streams import TracedWrite, Wrapped, members
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -39,9 +39,9 @@ class Watched:
         return leave
 
 
-class WatchedStream:
+class WatchedStream(Wrapped):
     def __init__(self, stream: Any, line: Line) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._line = line
         self._next = stream.__anext__
 
@@ -74,19 +74,3 @@ class WatchedStream:
 
     async def receive(self) -> Any:
         return self._noted(await self._stream.receive())
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def __aenter__(self) -> WatchedStream:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> bool | None:
-        leave: bool | None = await self._stream.__aexit__(exc_type, exc, traceback)
-        return leave
-
-    def __getattr__(self, name: str) -> Any:  # last_context, which the HTTP streams have
-        return getattr(self._stream, name)
