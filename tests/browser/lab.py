@@ -212,10 +212,13 @@ class Lab:
         """Run all cells; done when the last one is, or when one fails that is not expected to."""
         self.page.set_default_timeout(RUN_SECONDS * 1000)
         self.command("notebook:run-all-cells")
-        # The reply of a cell may be here before its outputs are; the answer to a later question comes after them.
-        self.page.evaluate(f"async () => {{ await {_NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo(); }}")
+        self.wait_outputs()
         self.wait_ready()
         self._images_loaded()
+
+    def wait_outputs(self) -> None:
+        """Wait for what ended cells show: their reply may be here before it; the answer to a later question is not."""
+        self.page.evaluate(f"async () => {{ await {_NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo(); }}")
 
     def _images_loaded(self) -> None:
         script = "[...document.querySelectorAll('.jp-OutputArea img')].every(image => image.complete)"

@@ -97,7 +97,8 @@ def errors(lab: Lab, cell: Locator) -> list[str]:
 
 
 def saved(lab: Lab) -> dict[str, Any]:
-    """Save the notebook and return it as it is in its file."""
+    """Save the notebook, with all that its ended cells show, and return it as it is in its file."""
+    lab.wait_outputs()
     lab.command("docmanager:save")
     found: dict[str, Any] = lab.page.evaluate(f"{_NOTEBOOK}.context.model.toJSON()")
     return found

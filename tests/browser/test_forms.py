@@ -175,13 +175,15 @@ def test_controls_that_the_browser_draws_follow_the_theme(lab: Lab, theme: str) 
 
 
 def test_a_form_works_after_the_page_is_loaded_again(lab: Lab) -> None:
-    run(lab, "again = %mcp form show:one_text text=before\nagain")
+    made = run(lab, "again = %mcp form show:one_text text=before\nagain")
+    expect(field(made, "text")).to_have_value("before")
     last = lab.cells.count() - 1
     saved(lab)
     lab.page.reload()
     lab.wait_ready()
     form = lab.cells.nth(last).locator(".jp-Cell-outputArea")
-    expect(field(form, "text")).to_have_value("before")
+    # All the widgets of the notebook are fetched and drawn again before the last of them is.
+    expect(field(form, "text")).to_have_value("before", timeout=3 * WAIT_MS)
     field(form, "text").fill("after")
     press(form, "Run")
 
