@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
 
-    from mcp_magic.core.consent import Approver
+    from mcp_magic.core.consent.consent import Approver
     from mcp_magic.core.elicitation import Elicitor
     from mcp_magic.core.oauth.login import Authorizer
-    from mcp_magic.core.sampling import Sampler
+    from mcp_magic.core.sampling.sampling import Sampler
 
 __all__ = ["NotebookHost", "host"]
 

@@ -22,8 +22,8 @@ PAGES = {
         [
             "mcp_magic.Connection",
             "mcp_magic.core.roots.Roots",
-            "mcp_magic.core.skills.Skills",
-            "mcp_magic.core.skills.LoadedSkill",
+            "mcp_magic.core.skills.skills.Skills",
+            "mcp_magic.core.skills.skills.LoadedSkill",
             "mcp_magic.core.updates.Subscription",
             "mcp_magic.core.updates.Update",
             "mcp_magic.core.reconnection.Reconnection",
@@ -52,12 +52,12 @@ PAGES = {
     "Consent": (
         "`host.consent`: who may call what without asking.",
         [
-            "mcp_magic.core.consent.Consent",
-            "mcp_magic.core.decisions.Request",
-            "mcp_magic.core.decisions.Decision",
-            "mcp_magic.core.rules.Rule",
-            "mcp_magic.core.audit.Audit",
-            "mcp_magic.core.audit.Record",
+            "mcp_magic.core.consent.consent.Consent",
+            "mcp_magic.core.consent.decisions.Request",
+            "mcp_magic.core.consent.decisions.Decision",
+            "mcp_magic.core.consent.rules.Rule",
+            "mcp_magic.core.consent.audit.Audit",
+            "mcp_magic.core.consent.audit.Record",
         ],
     ),
     "What servers ask": (
@@ -66,9 +66,9 @@ PAGES = {
         [
             "mcp_magic.core.elicitation.Elicitation",
             "mcp_magic.core.elicitation.Answer",
-            "mcp_magic.core.sampling.SamplingRequest",
-            "mcp_magic.core.sampling.Sampled",
-            "mcp_magic.core.sampling.Review",
+            "mcp_magic.core.sampling.sampling.SamplingRequest",
+            "mcp_magic.core.sampling.sampling.Sampled",
+            "mcp_magic.core.sampling.sampling.Review",
             "mcp_magic.core.oauth.login.LogIn",
         ],
     ),
@@ -88,10 +88,10 @@ PAGES = {
     "Looking inside": (
         "`host.trace`, `host.metrics`, the doctor.",
         [
-            "mcp_magic.core.trace.Trace",
-            "mcp_magic.core.trace.Entry",
-            "mcp_magic.core.metrics.Metrics",
-            "mcp_magic.core.metrics.Series",
+            "mcp_magic.core.trace.trace.Trace",
+            "mcp_magic.core.trace.trace.Entry",
+            "mcp_magic.core.telemetry.metrics.Metrics",
+            "mcp_magic.core.telemetry.metrics.Series",
             "mcp_magic.core.doctor.report.DoctorReport",
         ],
     ),

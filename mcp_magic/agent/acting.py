@@ -11,7 +11,7 @@ from langgraph.config import get_stream_writer
 from mcp_magic.agent.exactness import sent
 from mcp_magic.agent.state import AgentState, RunContext, calls_of, context
 from mcp_magic.core.calltext import call_line
-from mcp_magic.core.consent import Decision
+from mcp_magic.core.consent.consent import Decision
 from mcp_magic.errors import CassetteError, DeniedError, MCPMagicError
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.results.safe import one_line

@@ -13,7 +13,7 @@ from mcp_magic import schema
 from mcp_magic.agent.exactness import kept, sent
 from mcp_magic.agent.functions import own_arguments
 from mcp_magic.agent.state import AgentState, RunContext, calls_of, context, steps_taken
-from mcp_magic.core.consent import Decision, Request
+from mcp_magic.core.consent.consent import Decision, Request
 from mcp_magic.errors import ArgumentsError, did_you_mean, listed
 from mcp_magic.results.diff import diff_text
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp_magic.agent.registry import Offer, Registry
-    from mcp_magic.core.consent import Approver
+    from mcp_magic.core.consent.consent import Approver
     from mcp_magic.core.definitions import Definitions
 
 __all__ = ["Approving"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mcp_magic.agent.choosing import Choosing
 from mcp_magic.agent.modelerrors import model_error
 from mcp_magic.agent.spans import note_usage, turn_span
-from mcp_magic.core.sampling import Expected, Sampled
+from mcp_magic.core.sampling.sampling import Expected, Sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
 
     from mcp_magic.agent.choosing import Choice
-    from mcp_magic.core.sampling import SamplingRequest
+    from mcp_magic.core.sampling.sampling import SamplingRequest
     from mcp_magic.langchain.sampling import Renamed, Takes
     from mcp_magic.langchain.sampling_reply import Own
 

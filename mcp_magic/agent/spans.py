@@ -1,7 +1,7 @@
 """Spans of an agent: one around a run, one around each turn of its model (conventions for generative AI).
 
-The calls of a run are children of it (`core/measuring.py`). Spans have no word of the request, of the answers or of
-the thread, whose name is made of the request.
+The calls of a run are children of it (`core/telemetry/measuring.py`). Spans have no word of the request, of the
+answers or of the thread, whose name is made of the request.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.modelerrors import model_name
-from mcp_magic.core.spans import span
+from mcp_magic.core.telemetry.spans import span
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

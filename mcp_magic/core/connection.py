@@ -13,10 +13,10 @@ from mcp_magic.core.logs import Logs
 from mcp_magic.core.notices import Notices
 from mcp_magic.core.owning import Owning
 from mcp_magic.core.roots import Roots
-from mcp_magic.core.sampling import Samplers
-from mcp_magic.core.sampling_requests import SamplingQuestions
-from mcp_magic.core.skills import Skills
-from mcp_magic.core.trace_record import Recorder
+from mcp_magic.core.sampling.requests import SamplingQuestions
+from mcp_magic.core.sampling.sampling import Samplers
+from mcp_magic.core.skills.skills import Skills
+from mcp_magic.core.trace.record import Recorder
 from mcp_magic.core.warmup import compile_outputs
 from mcp_magic.results.parts import bundle
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_types import Implementation, ServerCapabilities
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.core.consent import Consent
+    from mcp_magic.core.consent.consent import Consent
     from mcp_magic.core.host import Host
     from mcp_magic.core.oauth.login import LogIns
 

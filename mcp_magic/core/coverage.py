@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mcp_magic.core.decisions import PERSON
+from mcp_magic.core.consent.decisions import PERSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_magic.core.decisions import Decision, Request
+    from mcp_magic.core.consent.decisions import Decision, Request
+    from mcp_magic.core.consent.rules import Rule
     from mcp_magic.core.definitions import Definitions
-    from mcp_magic.core.rules import Rule
 
 __all__ = ["as_it_is", "because_changed", "covers", "outgrown", "ruling"]
 

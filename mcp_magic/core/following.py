@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.loglevels import LogMessage, log_text
-from mcp_magic.core.trace_stderr import Lines
+from mcp_magic.core.trace.stderr import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.elicitation import Questions
     from mcp_magic.core.roots import Roots
-    from mcp_magic.core.sampling_requests import SamplingQuestions
+    from mcp_magic.core.sampling.requests import SamplingQuestions
 
 __all__ = ["LogMessage", "Notices"]
 

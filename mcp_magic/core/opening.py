@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.specs import HttpSpec, SseSpec
 from mcp_magic.core.connection import Connection
-from mcp_magic.core.consent import Consent
+from mcp_magic.core.consent.consent import Consent
 from mcp_magic.core.elicitation import Elicitors
-from mcp_magic.core.metrics import Metrics
 from mcp_magic.core.oauth.login import LogIns
 from mcp_magic.core.progress import Reports
 from mcp_magic.core.reconnection import Reconnection
-from mcp_magic.core.sampling import Samplers
+from mcp_magic.core.sampling.sampling import Samplers
 from mcp_magic.core.shortcuts import Shortcuts
-from mcp_magic.core.trace import Trace
-from mcp_magic.core.watchers import Watchers
+from mcp_magic.core.telemetry.metrics import Metrics
+from mcp_magic.core.trace.trace import Trace
+from mcp_magic.core.watching.watchers import Watchers
 from mcp_magic.errors import HTTPStatusError, MCPMagicError
 
 if TYPE_CHECKING:

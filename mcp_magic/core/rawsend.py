@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.consent import PERSON, Request
+from mcp_magic.core.consent.consent import PERSON, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

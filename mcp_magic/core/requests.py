@@ -6,13 +6,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.core.consent import PERSON, Decision, Request, refusal
+from mcp_magic.core.consent.consent import PERSON, Decision, Request, refusal
 from mcp_magic.core.finding import Finding
 from mcp_magic.core.linted import Linted
-from mcp_magic.core.measuring import Measured
 from mcp_magic.core.repeating import is_repeatable
 from mcp_magic.core.roots import tell_changed
 from mcp_magic.core.subscriptions import check_announces
+from mcp_magic.core.telemetry.measuring import Measured
 from mcp_magic.results import PromptResult, ResourceResult, ToolResult
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mcp.shared.dispatcher import ProgressFnT
 
-    from mcp_magic.core.consent import Consent
+    from mcp_magic.core.consent.consent import Consent
     from mcp_magic.core.elicitation import Elicitor
     from mcp_magic.core.updates import Subscription
 

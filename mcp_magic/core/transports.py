@@ -18,8 +18,8 @@ from mcp_magic.core.halfopen import ClosesHalfOpen
 from mcp_magic.core.oauth.login import LogIns
 from mcp_magic.core.outcome import current, keep_alive
 from mcp_magic.core.stdio_lines import read_whole_lines
-from mcp_magic.core.trace_streams import trace_in_process
-from mcp_magic.core.watched import Watched
+from mcp_magic.core.trace.streams import trace_in_process
+from mcp_magic.core.trace.watched import Watched
 from mcp_magic.core.websocket import tls_context, websocket_client
 from mcp_magic.errors import TargetError
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from mcp_magic.core.keeper import Keeper
-    from mcp_magic.core.trace_record import Recorder
+    from mcp_magic.core.trace.record import Recorder
     from mcp_magic.errors import AuthorizationError
 
 __all__ = ["TRANSPORTS", "Line", "open_line"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.tools import ToolException
 
 from mcp_magic import schema
-from mcp_magic.core.decisions import Decision, Request
+from mcp_magic.core.consent.decisions import Decision, Request
 from mcp_magic.core.repeating import is_repeatable
 from mcp_magic.errors import CassetteError, MCPMagicError, SessionClosedError
 from mcp_magic.langchain.breaker import breaker_of

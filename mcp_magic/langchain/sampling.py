@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage
 
-    from mcp_magic.core.sampling import SamplingRequest
+    from mcp_magic.core.sampling.sampling import SamplingRequest
 
 __all__ = ["Renamed", "Takes", "called", "to_messages", "unread"]
 
@@ -145,7 +145,7 @@ def unread(asked: SamplingRequest, takes: Takes) -> list[str]:
 
     >>> from mcp_types import ImageContent, SamplingMessage
     >>> image = ImageContent(data="aGk=", mime_type="image/png")
-    >>> from mcp_magic.core.sampling import SamplingRequest
+    >>> from mcp_magic.core.sampling.sampling import SamplingRequest
     >>> unread(SamplingRequest("s", (SamplingMessage(role="user", content=image),), 10), Takes())
     ['1 image is not shown to the model']
     """

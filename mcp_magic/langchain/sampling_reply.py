@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.sampling import Sampled
+from mcp_magic.core.sampling.sampling import Sampled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

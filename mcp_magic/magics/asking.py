@@ -22,7 +22,7 @@ from mcp_magic.magics.asking_input import InputAsker
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from mcp_magic.core.consent import Consent, Decision, Request
+    from mcp_magic.core.consent.consent import Consent, Decision, Request
     from mcp_magic.magics.cells import Cells, Circumstances
     from mcp_magic.magics.settings import Settings
     from mcp_magic.widgets.approval import ApprovalPanel, Replace
@@ -115,7 +115,7 @@ class Asking:
             return await InputAsker(seconds=until - asyncio.get_running_loop().time()).ask(request)
         if way == "panel":
             return await self.below_a_cell(lambda: self._in_panel(request, until))
-        from mcp_magic.core.consent import Decision
+        from mcp_magic.core.consent.consent import Decision
 
         return Decision.deny(NOBODY, by="nobody")
 

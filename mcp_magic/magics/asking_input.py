@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
-    from mcp_magic.core.consent import Decision, Request
+    from mcp_magic.core.consent.consent import Decision, Request
 
 __all__ = ["InputAsker"]
 
@@ -57,7 +57,7 @@ class InputAsker:
         Raises:
             TimeoutError: Nobody answered in time.
         """
-        from mcp_magic.core.consent import Decision
+        from mcp_magic.core.consent.consent import Decision
 
         arguments: Mapping[str, Any] = request.arguments
         self._until = None if self._seconds is None else time.monotonic() + self._seconds
@@ -83,7 +83,7 @@ class InputAsker:
         return Decision.deny("interrupted")
 
     def _approval(self, request: Request, arguments: Mapping[str, Any], always: str = "") -> Decision:
-        from mcp_magic.core.consent import Decision
+        from mcp_magic.core.consent.consent import Decision
         from mcp_magic.widgets.approval_text import changes
 
         changed = arguments if changes(request.arguments, arguments) else None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.sampling import ModelSampler
-from mcp_magic.core.sampling import Review
+from mcp_magic.core.sampling.sampling import Review
 from mcp_magic.magics.asking import EARLIER, Asking, show_below
 from mcp_magic.magics.sampling_input import SamplingInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.core.sampling import Expected, Sampled, Samplers, SamplingRequest
+    from mcp_magic.core.sampling.sampling import Expected, Sampled, Samplers, SamplingRequest
 
 __all__ = ["Reviewing", "answer_sampling", "end_sampling"]
 

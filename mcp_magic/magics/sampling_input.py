@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from mcp_magic.core.sampling import Review
-from mcp_magic.core.sampling_texts import reply_texts, request_texts, with_reply_texts, with_request_texts
+from mcp_magic.core.sampling.sampling import Review
+from mcp_magic.core.sampling.texts import reply_texts, request_texts, with_reply_texts, with_request_texts
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.magics.asking_input import InputAsker
 from mcp_magic.magics.running import interrupt
@@ -15,8 +15,8 @@ from mcp_magic.results.safe import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mcp_magic.core.sampling import Expected, Sampled, SamplingRequest
-    from mcp_magic.core.sampling_texts import Text
+    from mcp_magic.core.sampling.sampling import Expected, Sampled, SamplingRequest
+    from mcp_magic.core.sampling.texts import Text
 
 __all__ = ["SamplingInput"]
 

@@ -99,7 +99,7 @@ class Settings(Configurable):
     @validate("telemetry")
     def _check_telemetry(self, proposal: Any) -> Any:
         if proposal["value"] != "":
-            from mcp_magic.core.telemetry import check
+            from mcp_magic.core.telemetry.telemetry import check
 
             check(proposal["value"])
         return proposal["value"]
@@ -142,8 +142,8 @@ class Settings(Configurable):
         limits.display.rows = self.display_rows
         limits.display.characters = self.display_characters
         host.trace.limit(self.trace_messages, self.trace_bytes)
-        if self.telemetry != "" or "mcp_magic.core.telemetry" in sys.modules:
-            from mcp_magic.core.telemetry import telemetry
+        if self.telemetry != "" or "mcp_magic.core.telemetry.telemetry" in sys.modules:
+            from mcp_magic.core.telemetry.telemetry import telemetry
 
             telemetry.export(self.telemetry)
         host.reports.progress, host.reports.level = self.show_progress, self.show_logs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.trace_faults import fault, meaning
+from mcp_magic.core.trace.faults import fault, meaning
 from mcp_magic.results import Listing, limits
 from mcp_magic.results.html import Markup, details, escape, joined, note, preformatted, table, tag
 from mcp_magic.results.jsontree import brief, tree
@@ -15,7 +15,7 @@ from mcp_magic.results.safe import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mcp_magic.core.trace import Entry
+    from mcp_magic.core.trace.trace import Entry
 
 __all__ = ["COLUMNS", "TraceListing", "summary", "trace_row"]
 

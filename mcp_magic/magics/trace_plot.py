@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.trace import OUT, STDERR
+from mcp_magic.core.trace.trace import OUT, STDERR
 from mcp_magic.errors import MissingDependencyError
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from mcp_magic.core.trace import Entry
+    from mcp_magic.core.trace.trace import Entry
 
 __all__ = ["Timeline", "timeline"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_magic.core.watch_text import status_text, update_line
+from mcp_magic.core.watching.text import status_text, update_line
 from mcp_magic.magics.asking import show_below
 from mcp_magic.magics.running import until_interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mcp_magic.core.watch import Watch
+    from mcp_magic.core.watching.watch import Watch
     from mcp_magic.magics.cells import Circumstances
     from mcp_magic.widgets.watch_panel import WatchPanel
 

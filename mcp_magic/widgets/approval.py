@@ -16,7 +16,7 @@ from mcp_magic.widgets.approval_text import Outcome, outcomes_bundle, question_h
 from mcp_magic.widgets.shop import Shop
 
 if TYPE_CHECKING:
-    from mcp_magic.core.consent import Decision, Request
+    from mcp_magic.core.consent.consent import Decision, Request
     from mcp_magic.widgets.approval_card import Work
 
 __all__ = ["ApprovalPanel", "Replace", "Show"]

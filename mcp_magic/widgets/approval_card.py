@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from mcp_magic.core.consent import Decision
+from mcp_magic.core.consent.consent import Decision
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.safe import one_line
 from mcp_magic.widgets.approval_edit import editor_for
@@ -18,7 +18,7 @@ from mcp_magic.widgets.look import FORM_STYLE, problem_markup
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcp_magic.core.consent import Request
+    from mcp_magic.core.consent.consent import Request
     from mcp_magic.widgets.approval_edit import Editor
     from mcp_magic.widgets.shop import Shop
 

@@ -12,7 +12,7 @@ from mcp_magic.widgets.hiding import hidden_arguments, read_arguments, written_a
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.core.consent import Request
+    from mcp_magic.core.consent.consent import Request
     from mcp_magic.widgets.shop import Shop
 
 __all__ = ["Editor", "editor_for"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.calltext import argument_cell, argument_rows, call_line, changes
-from mcp_magic.core.consent import PERSON
+from mcp_magic.core.consent.consent import PERSON
 from mcp_magic.results.badges import annotation_badges
 from mcp_magic.results.diff import diff_html, diff_text
 from mcp_magic.results.html import Markup, facts, joined, note, page, tag
@@ -20,7 +20,7 @@ from mcp_magic.results.safe import one_line, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mcp_magic.core.consent import Decision, Request
+    from mcp_magic.core.consent.consent import Decision, Request
     from mcp_magic.results.badges import Badge
 
 __all__ = ["Outcome", "call_text", "changes", "outcomes_bundle", "question_html", "question_text"]

@@ -11,7 +11,7 @@ from mcp_magic.core.calltext import hidden_arguments
 from mcp_magic.errors import ArgumentsError
 
 if TYPE_CHECKING:
-    from mcp_magic.core.consent import Request
+    from mcp_magic.core.consent.consent import Request
 
 __all__ = ["hidden_arguments", "lost_secret", "read_arguments", "restored", "written_arguments"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from mcp_magic.core.sampling import Review
-from mcp_magic.core.sampling_texts import reply_texts, request_texts, with_reply_texts, with_request_texts
+from mcp_magic.core.sampling.sampling import Review
+from mcp_magic.core.sampling.texts import reply_texts, request_texts, with_reply_texts, with_request_texts
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.html import tag
 from mcp_magic.results.safe import one_line
@@ -26,8 +26,8 @@ from mcp_magic.widgets.sampling_text import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mcp_magic.core.sampling import Expected, Sampled, SamplingRequest
-    from mcp_magic.core.sampling_texts import Text
+    from mcp_magic.core.sampling.sampling import Expected, Sampled, SamplingRequest
+    from mcp_magic.core.sampling.texts import Text
     from mcp_magic.widgets.approval import Show
 
 __all__ = ["ReplyPanel", "RequestPanel"]

@@ -18,7 +18,7 @@ from mcp_magic.results.safe import clean, cut, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mcp_magic.core.sampling import Expected, Review, Sampled, SamplingRequest
+    from mcp_magic.core.sampling.sampling import Expected, Review, Sampled, SamplingRequest
 
 __all__ = ["outcome_bundle", "reply_html", "reply_outcome_bundle", "reply_text", "request_html", "request_text"]
 

@@ -13,7 +13,7 @@ from mcp_magic.widgets.shop import Shop
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.core.watch import Watch
+    from mcp_magic.core.watching.watch import Watch
 
 __all__ = ["WatchPanel"]
 

@@ -13,8 +13,8 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.core.consent import Decision, Request
-from mcp_magic.core.rules import Rule
+from mcp_magic.core.consent.consent import Decision, Request
+from mcp_magic.core.consent.rules import Rule
 
 if TYPE_CHECKING:
     from mcp_magic.core.host import Host

@@ -13,7 +13,7 @@ from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.running import run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.state import unanswered
-from mcp_magic.core.consent import Decision, Request
+from mcp_magic.core.consent.consent import Decision, Request
 from mcp_magic.errors import ModelError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.running import run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.transcript import Asked, Said, Transcript
-from mcp_magic.core.consent import Decision, Request
+from mcp_magic.core.consent.consent import Decision, Request
 from mcp_magic.notebook import NotebookHost
 from tests.agent.telling import answer, called, decided, definition, result, texts, told, turn, usage
 from tests.results.conftest import showcase

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import Host
 from mcp_magic.core.elicitation import Answer
-from mcp_magic.core.sampling import Sampled
+from mcp_magic.core.sampling.sampling import Sampled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp_magic import Connection
     from mcp_magic.core.elicitation import Elicitation
     from mcp_magic.core.oauth.login import LogIn
-    from mcp_magic.core.sampling import SamplingRequest
+    from mcp_magic.core.sampling.sampling import SamplingRequest
     from mcp_magic.errors import MCPMagicError
 
 __all__ = ["SCRIPTS", "accept_defaults", "opened", "refused", "script"]

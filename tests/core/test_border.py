@@ -14,7 +14,7 @@ from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
 from mcp_magic.core.border import Place, connect_error, request_error
 from mcp_magic.core.faults import CODES
-from mcp_magic.core.trace_record import Recorder
+from mcp_magic.core.trace.record import Recorder
 from mcp_magic.core.transports import Line
 
 HTTP = Place("web", HttpSpec(url="http://127.0.0.1:1/mcp", headers={"Authorization": "Bearer sesame-123"}))

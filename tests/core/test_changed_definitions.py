@@ -12,11 +12,11 @@ from mcp_types import Tool, ToolAnnotations
 from mcp_magic import errors
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.core.consent import Decision, Request
+from mcp_magic.core.consent.consent import Decision, Request
+from mcp_magic.core.consent.rulefiles import parse_rules, write_rules
+from mcp_magic.core.consent.rules import Rule
 from mcp_magic.core.definitions import KEPT, Definitions, digest
 from mcp_magic.core.offers import tool_card
-from mcp_magic.core.rulefiles import parse_rules, write_rules
-from mcp_magic.core.rules import Rule
 from mcp_magic.widgets.approval_text import question_html, question_text
 from tests.core.changing_server import ANYTHING, Changing
 from tests.core.test_subscriptions import ERAS, connect, until

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_magic import errors
-from mcp_magic.core.consent import PERSON, Consent, Decision, Request
-from mcp_magic.core.rulefiles import parse_rules, write_rules
-from mcp_magic.core.rules import Rule
+from mcp_magic.core.consent.consent import PERSON, Consent, Decision, Request
+from mcp_magic.core.consent.rulefiles import parse_rules, write_rules
+from mcp_magic.core.consent.rules import Rule
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:

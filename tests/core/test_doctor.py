@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic.core.consent.rules import Rule
 from mcp_magic.core.doctor import DoctorReport, examine
-from mcp_magic.core.rules import Rule
 from tests.core.asgi import answer, answering, never, serving
 from tests.core.certificates import self_signed
 from tests.core.websockets_server import serve_websocket

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_magic import errors
-from mcp_magic.core.metrics import BUCKETS, LIMIT, OTHER, Metrics
-from mcp_magic.core.trace import IN, OUT
+from mcp_magic.core.telemetry.metrics import BUCKETS, LIMIT, OTHER, Metrics
+from mcp_magic.core.trace.trace import IN, OUT
 from tests.servers.bundled import command, load
 
 if TYPE_CHECKING:

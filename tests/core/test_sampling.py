@@ -22,9 +22,9 @@ from mcp_types import (
     ToolUseContent,
 )
 
-from mcp_magic.core.rules import Rule
-from mcp_magic.core.sampling import Expected, Review, Sampled
-from mcp_magic.core.sampling_texts import (
+from mcp_magic.core.consent.rules import Rule
+from mcp_magic.core.sampling.sampling import Expected, Review, Sampled
+from mcp_magic.core.sampling.texts import (
     reply_texts,
     request_texts,
     with_reply_texts,
@@ -36,7 +36,7 @@ from tests.core.test_elicitation import logged
 
 if TYPE_CHECKING:
     from mcp_magic.core.host import Host
-    from mcp_magic.core.sampling import SamplingRequest
+    from mcp_magic.core.sampling.sampling import SamplingRequest
 
 STDIO = [sys.executable, str(Path(__file__).parent / "sampling_server.py")]
 SECRET = "hunter2-hunter2-hunter2"
@@ -501,7 +501,7 @@ async def test_no_text_and_no_secret_gets_into_log_and_audit(host: Host, tmp_pat
 
 
 def test_an_emptied_text_is_left_out() -> None:
-    from mcp_magic.core.sampling import SamplingRequest
+    from mcp_magic.core.sampling.sampling import SamplingRequest
 
     image = ImageContent(data="aGk=", mime_type="image/png")
     asked = SamplingRequest("s", (HELLO, message("user", TextContent(text="Look"), image)), 10, "Be brief.")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.core.frontmatter import FrontMatterError, same_front_matter, split_front_matter
-from mcp_magic.core.skill_entries import MAX_BYTES, MAX_FILES
+from mcp_magic.core.skills.entries import MAX_BYTES, MAX_FILES
+from mcp_magic.core.skills.frontmatter import FrontMatterError, same_front_matter, split_front_matter
 from mcp_magic.errors import InvalidResponseError, NotOfferedError, ProtocolError, VerificationError
 from tests.core.skills_server import MANIFEST, SkillServer, entry_of
 

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from mcp_magic import errors
 from mcp_magic.core.rawsend import send_request
-from mcp_magic.core.telemetry import EXIT_SECONDS, check, telemetry
+from mcp_magic.core.telemetry.telemetry import EXIT_SECONDS, check, telemetry
 from tests.core.asgi import serving
 from tests.core.telemetry_server import server as own_server
 from tests.core.test_sessions import until
@@ -360,7 +360,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from mcp.server.mcpserver import MCPServer
 from mcp_magic import host
-from mcp_magic.core.telemetry import telemetry
+from mcp_magic.core.telemetry.telemetry import telemetry
 
 theirs, ours = InMemorySpanExporter(), InMemorySpanExporter()
 provider = TracerProvider()

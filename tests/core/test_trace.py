@@ -15,9 +15,9 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.core.faults import CODES, STATUSES
-from mcp_magic.core.trace import IN, OUT, Entry, Trace
-from mcp_magic.core.trace_faults import fault
-from mcp_magic.core.trace_mask import KEPT_BYTES, Masker
+from mcp_magic.core.trace.faults import fault
+from mcp_magic.core.trace.mask import KEPT_BYTES, Masker
+from mcp_magic.core.trace.trace import IN, OUT, Entry, Trace
 from tests.core.test_sessions import until
 from tests.processes import start_http
 from tests.servers.bundled import command, load

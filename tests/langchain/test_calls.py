@@ -11,7 +11,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 
 from mcp_magic.config.specs import StdioSpec
-from mcp_magic.core.consent import Decision, Request
+from mcp_magic.core.consent.consent import Decision, Request
 from mcp_magic.langchain.breaker import Breaker
 from mcp_magic.langchain.calls import MCPToolException, call
 from tests.core.asgi import serving

@@ -17,7 +17,7 @@ from mcp_types import (
     ToolUseContent,
 )
 
-from mcp_magic.core.sampling import SamplingRequest
+from mcp_magic.core.sampling.sampling import SamplingRequest
 from mcp_magic.langchain.sampling import Renamed, Takes, called, to_messages, unread
 from mcp_magic.langchain.sampling_reply import to_sampled
 from tests.core.sampling_servers import PIXEL

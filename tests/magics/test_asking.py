@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.core.consent import Consent, Decision, Request
+from mcp_magic.core.consent.consent import Consent, Decision, Request
 from mcp_magic.magics.asking import how_to_ask
 from mcp_magic.magics.asking_input import InputAsker
 from mcp_magic.magics.cells import Circumstances, loops_on_this_stack

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_magic.agent.sampling import ModelSampler
-from mcp_magic.core.sampling import Expected, Review, Sampled, SamplingRequest
+from mcp_magic.core.sampling.sampling import Expected, Review, Sampled, SamplingRequest
 from mcp_magic.errors import CommandError, ProtocolError
 from mcp_magic.magics.candidates import candidates
 from mcp_magic.magics.sampling_input import SamplingInput

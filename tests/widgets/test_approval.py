@@ -10,7 +10,7 @@ import pytest
 from ipywidgets.widgets import widget as registry
 from mcp_types import Tool, ToolAnnotations
 
-from mcp_magic.core.consent import Consent, Decision, Request
+from mcp_magic.core.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
 from mcp_magic.widgets.approval import WIDGET_VIEW, ApprovalPanel
 

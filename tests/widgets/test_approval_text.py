@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from mcp_magic.core.consent import Decision, Request
+from mcp_magic.core.consent.consent import Decision, Request
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.widgets.approval_text import Outcome, call_text, question_html, question_text
 from mcp_magic.widgets.hiding import hidden_arguments, read_arguments, restored, written_arguments

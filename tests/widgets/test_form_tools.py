@@ -16,9 +16,9 @@ from ipywidgets.widgets.widget import _instances
 from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 
-from mcp_magic.core.consent import Decision, Request
+from mcp_magic.core.consent.consent import Decision, Request
+from mcp_magic.core.consent.rules import Rule
 from mcp_magic.core.host import Host
-from mcp_magic.core.rules import Rule
 from mcp_magic.errors import ArgumentsError, ToolError
 from mcp_magic.magics.splitting import split_line
 from mcp_magic.results.limits import display

@@ -12,7 +12,7 @@ import pytest
 from ipywidgets.widgets import widget as registry
 from mcp_types import ImageContent, ModelHint, ModelPreferences, SamplingMessage, TextContent, ToolUseContent
 
-from mcp_magic.core.sampling import Expected, Review, Sampled, SamplingRequest
+from mcp_magic.core.sampling.sampling import Expected, Review, Sampled, SamplingRequest
 from mcp_magic.widgets.approval import WIDGET_VIEW
 from mcp_magic.widgets.sampling import ReplyPanel, RequestPanel
 from mcp_magic.widgets.sampling_text import request_text

@@ -13,7 +13,7 @@ from mcp_magic.config.masking import named_secrets
 from mcp_magic.core.cassette.file import CassetteFile
 from mcp_magic.core.cassette.matching import Server
 from mcp_magic.core.cassette.scenes import scenes_of
-from mcp_magic.core.trace_mask import Masker
+from mcp_magic.core.trace.mask import Masker
 from mcp_magic.errors import CassetteError, did_you_mean, listed
 
 if TYPE_CHECKING:

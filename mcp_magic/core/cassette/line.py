@@ -10,7 +10,7 @@ from mcp_magic.core.cassette.take import Take
 from mcp_magic.core.cassette.through import Through
 from mcp_magic.core.errlog import ErrorLog
 from mcp_magic.core.place import Place
-from mcp_magic.core.watched import Watched
+from mcp_magic.core.trace.watched import Watched
 from mcp_magic.errors import CassetteError, listed
 
 if TYPE_CHECKING:

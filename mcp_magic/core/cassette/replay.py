@@ -10,8 +10,8 @@ from mcp_magic.core.cassette.matching import difference
 from mcp_magic.core.cassette.scenes import LISTEN, subscription_of, with_subscription
 from mcp_magic.core.cassette.take import masked
 from mcp_magic.core.place import NOT_RECORDED
-from mcp_magic.core.trace import IN, OUT
-from mcp_magic.core.trace_streams import members
+from mcp_magic.core.trace.streams import members
+from mcp_magic.core.trace.trace import IN, OUT
 
 if TYPE_CHECKING:
     from types import TracebackType

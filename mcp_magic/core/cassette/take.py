@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.cassette import tenths
 from mcp_magic.core.cassette.scenes import LISTEN, MEMBERS
-from mcp_magic.core.trace import OUT
-from mcp_magic.core.trace_mask import to_json
+from mcp_magic.core.trace.mask import to_json
+from mcp_magic.core.trace.trace import OUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

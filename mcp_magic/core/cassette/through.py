@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.border_connect import connect_error
 from mcp_magic.core.cassette.take import Take
-from mcp_magic.core.trace import IN, OUT
-from mcp_magic.core.trace_streams import members
+from mcp_magic.core.trace.streams import members
+from mcp_magic.core.trace.trace import IN, OUT
 from mcp_magic.errors import CassetteError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from mcp_magic.core.oauth.dpop import Prover
 from mcp_magic.core.oauth.renewing import Renewing
 from mcp_magic.core.oauth.words import in_words, refused_again
 from mcp_magic.core.outcome import current
-from mcp_magic.core.trace_record import being_sent
+from mcp_magic.core.trace.record import being_sent
 from mcp_magic.errors import AuthorizationError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
+from mcp_magic.core.consent.rulefiles import parse_rules, write_rules
+from mcp_magic.core.consent.rules import Rule
 from mcp_magic.core.coverage import outgrown
-from mcp_magic.core.rulefiles import parse_rules, write_rules
-from mcp_magic.core.rules import Rule
 from mcp_magic.errors import CommandError, ConfigError, listed
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from mcp_magic.core.consent import Consent
+    from mcp_magic.core.consent.consent import Consent
 
 __all__ = ["COMMANDS"]
 

@@ -26,7 +26,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """List the counters by server and tool."""
-    from mcp_magic.core.telemetry import telemetry
+    from mcp_magic.core.telemetry.telemetry import telemetry
 
     metrics = invocation.host.metrics
     notes = []

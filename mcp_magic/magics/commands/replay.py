@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.core.rawsend import send_request
-from mcp_magic.core.trace import OUT, is_masked
-from mcp_magic.core.trace_mask import KEPT_BYTES
+from mcp_magic.core.trace.mask import KEPT_BYTES
+from mcp_magic.core.trace.trace import OUT, is_masked
 from mcp_magic.errors import ArgumentsError, CommandError, listed
 from mcp_magic.magics.parsing import Command, Invocation
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
     from mcp_magic.core.connection import Connection
-    from mcp_magic.core.trace import Entry
+    from mcp_magic.core.trace.trace import Entry
 
 __all__ = ["COMMAND"]
 

@@ -12,8 +12,8 @@ from mcp_magic.results import Listing
 if TYPE_CHECKING:
     import argparse
 
-    from mcp_magic.core.skill_entries import Skill
-    from mcp_magic.core.skills import Skills
+    from mcp_magic.core.skills.entries import Skill
+    from mcp_magic.core.skills.skills import Skills
     from mcp_magic.results import ResourceResult
 
 __all__ = ["COMMAND"]

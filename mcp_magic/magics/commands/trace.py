@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from mcp_magic.core.trace import Entry
+    from mcp_magic.core.trace.trace import Entry
     from mcp_magic.magics.trace_plot import Timeline
 
 __all__ = ["COMMAND"]

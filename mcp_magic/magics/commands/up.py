@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.config.declaration import find_declaration, load_declaration, parse_declaration
 from mcp_magic.config.names import slug
 from mcp_magic.config.plan import plan
-from mcp_magic.core.rulefiles import rule_of
+from mcp_magic.core.consent.rulefiles import rule_of
 from mcp_magic.errors import MCPMagicError, listed
 from mcp_magic.magics.commands.servers import server_row
 from mcp_magic.magics.parsing import Command, Invocation
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.declaration import Declaration
     from mcp_magic.config.files import ServerEntry
     from mcp_magic.config.plan import Step
-    from mcp_magic.core.consent import Consent
+    from mcp_magic.core.consent.consent import Consent
 
 __all__ = ["COMMAND"]
 

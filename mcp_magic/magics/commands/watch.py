@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.lookup import owner_of
-from mcp_magic.core.watch import Watch
+from mcp_magic.core.watching.watch import Watch
 from mcp_magic.errors import CommandError, UnknownResourceError, did_you_mean, listed
 from mcp_magic.magics.asking import how_to_ask
 from mcp_magic.magics.parsing import Command, Invocation

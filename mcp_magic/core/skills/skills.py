@@ -13,9 +13,9 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from mcp_magic.core.frontmatter import FrontMatterError, same_front_matter, split_front_matter
 from mcp_magic.core.rawsend import send_request
-from mcp_magic.core.skill_entries import Skill, SkillFile, read_entry
+from mcp_magic.core.skills.entries import Skill, SkillFile, read_entry
+from mcp_magic.core.skills.frontmatter import FrontMatterError, same_front_matter, split_front_matter
 from mcp_magic.errors import InvalidResponseError, NotOfferedError, VerificationError, did_you_mean
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
 """Spans of OpenTelemetry: our own around calls, models and agents, and what the SDK's are given besides.
 
-The API is a dependency of the SDK and does nothing unless somebody has set up a provider (`core/telemetry.py`, or
-the program that we run in). Names follow the semantic conventions for MCP and for generative AI. A span never has
-arguments, results, or the text of an error: those are a server's or a person's, and may be secret.
+The API is a dependency of the SDK and does nothing unless somebody has set up a provider
+(`core/telemetry/telemetry.py`, or the program that we run in). Names follow the semantic conventions for MCP and for
+generative AI. A span never has arguments, results, or the text of an error: those are a server's or a person's, and may
+be secret.
 """
 
 from __future__ import annotations

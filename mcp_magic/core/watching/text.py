@@ -11,7 +11,7 @@ from mcp_magic.results.parts import Part
 from mcp_magic.results.safe import one_line, shorten
 
 if TYPE_CHECKING:
-    from mcp_magic.core.watch import Watch
+    from mcp_magic.core.watching.watch import Watch
 
 __all__ = ["status_text", "update_line", "watch_parts"]
 

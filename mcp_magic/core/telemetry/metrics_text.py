@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_magic.core.trace import OUT
+from mcp_magic.core.trace.trace import OUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_magic.core.metrics import Metrics, Series
+    from mcp_magic.core.telemetry.metrics import Metrics, Series
 
 __all__ = ["exposition"]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.errors import ConfigError, MissingDependencyError, did_you_mean
 
 if TYPE_CHECKING:
-    from mcp_magic.core.telemetry_export import CleanExporter, Switch
+    from mcp_magic.core.telemetry.export import CleanExporter, Switch
 
 __all__ = ["TARGETS", "Telemetry", "check", "telemetry"]
 
@@ -104,7 +104,7 @@ class Telemetry:
         return f"telemetry: {self._exporter.sent:,} spans went to {where}{failed}"
 
     def _start(self, to: Any) -> None:
-        from mcp_magic.core.telemetry_export import CleanExporter, processor
+        from mcp_magic.core.telemetry.export import CleanExporter, processor
 
         for name in _NOISY:
             logger = logging.getLogger(name)
@@ -132,7 +132,7 @@ class Telemetry:
 
 def _made(to: Any) -> Any:
     if to == "console":
-        from mcp_magic.core.telemetry_export import ConsoleExporter
+        from mcp_magic.core.telemetry.export import ConsoleExporter
 
         return ConsoleExporter()
     if to == "otlp":
@@ -146,7 +146,7 @@ def _installed_switch() -> Switch:
     """Put a switch into the process's provider, or set up one that has it."""
     from opentelemetry import trace
 
-    from mcp_magic.core.telemetry_export import Switch, SwitchedProvider
+    from mcp_magic.core.telemetry.export import Switch, SwitchedProvider
 
     switch = Switch()
     provider: Any = trace.get_tracer_provider()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.checks import check_consent
 from mcp_magic.config.fields import FieldError
-from mcp_magic.core.rules import ACTIONS, Rule
+from mcp_magic.core.consent.rules import ACTIONS, Rule
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:

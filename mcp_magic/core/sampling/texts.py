@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
-    from mcp_magic.core.sampling import Sampled, SamplingRequest
+    from mcp_magic.core.sampling.sampling import Sampled, SamplingRequest
 
 __all__ = ["Text", "reply_texts", "request_texts", "with_reply_texts", "with_request_texts"]
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.updates import Ticks
-from mcp_magic.core.watch_text import watch_parts
+from mcp_magic.core.watching.text import watch_parts
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.diff import Line, json_diff, shown, text_diff
 from mcp_magic.results.parts import bundle

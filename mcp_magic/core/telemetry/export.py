@@ -1,6 +1,6 @@
 """What stands between spans and an exporter: a switch, and a filter that lets nothing secret through.
 
-Needs `opentelemetry-sdk`; only `core/telemetry.py` imports this, when spans are to be exported.
+Needs `opentelemetry-sdk`; only `core/telemetry/telemetry.py` imports this, when spans are to be exported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import NoOpTracer, Status, Tracer
 
-from mcp_magic.core.spans import SCOPE, SDK_SCOPE
+from mcp_magic.core.telemetry.spans import SCOPE, SDK_SCOPE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

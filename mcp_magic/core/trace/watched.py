@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.eras import assume_complete
 from mcp_magic.core.malformed import instead_of
-from mcp_magic.core.trace import IN
-from mcp_magic.core.trace_streams import TracedWrite, Wrapped, members
+from mcp_magic.core.trace.streams import TracedWrite, Wrapped, members
+from mcp_magic.core.trace.trace import IN
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.spans import SERVER, TOOL_ERROR, error_kind, fail, place, recording, span
+from mcp_magic.core.telemetry.spans import SERVER, TOOL_ERROR, error_kind, fail, place, recording, span
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.faults import SERVER, of_code, of_status, who
-from mcp_magic.core.trace import OUT
+from mcp_magic.core.trace.trace import OUT
 
 if TYPE_CHECKING:
-    from mcp_magic.core.trace import Entry
+    from mcp_magic.core.trace.trace import Entry
 
 __all__ = ["fault", "meaning"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.sampling import SamplingRequest
+from mcp_magic.core.sampling.sampling import SamplingRequest
 from mcp_magic.results.limits import size_text
 from mcp_magic.results.safe import is_base64, one_line
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mcp_types import CreateMessageRequestParams, CreateMessageResult, CreateMessageResultWithTools
 
-    from mcp_magic.core.sampling import Sampled
+    from mcp_magic.core.sampling.sampling import Sampled
 
 __all__ = ["read_request", "recorded", "senseless", "wire_result"]
 

@@ -6,10 +6,10 @@ import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.spans import WireSpans
-from mcp_magic.core.trace import IN, OUT, STDERR, Entry, Trace
-from mcp_magic.core.trace_mask import Masker
-from mcp_magic.core.trace_stderr import Lines
+from mcp_magic.core.telemetry.spans import WireSpans
+from mcp_magic.core.trace.mask import Masker
+from mcp_magic.core.trace.stderr import Lines
+from mcp_magic.core.trace.trace import IN, OUT, STDERR, Entry, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.cassette.take import Take
     from mcp_magic.core.errlog import ErrorLog
-    from mcp_magic.core.metrics import Metrics
+    from mcp_magic.core.telemetry.metrics import Metrics
 
 __all__ = ["Recorder", "being_sent"]
 

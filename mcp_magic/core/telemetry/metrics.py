@@ -10,7 +10,7 @@ from bisect import bisect_left
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.metrics_text import exposition
+from mcp_magic.core.telemetry.metrics_text import exposition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

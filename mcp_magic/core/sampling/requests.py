@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.core.answering import EARLY_SECONDS, answered
-from mcp_magic.core.consent import Consent, Decision, Request, record_of
+from mcp_magic.core.consent.consent import Consent, Decision, Request, record_of
 from mcp_magic.core.pacing import Pace
-from mcp_magic.core.sampling import Expected, Review, Sampled, expected_of
-from mcp_magic.core.sampling_reading import read_request, recorded, senseless, wire_result
+from mcp_magic.core.sampling.reading import read_request, recorded, senseless, wire_result
+from mcp_magic.core.sampling.sampling import Expected, Review, Sampled, expected_of
 from mcp_magic.core.underway import CallUnderWay, caused_by
 from mcp_magic.errors import DeniedError, MCPMagicError, ModelError
 from mcp_magic.results.safe import one_line
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mcp_types import ErrorData
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.core.rules import Rule
-    from mcp_magic.core.sampling import Samplers, SamplingRequest
+    from mcp_magic.core.consent.rules import Rule
+    from mcp_magic.core.sampling.sampling import Samplers, SamplingRequest
 
 __all__ = ["SAMPLING", "SamplingQuestions"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from mcp_magic.core.trace import IN, OUT
-from mcp_magic.core.trace_record import being_sent
+from mcp_magic.core.trace.record import being_sent
+from mcp_magic.core.trace.trace import IN, OUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from mcp_magic.core.trace_record import Recorder
+    from mcp_magic.core.trace.record import Recorder
 
 __all__ = ["TracedWrite", "Wrapped", "members", "trace_in_process"]
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_magic.core.consent import PERSON
+from mcp_magic.core.consent.consent import PERSON
 
 if TYPE_CHECKING:
     from mcp_types import ModelPreferences, SamplingMessage, SamplingMessageContentBlock, Tool

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.core.audit import Audit, Record, masked, now
 from mcp_magic.core.calltext import changes
+from mcp_magic.core.consent.audit import Audit, Record, masked, now
+from mcp_magic.core.consent.decisions import PERSON, Approver, Decision, Request, refusal
+from mcp_magic.core.consent.rules import Rule, lasting_rule
 from mcp_magic.core.coverage import as_it_is, because_changed, ruling
-from mcp_magic.core.decisions import PERSON, Approver, Decision, Request, refusal
 from mcp_magic.core.definitions import Definitions
-from mcp_magic.core.rules import Rule, lasting_rule
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.merge import json_equal
 

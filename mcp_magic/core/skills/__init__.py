@@ -1,0 +1,3 @@
+"""Skills that servers offer: found in their resources, read, checked."""
+
+from __future__ import annotations
