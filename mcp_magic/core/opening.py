@@ -9,7 +9,7 @@ from mcp_magic.config.specs import HttpSpec, SseSpec
 from mcp_magic.core.connection import Connection
 from mcp_magic.core.consent.consent import Consent
 from mcp_magic.core.elicitation import Elicitors
-from mcp_magic.core.oauth.login import LogIns
+from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.core.progress import Reports
 from mcp_magic.core.reconnection import Reconnection
 from mcp_magic.core.sampling.sampling import Samplers
@@ -44,6 +44,7 @@ class Opening(Shortcuts):
         self.sampling = Samplers()
         self.trace = Trace()
         self.metrics = Metrics()
+        self.metrics.settle = self.trace.settle
         self.reports = Reports()
         self.reconnection = Reconnection()
 

@@ -53,6 +53,12 @@ async def test_calls_and_their_failures_are_counted_by_server_tool_and_kind(host
     assert (metrics.calls, sum(metrics.errors.values())) == (6, 3)
 
 
+def test_the_quantiles_of_a_single_call_are_its_own_time() -> None:
+    metrics = Metrics()
+    metrics.record("math", "add", 0.0361)
+    assert [metrics["math", "add"].quantile(share) for share in (0.01, 0.5, 0.95, 1.0)] == [0.0361] * 4
+
+
 async def test_a_cancelled_call_is_counted_as_one(host: Host) -> None:
     connection = await host.connect(load("showcase_server").server, name="show")
     started = asyncio.Event()

@@ -15,9 +15,10 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.core.faults import CODES, STATUSES
+from mcp_magic.core.trace.cut import KEPT_BYTES
 from mcp_magic.core.trace.faults import fault
-from mcp_magic.core.trace.mask import KEPT_BYTES, Masker
-from mcp_magic.core.trace.trace import IN, OUT, Entry, Trace
+from mcp_magic.core.trace.mask import Masker
+from mcp_magic.core.trace.trace import FRESH, IN, OUT, Entry, Trace
 from tests.core.test_sessions import until
 from tests.processes import start_http
 from tests.servers.bundled import command, load
@@ -223,6 +224,37 @@ async def test_what_a_server_in_this_process_says_by_itself_is_kept(host: Host) 
     token = notes[0].pop("progressToken")  # as it is on a wire
     assert isinstance(token, int)
     assert notes == [{"progress": 1, "total": 2, "message": "half"}]
+
+
+async def test_calls_that_nobody_looked_at_are_numbered_paired_and_counted_all_the_same(host: Host) -> None:
+    server = MCPServer("math")
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    @server.tool()
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    math = await host.connect(server, name="math")
+    host.trace.clear()
+    hanging = asyncio.ensure_future(math.call("wait"))
+    await until(lambda: len(host.trace) == 1)  # its answer never comes, others come in between
+    for n in range(2 * FRESH):
+        await math.call("add", a=n, b=0)
+    hanging.cancel()
+    entries = host.trace.entries("math")
+    first = entries[0].number
+    assert [entry.number for entry in entries] == list(range(first, first + len(entries)))
+    asked = {entry.number: entry for entry in entries if entry.kind == "request"}
+    answers = [entry for entry in entries if entry.kind == "answer"]
+    assert len(answers) == 2 * FRESH
+    assert all(asked[answer.pair].pair == answer.number for answer in answers if answer.pair)
+    assert all(asked[answer.pair].id == answer.id for answer in answers if answer.pair)
+    assert all(0 < (answer.seconds or 0) < 5 for answer in answers)
+    assert asked[first].pair is None
+    assert host.metrics.traffic["math", IN][0] >= len(answers)
 
 
 async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:

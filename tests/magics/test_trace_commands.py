@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
+from mcp_magic.magics.trace_listing import COLUMNS, TraceListing
 from mcp_magic.notebook import host
 from tests.processes import start_http
 from tests.servers.bundled import command
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def empty_trace() -> None:
     host.trace.clear()
-    host.trace.dropped = 0
 
 
 def vault() -> MCPServer:
@@ -116,6 +117,24 @@ async def test_markup_from_a_server_is_text_in_the_page(magic: Any) -> None:
     assert "&lt;script&gt;" in html
     assert "<script" not in html
     assert "<img" not in html
+
+
+@pytest.mark.parametrize("says", ["x", "<" * 120])
+def test_a_long_trace_shows_its_newest_messages_and_opens_them(says: str) -> None:
+    message = {"result": {"content": [{"type": "text", "text": "y" * 500}] * 20}}
+    rows = [{"number": n, "method": "m", "says": says, "message": message} for n in range(1, 301)]
+    bundle = TraceListing(rows, title="Trace", columns=COLUMNS)._repr_mimebundle_()
+    html, text = bundle["text/html"], bundle["text/plain"]
+    assert len(html) < 105_000, "the style is a part of it"
+    assert ">300</td>" in html
+    assert ">1</td>" not in html
+    assert "<details" in html[html.index(">300</td>") :]
+    assert re.search(r"the newest \d+ open to their JSON: .df has all of it", html)
+    shown = html.count("<tr>") - 1
+    assert f">{301 - shown}</td>" in html
+    for page in (html, text):
+        assert f"the last {shown} of 300 messages: .df has all" in page
+    assert text.splitlines()[2].split()[0] == str(301 - shown), "a terminal shows the same"
 
 
 async def test_a_slice_of_the_trace_still_opens(magic: Any) -> None:

@@ -23,6 +23,7 @@ from mcp_magic.core.oauth.renewing import Renewing
 from mcp_magic.core.oauth.words import in_words, refused_again
 from mcp_magic.core.outcome import current
 from mcp_magic.core.trace.record import being_sent
+from mcp_magic.core.trace.trace import STATUS
 from mcp_magic.errors import AuthorizationError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Flow(Renewing):
         super().join(at)
         self.answered: dict[int, httpx2.Response] = {}
         self._renewing = asyncio.Lock()
-        self._begun = self._asks_dpop = False
+        self._begun = self._asks_dpop = self._logging_in = False
         self._refused_at = 0.0
         mark_stripped(logging.getLogger("mcp.client.auth.oauth2"))
 
@@ -83,8 +84,8 @@ class Flow(Renewing):
                 if response is None:
                     yield request  # without a token; the server says what is wrong
                 return
-            if (entry := being_sent.get()) is not None:
-                entry.status = None
+            if (row := being_sent.get()) is not None:
+                row[STATUS] = None
 
     async def _begin(self) -> None:
         if not self._begun:
@@ -135,6 +136,8 @@ class Flow(Renewing):
         if response is not None and self._wants_nonce(response) and "nonce" not in done:
             done.add("nonce")
             return True
+        if self._logging_in and self._is_unasked(request):
+            return False  # it may tell the server that nobody waits any more for what wants the log-in
         async with self._renewing:
             if self._token() not in (None, token):
                 return True
@@ -152,16 +155,24 @@ class Flow(Renewing):
                 given = self.context.current_tokens.scope if self.context.current_tokens else None
                 raise AuthorizationError(refused_again(response, given, self.parties))
             done.add(step)
-            return await self._log_in(request, response)
+            self._logging_in = True
+            try:
+                return await self._log_in(request, response)
+            finally:
+                self._logging_in = False
 
     def _wants_nonce(self, response: httpx2.Response) -> bool:
         return self._bound and extract_field_from_www_auth(response, "error") == "use_dpop_nonce"
 
     def _concerns_us(self, request: httpx2.Request, response: httpx2.Response) -> bool:
         """Whether a log-in may begin: somebody waits for this request, and the server wants a token."""
-        if self.context.client_metadata.redirect_uris is not None and not self._is_waited_for(request):
+        if self._is_unasked(request):
             return False
         return self._scheme(response) in ("bearer", "dpop", "") or self.at.spec.auth.mode == "oauth"
+
+    def _is_unasked(self, request: httpx2.Request) -> bool:
+        """Whether a person would be asked for the sake of something that nobody waits for."""
+        return self.context.client_metadata.redirect_uris is not None and not self._is_waited_for(request)
 
     def _is_waited_for(self, request: httpx2.Request) -> bool:
         if request.method == "GET":

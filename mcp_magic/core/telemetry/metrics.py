@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import accumulate
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.telemetry.metrics_text import exposition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series"]
 
@@ -39,16 +40,18 @@ class Series:
             reported one, `"cancelled"` where nobody waited for the answer any more.
         seconds: How long they took together.
         longest: How long the longest took.
+        shortest: How long the shortest took.
         buckets: How many took up to each of `BUCKETS` and longer than the one before; the last: longer than all.
     """
 
-    __slots__ = ("buckets", "calls", "errors", "longest", "seconds")
+    __slots__ = ("buckets", "calls", "errors", "longest", "seconds", "shortest")
 
     def __init__(self) -> None:
         self.calls = 0
         self.errors: dict[str, int] = {}
         self.seconds = 0.0
         self.longest = 0.0
+        self.shortest = inf
         self.buckets = [0] * (len(BUCKETS) + 1)
 
     @property
@@ -59,6 +62,8 @@ class Series:
     def quantile(self, share: float) -> float:
         """Return the seconds within which a share of the calls ended: exact to a bucket, between its bounds linear.
 
+        It is never less than the shortest nor more than the longest.
+
         >>> series = Series()
         >>> for seconds in (0.015, 0.03, 0.03, 0.3): series.add(seconds)
         >>> round(series.quantile(0.5), 3), round(series.quantile(1.0), 3)
@@ -67,7 +72,7 @@ class Series:
         wanted, seen, low = share * self.calls, 0, 0.0
         for high, count in zip((*BUCKETS, self.longest), self.buckets, strict=True):
             if count and seen + count >= wanted:
-                top = min(high, self.longest)
+                low, top = max(low, self.shortest), min(high, self.longest)
                 return low + (top - low) * (wanted - seen) / count
             seen, low = seen + count, high
         return self.longest
@@ -83,6 +88,8 @@ class Series:
         self.seconds += seconds
         if seconds > self.longest:
             self.longest = seconds
+        if seconds < self.shortest:
+            self.shortest = seconds
         self.buckets[bisect_left(BUCKETS, seconds)] += 1
         if error:
             self.errors[error] = self.errors.get(error, 0) + 1
@@ -97,13 +104,13 @@ class Metrics:
     `host.metrics["math", "add"].calls`. They go on when a session is opened again under its name.
 
     Attributes:
-        traffic: By (server, direction of `core.trace`) how many messages there were and how many bytes they had;
-            only while the trace is on, which measures them.
+        settle: Counts the messages that are still to be counted: the trace does it for many at once.
     """
 
     def __init__(self) -> None:
         self._series: dict[tuple[str, str], Series] = {}
-        self.traffic: dict[tuple[str, str], tuple[int, int]] = {}
+        self._traffic: dict[tuple[str, str], tuple[int, int]] = {}
+        self.settle: Callable[[], None] = lambda: None
 
     def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
         """Count a call that has ended.
@@ -121,9 +128,18 @@ class Metrics:
 
     def moved(self, server: str, direction: str, size: int) -> None:
         """Count a message of `size` bytes."""
-        messages, total = self.traffic.get((server, direction), (0, 0))
-        if messages or len(self.traffic) < LIMIT:
-            self.traffic[server, direction] = (messages + 1, total + size)
+        messages, total = self._traffic.get((server, direction), (0, 0))
+        if messages or len(self._traffic) < LIMIT:
+            self._traffic[server, direction] = (messages + 1, total + size)
+
+    @property
+    def traffic(self) -> Mapping[tuple[str, str], tuple[int, int]]:
+        """By (server, direction of `core.trace`) how many messages there were and how many bytes they had.
+
+        Only while the trace is on, which measures them.
+        """
+        self.settle()
+        return self._traffic
 
     def _new(self, server: str, tool: str) -> Series:
         key = (server[:MAX_NAME], tool[:MAX_NAME])
@@ -134,7 +150,8 @@ class Metrics:
     def clear(self) -> None:
         """Begin again at zero."""
         self._series.clear()
-        self.traffic.clear()
+        self.settle()
+        self._traffic.clear()
 
     @property
     def calls(self) -> int:

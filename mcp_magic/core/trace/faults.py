@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcp_magic.core.backchannel import asked_in_vain
 from mcp_magic.core.faults import SERVER, of_code, of_status, who
-from mcp_magic.core.trace.trace import OUT
+from mcp_magic.core.trace.trace import IN, OUT
 
 if TYPE_CHECKING:
     from mcp_magic.core.trace.trace import Entry
@@ -27,6 +28,8 @@ def fault(entry: Entry) -> str | None:
 
     A tool's own error has no such: whether the arguments or the tool are to blame its text has to say.
     """
+    if entry.kind in ("answer", "error") and entry.pair is None and entry.direction == IN:
+        return SERVER  # nobody asked
     if not entry.failed or entry.kind == "line":
         return None
     if entry.kind == "garbage":
@@ -36,5 +39,7 @@ def fault(entry: Entry) -> str | None:
     error = entry.message.get("error")
     if not isinstance(error, dict):
         return None
+    if asked_in_vain(error.get("message")):
+        return SERVER
     # the answer to what this host asked comes in; what goes out answers the server
     return who(of_code(error.get("code")), asked_by_us=entry.direction != OUT)

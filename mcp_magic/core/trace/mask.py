@@ -14,33 +14,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mcp_magic.config.masking import MASK, long_enough, mask_url
+from mcp_magic.core.trace.cut import KEPT_BYTES, LONGEST, Cut
 from mcp_magic.schema import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 __all__ = ["Masker", "to_json"]
-
-KEPT_BYTES = 20_000
-"""Bytes of a message that are kept whole; a longer one is cut to about as many."""
-
-KEPT_NODES = 400
-"""Values kept of a message that is cut."""
 
 LEARNED = 64
 """Values of secret-looking names that are remembered, so that they are masked wherever they turn up again."""
 
-LONGEST = 2000
-"""Characters of the longest secret that is found where a text is cut through it."""
-
-DEEPEST = 40
-"""Levels of a message that are kept; Python's stack has to hold them."""
-
 _WORDS = ("token", "secret", "pass", "key", "credential", "auth", "cookie", "bearer", "://")
 """What the JSON text of a message has in it somewhere if anything below finds a secret that is not known."""
-
-_PARTS = ("ok", "cre", "pass", "key", "auth", "bearer", "://")
-"""What at least one of is in each of those words: fewer to look for."""
 
 _HEADER = re.compile(r"(?i)(authorization|(?<![a-z])o?auth(?![a-z])|cookie|bearer)")
 _FREE = ("token", "secret", "passw", "api_key", "api-key", "apikey", "credential", "authorization", "cookie")
@@ -67,8 +53,9 @@ def _pydantics() -> Callable[..., bytes]:
 
 def to_json(value: Any) -> bytes:
     """Return JSON text, nothing of what cannot be written; what is no JSON is written as text."""
+    dump = _pydantics()
     try:
-        return _pydantics()(value, fallback=str)
+        return dump(value, fallback=str)
     except ValueError:  # a lone surrogate, or thousands of levels
         pass
     try:
@@ -88,6 +75,7 @@ class Masker:
         self._known = frozenset(secrets)
         self._learned: deque[str] = deque(maxlen=LEARNED)
         self._forms = self._written()
+        self._dump = _pydantics()
 
     def __repr__(self) -> str:
         return "<Masker>"
@@ -99,6 +87,18 @@ class Masker:
             forms |= {secret, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1], quote(secret, "")}
         return tuple(sorted(forms, key=len, reverse=True))
 
+    def harmless(self, message: dict[str, Any]) -> bytes:
+        """Return a message as JSON text; nothing of one that may hold a secret or is too long, which `keep` is for."""
+        try:
+            text = self._dump(message)
+        except ValueError:  # something that is no JSON
+            return b""
+        return b"" if len(text) > KEPT_BYTES or self._suspicious(text) else text
+
+    def _suspicious(self, text: bytes) -> bool:
+        shown = text.decode("utf-8", "replace")
+        return _has_word(shown.lower()) or (bool(self._forms) and any(form in shown for form in self._forms))
+
     def keep(self, message: dict[str, Any], *, schemas: bool = False) -> tuple[bytes, int, bool]:
         """Return a message as JSON text to keep, its size in bytes, and whether that text is all of it.
 
@@ -108,8 +108,8 @@ class Masker:
         """
         text = to_json(message)
         size, whole = len(text), True
-        if not text or size > KEPT_BYTES:
-            message, whole = _Cut(self).value(message, 0), False
+        if not 0 < size <= KEPT_BYTES:
+            message, whole = Cut(self.hide).value(message), False
             text = to_json(message)
         if not self._suspicious(text):
             return text, size, whole
@@ -122,17 +122,6 @@ class Masker:
         masked = self._walk(value, schemas)
         # what was found late may stand at the beginning as well
         return masked if self._forms is forms else self._walk(masked, schemas)
-
-    def _suspicious(self, text: bytes) -> bool:
-        shown = text.decode("utf-8", "replace")
-        lowered = shown.lower()
-        for part in _PARTS:  # no any(): this is done for every message
-            if part in lowered:
-                lowered = lowered.replace("progresstoken", "")
-                if any(word in lowered for word in _WORDS):
-                    return True
-                break
-        return bool(self._forms) and any(form in shown for form in self._forms)
 
     def _walk(self, value: Any, schemas: bool) -> Any:
         if isinstance(value, str):
@@ -193,6 +182,19 @@ class Masker:
         return text
 
 
+def _has_word(lowered: str) -> bool:
+    """Whether one of the words is in a message; done for every message, so without a loop and on text, not on bytes."""
+    return (
+        # each word has one of these in it: fewer to look for, and a letter is found fastest
+        ("k" in lowered and ("ok" in lowered or "key" in lowered))
+        or "cre" in lowered
+        or "pass" in lowered
+        or "auth" in lowered
+        or "bearer" in lowered
+        or "://" in lowered
+    ) and any(word in lowered.replace("progresstoken", "") for word in _WORDS)
+
+
 def _without_named(text: str) -> str:
     """Return text with the values masked that follow a word for a secret."""
     lowered = text.lower()
@@ -212,38 +214,3 @@ def _without_named(text: str) -> str:
             parts += [text[done:start], MASK]
             done = end
     return "".join([*parts, text[done:]])
-
-
-class _Cut:
-    """The beginning of a message: as many of its values and characters as are left."""
-
-    def __init__(self, masker: Masker) -> None:
-        self._masker = masker
-        self._nodes = KEPT_NODES
-        self._characters = KEPT_BYTES
-
-    def value(self, value: Any, depth: int) -> Any:
-        self._nodes -= 1
-        if isinstance(value, str):
-            return self._text(value)
-        if not isinstance(value, dict | list | tuple):
-            return value
-        if depth >= DEEPEST or self._nodes <= 0:
-            return f"… ({len(value):,} more)"
-        if isinstance(value, dict):
-            return {self._text(str(name)): self.value(inner, depth + 1) for name, inner in self._some(value.items())}
-        return [self.value(inner, depth + 1) for inner in self._some(value)]
-
-    def _some(self, values: Iterable[Any]) -> Iterator[Any]:
-        for value in values:
-            if self._nodes <= 0:
-                return
-            yield value
-
-    def _text(self, text: str) -> str:
-        limit = max(self._characters, 0)
-        self._characters -= len(text)
-        if len(text) <= limit:
-            return text
-        # a secret that the cut goes through is masked before: half of it is secret too
-        return f"{self._masker.hide(text[: limit + LONGEST])[:limit]}… ({len(text):,} characters)"

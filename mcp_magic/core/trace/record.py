@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-import time
 from contextvars import ContextVar
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.telemetry.spans import WireSpans
 from mcp_magic.core.trace.mask import Masker
 from mcp_magic.core.trace.stderr import Lines
-from mcp_magic.core.trace.trace import IN, OUT, STDERR, Entry, Trace
+from mcp_magic.core.trace.trace import (
+    DIRECTION,
+    HEADERS,
+    ID,
+    IN,
+    KIND,
+    METHOD,
+    NUMBER,
+    OUT,
+    PAIR,
+    SECONDS,
+    SIZE,
+    STATUS,
+    STDERR,
+    Trace,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +33,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.cassette.take import Take
     from mcp_magic.core.errlog import ErrorLog
     from mcp_magic.core.telemetry.metrics import Metrics
+    from mcp_magic.core.trace.trace import Entry, Row
 
 __all__ = ["Recorder", "being_sent"]
 
@@ -30,8 +46,14 @@ _SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessag
 _HEADERS = ("content-type", "retry-after", "location")
 """Headers of an HTTP answer that say something and hold no secret."""
 
-being_sent: ContextVar[Entry | None] = ContextVar("mcp_magic_being_sent", default=None)
+being_sent: ContextVar[Row | None] = ContextVar("mcp_magic_being_sent", default=None)
 """The message that is being sent. The HTTP transports post it in the context of whoever sent it."""
+
+
+def _kind(answer: dict[str, Any]) -> str:
+    result = answer.get("result")
+    failed = "error" in answer or (isinstance(result, dict) and result.get("isError") is True)
+    return "error" if failed else "answer"
 
 
 class Recorder:
@@ -55,7 +77,7 @@ class Recorder:
         self.metrics: Metrics | None = None
         self.spans = WireSpans(server, spec)
         self._masker = Masker(spec.secrets)
-        self._waiting: dict[tuple[str, str], tuple[Entry, float]] = {}
+        self._asked: dict[str, dict[str, tuple[Row, float]]] = {OUT: {}, IN: {}}
         self._lines: Lines | None = None
         self.take: Take | None = None
 
@@ -67,15 +89,18 @@ class Recorder:
     def __repr__(self) -> str:
         return f"<Recorder of {self.server!r}: {len(self.entries)} messages>"
 
-    def message(self, direction: str, message: dict[str, Any]) -> Entry | None:
+    def message(self, direction: str, message: dict[str, Any]) -> Row | None:
         """Record a JSON-RPC message.
+
+        This is done twice for every call, between things that have nothing to do with it: what it costs is what it
+        has to fetch into the processor's caches. So it makes few objects and calls few functions.
 
         Args:
             direction: `OUT` or `IN`.
             message: Its members.
 
         Returns:
-            The entry, or None where nothing is kept.
+            What is kept of it, or None where nothing is.
         """
         if self._lines is not None:
             self.stderr()
@@ -83,43 +108,59 @@ class Recorder:
             self.take.message(direction, message)
         if not self.trace.messages:
             return None
-        entry = Entry(0, time.time(), self.server, direction, "", message.get("method", ""), message.get("id"), 0, b"")
-        asked = None
-        if entry.method:
-            entry.kind = "notification" if entry.id is None else "request"
-        else:
-            asked = self._answered(entry, message)
-        schemas = direction == IN and entry.method in _SCHEMAS
-        entry.text, entry.size, entry.whole = self._masker.keep(message, schemas=schemas)
-        self.trace.add(entry)
+        method, number = message.get("method", ""), message.get("id")
+        kind = ("notification" if number is None else "request") if method else _kind(message)
+        text = self._masker.harmless(message)
+        size, whole = len(text), True
+        if not text:
+            text, size, whole = self._masker.keep(
+                message, schemas=direction == IN and self._has_schemas(method, number)
+            )
+        row: Row = [0, time(), self.server, direction, kind, method, number, size, text, whole, None, None, None, None]
+        row[SECONDS] = perf_counter()
+        self.trace.add(row, self)
+        return row
+
+    def _has_schemas(self, method: str, number: Any) -> bool:
+        """Whether a message that came holds JSON Schemas; of an answer its request says so."""
+        if not method:
+            self.trace.settle()
+            asked = self._asked[OUT].get(str(number))
+            method = asked[0][METHOD] if asked else ""
+        return method in _SCHEMAS
+
+    def settled(self, row: Row) -> None:
+        """Note of an answer which request it is for, and how long that took; count the message."""
+        direction, kind, moment = row[DIRECTION], row[KIND], row[SECONDS]
+        row[SECONDS] = None
+        if kind in ("line", "garbage"):
+            return
         if self.metrics is not None:
-            self.metrics.moved(self.server, direction, entry.size)
-        if asked is not None:
-            asked.pair = entry.number
-        elif entry.kind == "request":
-            self._wait(entry)
-        return entry
+            self.metrics.moved(self.server, direction, row[SIZE])
+        asked = self._asked[direction]
+        if kind == "request":
+            asked[str(row[ID])] = (row, moment)
+            if len(asked) > WAITING:
+                del asked[next(iter(asked))]
+        elif kind != "notification":
+            request, sent = self._asked[OUT if direction == IN else IN].pop(str(row[ID]), (None, 0.0))
+            if request is not None:
+                row[METHOD], row[PAIR], row[STATUS] = request[METHOD], request[NUMBER], request[STATUS]
+                request[PAIR] = row[NUMBER]
+                row[SECONDS] = request[SECONDS] = moment - sent
 
-    def _wait(self, entry: Entry) -> None:
-        self._waiting[entry.direction, str(entry.id)] = (entry, time.perf_counter())
-        if len(self._waiting) > WAITING:
-            del self._waiting[next(iter(self._waiting))]
-
-    def _answered(self, entry: Entry, message: dict[str, Any]) -> Entry | None:
-        """Note of an answer which request it is for, and how long that took."""
-        result = message.get("result")
-        failed = "error" in message or (isinstance(result, dict) and result.get("isError") is True)
-        entry.kind = "error" if failed else "answer"
-        asked, sent = self._waiting.pop((OUT if entry.direction == IN else IN, str(entry.id)), (None, 0.0))
-        if asked is not None:
-            entry.method, entry.pair, entry.status = asked.method, asked.number, asked.status
-            entry.seconds = asked.seconds = time.perf_counter() - sent
-        return asked
-
-    def garbage(self, text: str) -> None:
-        """Record what a server wrote that is no message."""
+    def garbage(self, text: str, instead: dict[str, Any] | None = None) -> None:
+        """Record what a server wrote that is no message; `instead` is what a request was told in its place."""
+        if self.take is not None:
+            self.take.garbage(text, instead)
         if self.trace.messages:
-            self._text(IN, "garbage", text, time.time())
+            self._text(IN, "garbage", text, time())
+
+    def ended(self) -> None:
+        """Record that the server has ended the session."""
+        if self.take is not None:
+            self.stderr()
+            self.take.ended()
 
     def know(self, secrets: Iterable[str]) -> None:
         """Mask these wherever they turn up: tokens."""
@@ -138,11 +179,13 @@ class Recorder:
 
     def http(self, method: str, status: int, headers: Any) -> None:
         """Record the HTTP status of the message that is being sent in this context."""
-        entry = being_sent.get()
-        if entry is None or entry.status is not None or method != "POST":
+        row = being_sent.get()
+        if row is None or row[STATUS] is not None or method != "POST":
             return
-        entry.status = status
-        entry.headers = {name: str(headers[name])[:200] for name in _HEADERS if name in headers} or None
+        row[STATUS] = status
+        if self.take is not None:
+            self.take.answered(row[ID], status)
+        row[HEADERS] = {name: str(headers[name])[:200] for name in _HEADERS if name in headers} or None
 
     # Standard error
 
@@ -168,6 +211,5 @@ class Recorder:
     def _text(self, direction: str, kind: str, text: str, when: float) -> None:
         size = len(text.encode("utf-8", "replace"))
         kept = self._masker.text(text[:4000])
-        self.trace.add(
-            Entry(0, when, self.server, direction, kind, "", None, size, kept.encode("utf-8", "replace"), kept == text)
-        )
+        shown = kept.encode("utf-8", "replace")
+        self.trace.add([0, when, self.server, direction, kind, "", None, size, shown, kept == text, *(None,) * 4], self)

@@ -18,11 +18,7 @@ __all__ = ["TracedWrite", "Wrapped", "members", "trace_in_process"]
 
 def members(message: Any) -> dict[str, Any]:
     """Return the members of a JSON-RPC message of the SDK, not copied."""
-    given = {
-        name: getattr(message, name)
-        for name in ("jsonrpc", "id", "method", "params", "result", "error")
-        if getattr(message, name, None) is not None
-    }
+    given = {name: value for name, value in message.__dict__.items() if value is not None}
     if "error" in given:
         error = given["error"]
         given["error"] = {"code": error.code, "message": error.message}
@@ -122,11 +118,11 @@ class _TracedCalls:
         return answer
 
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Any:
-        opts = dict(opts or {})
-        if (progress := opts.get("on_progress")) is not None:
-            opts["on_progress"] = self._progress(progress, opts.get("request_id") or self._ids[OUT] + 1)
+        wanted = opts.get("request_id") if opts else None
+        if opts and (told := opts.get("on_progress")) is not None:
+            opts = {**opts, "on_progress": self._progress(told, wanted or self._ids[OUT] + 1)}
         asked = self._dispatcher.send_raw_request(method, params, opts)
-        return await self._exchange(OUT, method, params, asked, opts.get("request_id"))
+        return await self._exchange(OUT, method, params, asked, wanted)
 
     def _progress(self, told: Any, token: Any) -> Any:
         async def traced(progress: float, total: float | None, message: str | None) -> None:

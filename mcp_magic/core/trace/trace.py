@@ -1,7 +1,8 @@
 """The trace: every message between this host and its servers, as they went over the wire.
 
-A ring: what is oldest goes when there are too many messages or bytes. What is kept is masked JSON text;
-it is parsed and laid out only when somebody looks at it, so that tracing costs a call next to nothing.
+A ring: what is oldest goes when there are too many messages or bytes. What is kept of a message is a plain list, with
+its masked JSON text. All the rest is done when somebody looks, or for some hundred messages at once: numbering them,
+finding which answer is whose, counting, parsing; a call pays for what is done while it runs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic.config.masking import MASK
 from mcp_magic.errors import NotFoundError
@@ -18,7 +19,7 @@ from mcp_magic.errors import NotFoundError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["IN", "OUT", "STDERR", "Entry", "Trace"]
+__all__ = ["IN", "OUT", "STDERR", "Entry", "Row", "Trace"]
 
 OUT, IN, STDERR = "→", "←", "stderr"
 
@@ -28,10 +29,20 @@ MAX_BYTES = 64_000_000
 ENTRY_BYTES = 600
 """Bytes that an entry takes besides its text; small messages would fill the memory uncounted."""
 
+FRESH = 256
+"""Messages that are settled at once."""
+
+Row = list[Any]
+"""What is kept of a message: the fields of `Entry`, in their order. Until it is settled it has no number, and in place
+of its seconds the moment it came (`time.perf_counter()`)."""
+
+NUMBER, _, SERVER, DIRECTION, KIND, METHOD, ID, SIZE, TEXT, _, SECONDS, PAIR, STATUS, HEADERS = range(14)
+"""Where they are."""
+
 
 @dataclass(slots=True, repr=False)
 class Entry:
-    """One message.
+    """One message, as it was when somebody looked.
 
     Attributes:
         number: Its number in the host's trace, from 1; `%mcp replay` takes it.
@@ -97,54 +108,76 @@ class Entry:
         return f"<Entry {self.number}: {self.server} {self.direction} {self.label}, {self.size} bytes>"
 
 
+class Settles(Protocol):
+    """Whose messages these are."""
+
+    def settled(self, row: Row) -> None:
+        """Note of a message, which has a number now, what it is an answer to."""
+
+
 class Trace:
     """The messages of one host, a bounded ring.
 
     Attributes:
         messages: How many are kept at most; 0: nothing is kept.
         bytes: Bytes they may take.
-        size: Bytes they take.
-        dropped: How many went to make room.
     """
 
     def __init__(self, messages: int = MAX_MESSAGES, bytes: int = MAX_BYTES) -> None:
         self.messages = messages
         self.bytes = bytes
-        self.size = 0
-        self.dropped = 0
         self.flush: dict[int, Callable[[], None]] = {}
-        self._entries: deque[Entry] = deque()
-        self._number = 0
+        self._fresh: list[tuple[Row, Settles]] = []
+        self._rows: deque[Row] = deque()
+        self._number = self._size = self._dropped = 0
 
-    def add(self, entry: Entry) -> None:
-        """Keep an entry, give it its number and drop the oldest for it where that is needed."""
-        self._number += 1
-        entry.number = self._number
-        self._entries.append(entry)
-        self.size += len(entry.text) + ENTRY_BYTES
-        if len(self._entries) > self.messages or self.size > self.bytes:
-            self._shrink()
+    def add(self, row: Row, settles: Settles) -> None:
+        """Keep a message; `settles` is told when it gets its number."""
+        self._fresh.append((row, settles))
+        if len(self._fresh) >= FRESH:
+            self.settle()
+
+    def settle(self) -> None:
+        """Give what is new its numbers, and drop the oldest for it where that is needed."""
+        fresh, self._fresh = self._fresh, []
+        for row, settles in fresh:
+            self._number = row[NUMBER] = self._number + 1
+            settles.settled(row)
+            self._rows.append(row)
+            self._size += len(row[TEXT]) + ENTRY_BYTES
+        while self._rows and (len(self._rows) > self.messages or self._size > self.bytes):
+            self._size -= len(self._rows.popleft()[TEXT]) + ENTRY_BYTES
+            self._dropped += 1
 
     def limit(self, messages: int, bytes: int) -> None:
         """Set how much is kept."""
         self.messages, self.bytes = messages, bytes
-        self._shrink()
+        self.settle()
 
     def clear(self) -> None:
         """Forget all messages; the numbers go on."""
-        self._entries.clear()
-        self.size = 0
+        self.settle()
+        self._rows.clear()
+        self._size = self._dropped = 0
 
-    def _shrink(self) -> None:
-        while self._entries and (len(self._entries) > self.messages or self.size > self.bytes):
-            self.size -= len(self._entries.popleft().text) + ENTRY_BYTES
-            self.dropped += 1
+    @property
+    def size(self) -> int:
+        """Bytes that the messages take."""
+        self.settle()
+        return self._size
+
+    @property
+    def dropped(self) -> int:
+        """How many messages went to make room since the trace was cleared."""
+        self.settle()
+        return self._dropped
 
     def entries(self, server: str | None = None) -> list[Entry]:
         """Return what is kept, oldest first, of one server or of all; stderr that was not looked at yet too."""
         for read in list(self.flush.values()):
             read()
-        return [entry for entry in self._entries if server is None or entry.server == server]
+        self.settle()
+        return [Entry(*row) for row in self._rows if server is None or row[SERVER] == server]
 
     def find(self, number: int) -> Entry:
         """Return the entry with a number.
@@ -152,14 +185,16 @@ class Trace:
         Raises:
             NotFoundError: It is not kept.
         """
-        for entry in self._entries:
-            if entry.number == number:
-                return entry
-        kept = f"it has {self._entries[0].number} to {self._number}" if self._entries else "it is empty"
+        self.settle()
+        for row in self._rows:
+            if row[NUMBER] == number:
+                return Entry(*row)
+        kept = f"it has {self._rows[0][NUMBER]} to {self._number}" if self._rows else "it is empty"
         raise NotFoundError(f"the trace has no message {number}; {kept}, `%mcp trace` lists them")
 
     def __len__(self) -> int:
-        return len(self._entries)
+        self.settle()
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries())

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.eras import assume_complete
 from mcp_magic.core.malformed import instead_of
+from mcp_magic.core.strays import Strays
 from mcp_magic.core.trace.streams import TracedWrite, Wrapped, members
 from mcp_magic.core.trace.trace import IN
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from mcp_magic.core.trace.record import Recorder
     from mcp_magic.core.transports import Line
 
 __all__ = ["Watched"]
@@ -30,7 +32,8 @@ class Watched:
 
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self.transport.__aenter__()
-        return WatchedStream(read, self._line), TracedWrite(write, self._line.recorder)
+        strays = Strays(self._strange, self._line.recorder.hide)
+        return WatchedStream(read, self._line, strays), WatchedWrite(write, self._line.recorder, strays)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -38,11 +41,26 @@ class Watched:
         leave: bool | None = await self.transport.__aexit__(exc_type, exc, traceback)
         return leave
 
+    def _strange(self, said: str) -> None:
+        self._line.stray = self._line.stray or said
+        self._line.strange(said)
+
+
+class WatchedWrite(TracedWrite):
+    def __init__(self, stream: Any, recorder: Recorder, strays: Strays) -> None:
+        super().__init__(stream, recorder)
+        self._strays = strays
+
+    async def send(self, item: Any) -> None:
+        self._strays.sent(item.message)
+        await super().send(item)
+
 
 class WatchedStream(Wrapped):
-    def __init__(self, stream: Any, line: Line) -> None:
+    def __init__(self, stream: Any, line: Line, strays: Strays) -> None:
         super().__init__(stream)
         self._line = line
+        self._strays = strays
         self._next = stream.__anext__
 
     def __aiter__(self) -> WatchedStream:
@@ -52,6 +70,8 @@ class WatchedStream(Wrapped):
         try:
             item = await self._next()
         except StopAsyncIteration:
+            if self._line.keeper is not None:  # nobody is leaving it
+                self._line.recorder.ended()
             self._line.ended()
             raise
         return self._noted(item)
@@ -63,14 +83,19 @@ class WatchedStream(Wrapped):
             self._line.recorder.message(IN, members(item.message))
             if self._line.modern:
                 assume_complete(item.message)
-            return item
+            return self._strays.came(item.message, self._stream) or item
         details = item.errors() if hasattr(item, "errors") else []
         found = details[0].get("input", "") if details else str(item)
         text = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
-        self._line.recorder.garbage(text)
+        instead = instead_of(item)
+        if instead is None:
+            instead = self._strays.unreadable(item, self._stream)
+        else:
+            instead = self._strays.came(instead.message, self._stream) or instead
+        self._line.recorder.garbage(text, members(instead.message) if instead is not None else None)
         if len(self._line.garbage) < 5 and text.strip():
             self._line.garbage.append(text.strip()[:200])
-        return instead_of(item) or item
+        return instead or item
 
     async def receive(self) -> Any:
         return self._noted(await self._stream.receive())
