@@ -12,7 +12,7 @@ from pathlib import Path
 
 BINDER = Path(__file__).resolve().parent
 EXTRAS = "lab,plot,ws"
-ALSO = ("hatchling", "mcp-server-git", "mcp-server-time", "notebook")
+ALSO = ("hatchling", "mcp-server-git", "mcp-server-time", "notebook", "pytest")
 HEAD = "# Written by `make lock`; postBuild installs mcp_magic itself.\n"
 
 

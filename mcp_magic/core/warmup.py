@@ -1,8 +1,7 @@
 """What would make the first call slow, done while a server starts and lists its tools.
 
-The first call of a tool with an output schema imports jsonschema, which beside JupyterLab takes one
-to two seconds (its optional `rfc3987_syntax` builds a grammar at import). It is imported on a
-thread while the handshake is under way. Output schemas are compiled while the listings are fetched.
+The first call of a tool with an output schema imports jsonschema. It is imported on a thread while
+the handshake is under way. Output schemas are compiled while the listings are fetched.
 """
 
 from __future__ import annotations
@@ -11,21 +10,21 @@ import asyncio
 import importlib
 import logging
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.browser import IN_BROWSER
+from mcp_magic.schema.validation import import_jsonschema
+
 if TYPE_CHECKING:
-    import concurrent.futures
     from collections.abc import Iterable
 
     from mcp.client.session import ClientSession
     from mcp_types import Tool
 
 __all__ = ["build_models", "compile_outputs", "quiet_sdk_logging", "start_imports"]
-
-_SLOW = ("jsonschema", "referencing")
 
 COMPILE_SECONDS = 0.02
 """Seconds that a listing may spend on output schemas; one takes the SDK about a millisecond."""
@@ -44,7 +43,12 @@ def start_imports() -> asyncio.Future[None]:
 
 
 @cache
-def _imports() -> concurrent.futures.Future[None]:
+def _imports() -> Future[None]:
+    if IN_BROWSER:  # no threads there
+        _import()
+        now: Future[None] = Future()
+        now.set_result(None)
+        return now
     # Not sys.modules: a module is in there from the beginning of its import.
     executor = ThreadPoolExecutor(1, thread_name_prefix="mcp_magic imports")
     done = executor.submit(_import)
@@ -53,8 +57,8 @@ def _imports() -> concurrent.futures.Future[None]:
 
 
 def _import() -> None:
-    for name in _SLOW:
-        importlib.import_module(name)
+    import_jsonschema()
+    importlib.import_module("referencing")
     from jsonschema import Draft202012Validator
 
     Draft202012Validator.check_schema({"type": "object"})  # fills the caches of the metaschema

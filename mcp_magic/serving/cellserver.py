@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import UnexpectedToolError
 
+from mcp_magic.core.crashing import crashed
 from mcp_magic.errors import CommandError
-from mcp_magic.results.crashes import remember
 from mcp_magic.results.safe import one_line
 from mcp_magic.serving.docstrings import read_docstring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
-
-    from mcp_types import CallToolResult
 
 __all__ = ["CellServer", "Marks", "make_server"]
 
@@ -93,29 +90,7 @@ class CellServer(MCPServer[Any]):
             crash = error.__cause__
             if not isinstance(crash, Exception) or isinstance(crash, UnexpectedToolError):
                 raise
-        return _crashed(crash, name)
-
-
-def _crashed(crash: Exception, tool: str) -> CallToolResult:
-    from mcp_types import CallToolResult, TextContent
-
-    crash.__traceback__ = _own_frames(crash.__traceback__)
-    crash.__context__ = crash.__context__ if crash.__cause__ is None else None
-    text = f"Error executing tool {tool}: {type(crash).__name__}: {one_line(str(crash), 500)}".rstrip(": ")
-    answer = CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
-    answer.meta = remember(crash)
-    return answer
-
-
-def _own_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the frames of whoever called the tool: the SDK, pydantic, anyio."""
-    found = traceback
-    while found is not None:
-        package = found.tb_frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in ("mcp", "mcp_magic", "anyio", "pydantic", "asyncio"):
-            return found
-        found = found.tb_next
-    return traceback
+        return crashed(crash, name)
 
 
 def make_server(

@@ -79,13 +79,13 @@ def written(interface: Mapping[str, Any]) -> str:
     return json.dumps(interface, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def read_snapshot(path: Path) -> dict[str, Any]:
-    """Read a snapshot.
+def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
+    """Read a snapshot, of the server with this name.
 
     Raises:
         ConfigError: There is none, or it is none that this version reads.
     """
-    advice = "`%mcp snapshot SERVER -o FILE` writes one"
+    advice = f"`%mcp snapshot {server} -o {path.name}` writes one"
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -10,6 +10,8 @@ import socket
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.browser import IN_BROWSER
+from mcp_magic.core.crashing import contained
 from mcp_magic.errors import CommandError
 
 if TYPE_CHECKING:
@@ -59,10 +61,14 @@ class Serving:
     async def start(self, server: MCPServer[Any], listening: socket.socket) -> None:
         """Serve on a socket until `stop`."""
         self._uvicorn = _uvicorn(_guarded(server.streamable_http_app(host=HOST), self.token))
-        serving = self._uvicorn.serve(sockets=[listening])
+        serving = self._serve(server, listening)
         self._task = asyncio.get_running_loop().create_task(serving, name=f"mcp_magic serves {self.name}")
         while not self._uvicorn.started and not self._task.done():
             await asyncio.sleep(0.01)
+
+    async def _serve(self, server: MCPServer[Any], listening: socket.socket) -> None:
+        with contained(server):
+            await self._uvicorn.serve(sockets=[listening])
 
     async def stop(self) -> None:
         """Serve no more."""
@@ -89,8 +95,10 @@ async def serve(name: str, server: MCPServer[Any], folder: Path, *, port: int = 
         token: The token; a new one if left out.
 
     Raises:
-        CommandError: The port is taken.
+        CommandError: The port is taken, or there are none.
     """
+    if IN_BROWSER:
+        raise CommandError("%mcp serve: this Python runs in a browser, where no other program can reach it.")
     listening = _socket(port)
     port = listening.getsockname()[1]
     serving = Serving(name, port, token or secrets.token_urlsafe(32), folder / f"{name}-{port}.token")

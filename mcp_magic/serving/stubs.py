@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -110,14 +111,19 @@ def _described(children: Iterable[Field]) -> Mapping[str, Any]:
     return {
         "properties": {
             identifier(child.name): {
+                **_alone(child.schema),
                 "description": one_line(child.description, 300),
                 **({"default": child.default} if child.default is not MISSING else {}),
-                "type": child.schema.get("type", []),
             }
             for child in children
         },
         "required": [identifier(child.name) for child in children if child.required],
     }
+
+
+def _alone(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema that needs no definitions beside it: itself, or if it refers to some its type."""
+    return {"type": schema.get("type", [])} if "$ref" in json.dumps(schema) else schema
 
 
 def _returned(schema: Mapping[str, Any] | None, base: str, types: Types) -> str:
