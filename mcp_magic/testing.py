@@ -56,6 +56,7 @@ def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
     options = dict(mark.kwargs) if mark is not None else {}
     named = options.pop("path", None) or (mark.args[0] if mark is not None and mark.args else None)
     path = request.path.parent / named if named else _beside(request)
+    options.setdefault("here", request.config.rootpath)
     with deck.holding(path, _MODES[request.config.getoption("--mcp-record")], typed=_TYPED, **options) as cassette:
         yield cassette
 

@@ -368,6 +368,28 @@ async def test_long_base64_is_written_once(tape: Path) -> None:
     assert sum("blob" in line for line in lines(tape)) == 1
 
 
+async def test_a_cassette_plays_in_another_folder_and_does_not_name_that_of_its_recording(tape: Path) -> None:
+    files = MCPServer("files", log_level="ERROR")
+
+    @files.tool()
+    def read(path: str) -> str:
+        return f"from {path}, file://{path} and {path}/b; not /mnt{path}, nor {path}2"
+
+    async def seen(host: Host, folder: str) -> str:
+        connection = await host.connect(files)
+        assert (await connection.call("read", path=folder)).text.startswith(f"from {folder}, ")
+        return (await connection.call("read", path=f"{folder}/a")).text
+
+    async with hosting(tape, "record", here=Path("/srv/first")) as host:
+        await seen(host, "/srv/first")
+    async with hosting(tape, "replay", in_process="replay", here=Path("/home/me")) as host:
+        said = await seen(host, "/home/me")
+    assert said == "from /home/me/a, file:///home/me/a and /home/me/a/b; not /mnt/srv/first/a, nor /home/me/a2"
+    others = ("/mnt/srv/first", "/srv/first2")
+    text = tape.read_text("utf-8")
+    assert [word for word in text.split() if "/srv/first" in word and not any(other in word for other in others)] == []
+
+
 async def test_what_was_written_is_there_when_the_kernel_dies_and_half_a_line_is_passed_over(tape: Path) -> None:
     async with hosting(tape, "record") as host:
         math = await host.connect(math_server(), name="math")

@@ -170,6 +170,8 @@ async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Hos
     fails(report, "connect", "what is no message: 'Welcome!'", "is this command an MCP server?")
     report = await examine(host, ["sleep", "60"], timeout=0.3)
     fails(report, "connect", "it runs, and answers nothing in 0.3 s", "--timeout S waits longer")
+    listens = ["sh", "-c", "echo listening on http://127.0.0.1:8123/mcp >&2; exec sleep 60"]
+    fails(await examine(host, listens, timeout=0.4), "connect", "`%mcp doctor http://127.0.0.1:8123/mcp`")
     fails(await examine(host, ["cat"], timeout=0.3), "connect", "it sends back what it is sent")
 
 

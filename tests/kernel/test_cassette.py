@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from tests.kernel.driving import Kernel
+    from tests.kernel.driving import Cell, Kernel
 
 SANITIZE = str(FOLDER.parent / "sanitize.cfg")
 CELLS = (
@@ -74,15 +75,13 @@ def test_nbclient_records_a_notebook_and_nbval_finds_the_same_outputs_without_se
     assert f"{len(CELLS)} passed" in ran.stdout, ran.stdout
 
 
-def test_a_cassette_is_put_in_and_taken_out_by_hand(start: Callable[..., Kernel], tmp_path: Path) -> None:
-    server = bundled(tmp_path)
-    kernel = start()
-    kernel.ok("%load_ext mcp_magic")
+def test_a_cassette_is_put_in_and_taken_out_by_hand(kernel: Kernel, folder: Path) -> None:
+    server = bundled(folder)
     assert "nothing is recorded or replayed" in kernel.ok("%mcp record").text
     kernel.ok("%mcp connect math_server.py --name math")
 
     shown = kernel.ok("%mcp record sums.jsonl").text
-    assert "recording" in shown
+    assert "\nsums.jsonl  recording" in shown  # as it was written, without the kernel's folder
     assert "opened again, to begin at the beginning: math" in shown
     assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
     assert "lines written, 0 answers played" in kernel.ok("%mcp record --stop").text
@@ -96,6 +95,81 @@ def test_a_cassette_is_put_in_and_taken_out_by_hand(start: Callable[..., Kernel]
     assert failed.ename == "CassetteError"
     assert "arguments.b is 3 here, 2 there" in failed.evalue
     assert "disconnected, because they were replayed: math" in kernel.ok("%mcp record --stop").text
+
+
+END = '%mcp raw changing tools/call {"name": "end"}'
+STRICTER = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
+WORK = (
+    "%mcp connect -- pythn3-nowhere",
+    "%%mcp up\n[servers]\nmissing = {command = 'nowhere'}\nchanging = {command = 'python', args = ['changing.py']}",
+    "await host['changing'].lint()",
+    "%mcp snapshot changing -o changing.mcp.json",
+    "seen = await host['changing'].subscribe('test://note')\nchanged = anext(seen)",
+    "%mcp call changing:set_text text=two",
+    "await changed",
+    "%mcp read test://note",
+    "%mcp call changing:set_tool description=Plays. schema=$stricter",
+    "%mcp diff changing changing.mcp.json",
+    "%mcp diff changing changing.mcp.json --check",
+    "%mcp assert changing:work a=1 --contains 'worked with'",
+    "%mcp assert changing:work a=1 --contains nothing",
+    "%mcp tool changing:work",
+    END,
+    "%mcp",
+    "%mcp logs changing",
+    "%mcp reconnect changing",
+    "%mcp call changing:work a=2",
+    "sorted((e.direction, e.label.partition(' to ')[0], e.size, e.failed) for e in host.trace.entries('changing'))",
+    "%mcp disconnect --all",
+)
+"""What a person does with a server, some of which fails."""
+
+SERVER = """
+import os, sys
+sys.path.insert(0, {root!r})
+import anyio
+from tests.core import changing_server
+call = changing_server.Changing._call
+
+async def noisy(self, context, params):
+    print("called", params.name, file=sys.stderr, flush=True)
+    if params.name == "end":
+        os._exit(3)
+    return await call(self, context, params)
+
+changing_server.Changing._call = noisy
+anyio.run(changing_server.main)
+"""
+TIMES = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?|\d+\.\d+|\d+ m?s\b|process \d+|\s+|…")
+
+
+def shown(kernel: Kernel, mode: str) -> list[tuple[str, str]]:
+    """Return what the cells show, and their errors, without times and spaces."""
+    kernel.ok(f"from mcp_magic import host\nstricter = {STRICTER}")
+    kernel.ok(f"_ = %mcp trace --clear\n_ = %mcp record work.jsonl --mode {mode}")
+    cells = [kernel.run(cell) for cell in WORK]
+    kernel.ok("_ = %mcp record --stop")
+    return [(text_of(cell), f"{cell.ename}: {cell.evalue}") for cell in cells]
+
+
+def text_of(cell: Cell) -> str:
+    """Return what a cell shows as text, without times and spaces."""
+    shown = [o["content"]["data"]["text/plain"] for o in cell.outputs if "data" in o["content"]]
+    return TIMES.sub("", "\n".join(shown))
+
+
+def test_what_is_shown_of_work_with_a_server_that_fails_is_shown_again(kernel: Kernel, folder: Path) -> None:
+    program = folder / "changing.py"
+    program.write_text(SERVER.format(root=str(FOLDER.parents[1])), "utf-8")
+    recorded = shown(kernel, "record")
+    assert [name for name in (error.partition(":")[0] for _, error in recorded) if name] == [
+        *("CommandNotFoundError", "CommandError", "CheckFailedError", "SessionClosedError"),
+    ]
+    assert "stderr: called end" in recorded[WORK.index(END)][1]
+
+    program.write_text("raise SystemExit('gone')", "utf-8")
+    for cell, once, again in zip(WORK, recorded, shown(kernel, "replay"), strict=True):
+        assert again == once, cell
 
 
 def test_a_cassette_that_cannot_be_used_is_said_at_the_first_connection(start: Callable[..., Kernel]) -> None:

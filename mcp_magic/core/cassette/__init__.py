@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mcp_magic.config.masking import named_secrets
 from mcp_magic.core.cassette.file import CassetteFile
-from mcp_magic.core.cassette.matching import Server
-from mcp_magic.core.cassette.scenes import scenes_of
+from mcp_magic.core.cassette.reading import Content, read
 from mcp_magic.core.trace.mask import Masker
 from mcp_magic.errors import CassetteError, did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from mcp_magic.core.cassette.matching import Server
+    from mcp_magic.core.cassette.reading import Examined
 
 __all__ = ["MODES", "Cassette", "InProcess", "tenths"]
 
@@ -45,13 +47,13 @@ class Cassette:
         pauses: Whether it replays with the pauses that there were; else they are next to none.
         in_process: Whether servers in this kernel run when it replays (`"live"`: they are part of the notebook, and
             work on its variables), or are replayed like the others.
+        here: The folder whose path is not written, so that it plays in another one too; by default the current one.
 
     Attributes:
         masker: Masks what is written, and what is looked for.
         makes, adds: What is typed to make it, and to add what is missing.
         asks: Whether somebody can be asked what servers ask for; else it is answered as recorded.
-        turns: The lines of the recorded turns of models; `agent.cassette` reads them.
-        book: The same, read.
+        book: The turns of models, read.
         recorded: Lines written.
         played: Requests and turns answered.
         ejected: Whether it is not in any more.
@@ -67,6 +69,7 @@ class Cassette:
         *,
         pauses: bool = False,
         in_process: str = "live",
+        here: Path | None = None,
         typed: tuple[str, str] = ("`%mcp record FILE`", "`%mcp record FILE --mode auto`"),
     ) -> None:
         self.makes, self.adds = typed
@@ -76,20 +79,17 @@ class Cassette:
         self.in_process = _one_of("in-process", in_process, get_args(InProcess))
         self.masker = Masker({value for value in named_secrets(dict(os.environ)) if len(value) >= LIKE_KEYS})
         self.asks: Callable[[], bool] = lambda: False
-        self.file = CassetteFile(path)
+        self.file = CassetteFile(path, here)
         self.recorded = self.played = 0
         self.ejected = False
-        self.turns: list[dict[str, Any]] = []
         self.book: Any = None
-        self._servers: dict[str, Server] = {}
+        self._content = Content()
         self._written: dict[str, list[str]] = {"server": [], "model": []}
-        self._opened: dict[str, int] = {}
-        self._sessions = 0
         there = path.exists()
         if mode == "replay" and not there:
             raise CassetteError(f"there is no cassette {path}; {self.makes} makes it.")
         if there and mode != "record":
-            self._load()
+            self._content = read(self.file.read())
         self.replays = mode in ("replay", "auto") or (mode == "once" and there)
         self.records = mode in ("record", "auto") or (mode == "once" and not there)
 
@@ -104,9 +104,19 @@ class Cassette:
         return "replaying" if self.replays else "recording"
 
     @property
+    def turns(self) -> list[dict[str, Any]]:
+        """The lines of the recorded turns of models; `agent.cassette` reads them."""
+        return self._content.turns
+
+    @property
+    def examined(self) -> list[Examined]:
+        """What the doctor found; `core.doctor.recorded` reads it."""
+        return self._content.examined
+
+    @property
     def servers(self) -> list[str]:
         """The names of the servers that are in it."""
-        return list(dict.fromkeys([*self._servers, *self._written["server"]]))
+        return list(dict.fromkeys([*self._content.servers, *self._written["server"]]))
 
     @property
     def models(self) -> list[str]:
@@ -115,36 +125,22 @@ class Cassette:
 
     def has(self, name: str) -> bool:
         """Whether a server can be replayed."""
-        return name in self._servers
+        return name in self._content.servers
 
-    def _load(self) -> None:
-        lines: dict[int, list[dict[str, Any]]] = {}
-        heads: dict[int, dict[str, Any]] = {}
-        for entry in self.file.read():
-            if "turn" in entry:
-                self.turns.append(entry)
-            elif "server" in entry:
-                heads[entry["session"]] = entry
-            else:
-                lines.setdefault(entry.get("session", 0), []).append(entry)
-        self._sessions = max(heads, default=0)
-        for number, head in heads.items():
-            scenes = scenes_of(lines.get(number, ()))
-            if any(scene.answered for scene in scenes):  # else it never was a session
-                server = self._servers.setdefault(head["server"], Server(head["server"]))
-                server.add(scenes, added=bool(head.get("added")))
-
-    def session_of(self, name: str) -> tuple[Server, int]:
+    def session_of(self, name: str, *, in_process: bool) -> tuple[Server, int]:
         """Return what was recorded of a server, and which of its sessions the one is that is opened now."""
-        server = self._servers[name]
-        number = self._opened.get(name, 0)
-        self._opened[name] = number + 1
-        return server, min(number, server.opened - 1)
+        server = self._content.servers[name]
+        return server, server.begin(in_process=in_process)
 
     def next_session(self) -> int:
         """Return the number of a session that is recorded."""
-        self._sessions += 1
-        return self._sessions
+        self._content.sessions += 1
+        return self._content.sessions
+
+    def next_examination(self) -> int:
+        """Return the number of an examination that is recorded."""
+        self._content.examinations += 1
+        return self._content.examinations
 
     def write(self, entry: dict[str, Any]) -> None:
         """Write a line, at once.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,14 @@ from mcp_magic.core.cassette import Cassette
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["Deck", "deck"]
+__all__ = ["Deck", "deck", "examining"]
 
 VARIABLE = "MCP_MAGIC_CASSETTE"
 """Names the file; with `_MODE`, `_IN_PROCESS` and `_PAUSES` behind it the options."""
+
+
+examining: ContextVar[int | None] = ContextVar("mcp_magic_examining", default=None)
+"""The number of the doctor's examination in this context: its sessions are recorded apart, and never replayed."""
 
 
 class Deck:

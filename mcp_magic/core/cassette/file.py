@@ -4,13 +4,19 @@
     {"session": 1, "server": "math", "transport": "stdio", "where": "python math_server.py"}
     {"session": 1, "to": "server", "id": 2, "method": "tools/call", "params": {"name": "add", ...}}
     {"session": 1, "to": "client", "id": 2, "result": {...}, "pause": 0.2}
+    {"session": 1, "stderr": "..."}
+    {"session": 1, "garbage": "a line that is no message"}
+    {"session": 1, "ended": true}
+    {"session": 2, "failed": "ServerExitedError", "message": "..."}
+    {"doctor": 1, "title": "math", "target": "math_server.py", "call": null, "steps": [...], "findings": [...]}
     {"blob": "3f2a…", "base64": "iVBORw0KGgo…"}
     {"turn": 1, "model": "openai:gpt-5", "digest": "…", "messages": [...], "tools": [...]}
     {"turn": 1, "chunk": {...}}
     {"turn": 1, "done": true}
 
 `pause` is the seconds, to a tenth, since the line before of the same session or turn; less is not written, so that
-a cassette that is recorded again differs only where something is different. Long base64 is written once.
+a cassette that is recorded again differs only where something is different. Long base64 is written once. The folder
+that the kernel works in is written as `«here»`, and is the present one when it is read: a cassette plays elsewhere.
 """
 
 from __future__ import annotations
@@ -19,13 +25,13 @@ import hashlib
 import json
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import CassetteError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 __all__ = ["FORMAT", "CassetteFile"]
 
@@ -37,6 +43,9 @@ BLOB, PLAIN = "$blob", "$plain"
 BLOB_CHARACTERS = 1000
 """Characters from which on base64 gets a line of its own."""
 
+HERE = "«here»"
+"""Stands for the folder in texts."""
+
 _BASE64 = re.compile(rf"(?P<prefix>data:[^,]{{1,200}};base64,)?(?P<body>[A-Za-z0-9+/_-]{{{BLOB_CHARACTERS},}}={{0,2}})")
 
 
@@ -45,10 +54,15 @@ class CassetteFile:
 
     Args:
         path: Where it is.
+        here: The folder whose path is not written, by default the current one.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, here: Path | None = None) -> None:
         self.path = path
+        folder = (here or Path.cwd()).absolute()
+        self._here = str(folder)
+        # nothing is gained by writing the root otherwise
+        self._place = _path(self._here) if folder.name else None
         self._blobs: dict[str, str] = {}
         self._begun = self._whole = False
 
@@ -111,7 +125,7 @@ class CassetteFile:
             CassetteError: It cannot be written.
         """
         blobs: dict[str, str] = {}
-        packed = {name: _packed(value, blobs) for name, value in entry.items()}
+        packed = {name: _packed(value, blobs, self._without_folder) for name, value in entry.items()}
         lines = [{"blob": name, "base64": body} for name, body in blobs.items() if name not in self._blobs]
         self._blobs.update(blobs)
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [*lines, packed])
@@ -131,7 +145,12 @@ class CassetteFile:
         if problem:
             raise CassetteError(problem)
 
+    def _without_folder(self, text: str) -> str:
+        return text if self._place is None or self._here not in text else self._place.sub(HERE, text)
+
     def _unpacked(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return value.replace(HERE, self._here)
         if isinstance(value, list):
             return [self._unpacked(item) for item in value]
         if not isinstance(value, dict):
@@ -151,19 +170,24 @@ def _object(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _packed(value: Any, blobs: dict[str, str]) -> Any:
-    """Return a value with its long base64 taken out."""
+def _path(folder: str) -> re.Pattern[str]:
+    """Return what finds a folder in a text, alone or before what is in it, and in `file://` URIs."""
+    return re.compile(rf"(?:(?<=file://)|(?<![\w./~-])){re.escape(folder)}(?![\w.-])")
+
+
+def _packed(value: Any, blobs: dict[str, str], plain: Callable[[str], str]) -> Any:
+    """Return a value with its long base64 taken out, and its other texts as `plain` has them."""
     if isinstance(value, str):
         found = _BASE64.fullmatch(value) if len(value) >= BLOB_CHARACTERS else None
         if found is None:
-            return value
+            return plain(value)
         name = hashlib.sha256(found["body"].encode()).hexdigest()[:16]
         blobs[name] = found["body"]
         return {BLOB: name, **({"prefix": found["prefix"]} if found["prefix"] else {})}
     if isinstance(value, list | tuple):
-        return [_packed(item, blobs) for item in value]
+        return [_packed(item, blobs, plain) for item in value]
     if isinstance(value, dict):
-        inner = {str(name): _packed(item, blobs) for name, item in value.items()}
+        inner = {str(name): _packed(item, blobs, plain) for name, item in value.items()}
         return {PLAIN: inner} if BLOB in inner or PLAIN in inner else inner
     return value
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.specs import InProcessSpec
+from mcp_magic.core.cassette.deck import examining
+from mcp_magic.core.cassette.failures import failure_of
 from mcp_magic.core.cassette.replay import Replay
+from mcp_magic.core.cassette.retelling import retell
 from mcp_magic.core.cassette.take import Take
 from mcp_magic.core.cassette.through import Through
 from mcp_magic.core.errlog import ErrorLog
@@ -47,24 +50,36 @@ async def through_cassette(
     line.recorder.take = None
     if cassette.replays and isinstance(spec, InProcessSpec) and cassette.in_process == "live":
         await opener(spec, line, stack)
-    elif cassette.replays and cassette.has(name):
+    elif cassette.replays and cassette.has(name) and examining.get() is None:
         await _replayed(cassette, spec, line, stack, opener if cassette.records else None)
     elif cassette.records:
         await opener(spec, line, stack)
-        _recorded(cassette, spec, line)
+        _recorded(cassette, spec, line, stack)
     else:
         known = f"it has {listed(cassette.servers)}" if cassette.servers else "it has no server"
         raise CassetteError(f"{name} is not in the cassette {cassette.path}; {known}. {cassette.adds} adds it.")
 
 
-def _recorded(cassette: Cassette, spec: Spec, line: Line) -> None:
-    make = line.make
+def _recorded(cassette: Cassette, spec: Spec, line: Line, stack: AsyncExitStack) -> None:
+    make, number = line.make, examining.get()
+    marks = {"doctor": number} if number is not None else {}
+
+    def begin() -> Take:
+        return Take(cassette, line.recorder.server, spec, line, secrets=line.recorder.secrets, **marks)
 
     def recorded() -> Any:
-        line.recorder.take = Take(cassette, line.recorder.server, spec, secrets=line.recorder.secrets)
+        line.recorder.take = begin()
         return make()
 
+    def left(kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, Exception) and not cassette.ejected:
+            take = line.recorder.take = line.recorder.take or begin()
+            if not take.opened:
+                line.recorder.stderr(last=True)
+                take.failed(error)
+
     line.make = recorded
+    stack.push(left)
 
 
 async def _replayed(cassette: Cassette, spec: Spec, line: Line, stack: AsyncExitStack, opener: Any) -> None:
@@ -79,7 +94,13 @@ async def _replayed(cassette: Cassette, spec: Spec, line: Line, stack: AsyncExit
         line.prepare = lambda client: None
 
     def replayed() -> Any:
-        server, session = cassette.session_of(line.recorder.server)
+        server, session = cassette.session_of(line.recorder.server, in_process=isinstance(spec, InProcessSpec))
+        recorded = server.sessions[session]
+        if recorded.failed is not None:
+            cassette.played += 1
+            retell(recorded, line.recorder, line.errlog)
+            line.status = recorded.failed.get("status")
+            raise failure_of(recorded.failed)
         through = Through(make, cassette, spec, Place(server.name, spec, line)) if make is not None else None
         return Watched(Replay(cassette, server, session, line, through), line)
 

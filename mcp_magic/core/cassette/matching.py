@@ -17,7 +17,7 @@ from mcp_magic.results.safe import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_magic.core.cassette.scenes import Scene
+    from mcp_magic.core.cassette.scenes import Scene, Session
 
 __all__ = ["Server", "difference", "key_of", "shown"]
 
@@ -60,28 +60,52 @@ class Server:
         name: Its name.
 
     Attributes:
-        sessions: The scenes of each; those that only complete others come last.
+        sessions: Those that only complete others come last.
         opened: How many of them do not.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.sessions: list[list[Scene]] = []
+        self.sessions: list[Session] = []
         self.opened = 0
+        self._begun: dict[bool, int] = {}
 
-    def add(self, scenes: list[Scene], *, added: bool = False) -> None:
+    def add(self, session: Session, *, added: bool = False) -> None:
         """Add a session.
 
         Args:
-            scenes: Its scenes.
+            session: It.
             added: Whether it only completes others.
         """
-        for scene in scenes:
+        for scene in session.scenes:
             scene.key = key_of(scene.method, scene.params)
-        self.sessions.insert(len(self.sessions) if added else self.opened, scenes)
+        self.sessions.insert(len(self.sessions) if added else self.opened, session)
         self.opened += not added
 
-    def find(self, session: int, method: str, params: dict[str, Any], *, responses: bool = True) -> Scene | None:
+    def begin(self, *, in_process: bool) -> int:
+        """Return which of the sessions, or of the attempts to open one, the next is: they are played in their order.
+
+        Args:
+            in_process: Whether the server is in this kernel; sessions of one that is not have the same name where a
+                served one is connected to.
+        """
+        every = range(self.opened)
+        chosen = [n for n in every if self.sessions[n].in_process is in_process] or list(every)
+        number = self._begun.get(in_process, 0)
+        self._begun[in_process] = number + 1
+        if number < len(chosen):
+            return chosen[number]
+        return next((n for n in reversed(chosen) if self.sessions[n].failed is None), chosen[-1])
+
+    def find(
+        self,
+        session: int,
+        method: str,
+        params: dict[str, Any],
+        *,
+        responses: bool = True,
+        own: bool = False,
+    ) -> Scene | None:
         """Return the scene of a request, or None.
 
         Args:
@@ -89,12 +113,14 @@ class Server:
             method: The method.
             params: The parameters, secrets masked.
             responses: See `key_of`.
+            own: Whether other sessions are left out.
         """
         key = key_of(method, params, responses=responses)
+        known = self.sessions[session].scenes if own else self._from(session)
         if responses:
-            found = [scene for scene in self._from(session) if scene.key == key]
+            found = [scene for scene in known if scene.key == key]
         else:
-            found = [s for s in self._from(session) if key_of(s.method, s.params, responses=False) == key]
+            found = [s for s in known if key_of(s.method, s.params, responses=False) == key]
         scene = next((scene for scene in found if not scene.used), None)
         if scene is None and method in _AGAIN:
             scene = _last(found, session, self)
@@ -104,7 +130,8 @@ class Server:
 
     def _from(self, session: int) -> Iterator[Scene]:
         for number in [*range(session, len(self.sessions)), *reversed(range(min(session, len(self.sessions))))]:
-            yield from self.sessions[number]
+            if self.sessions[number].failed is None:
+                yield from self.sessions[number].scenes
 
     def explain(self, method: str, params: dict[str, Any]) -> str:
         """Say what is asked for in vain, and what is nearest to it."""
@@ -125,7 +152,7 @@ class Server:
 
 def _last(found: list[Scene], session: int, server: Server) -> Scene | None:
     """Return the last of equal scenes that belongs to a session, or else the last of all."""
-    own = server.sessions[session] if session < len(server.sessions) else []
+    own = server.sessions[session].scenes if session < len(server.sessions) else []
     mine = [scene for scene in found if any(scene is each for each in own)]
     return next(iter((mine or found)[-1:]), None)
 

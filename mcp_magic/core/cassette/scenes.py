@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["LISTEN", "Scene", "Step", "scenes_of", "subscription_of"]
+__all__ = ["LISTEN", "MEMBERS", "Scene", "Session", "Step", "session_of", "subscription_of", "with_subscription"]
 
 LISTEN = "subscriptions/listen"
 
@@ -29,19 +29,24 @@ class Step:
     """One thing that the server did.
 
     Attributes:
-        kind: `"answer"`, `"told"` (a notification), `"asked"` (a request) or `"stderr"`.
-        message: The members of the message; of stderr the text.
+        kind: `"answer"`, `"stray"` (an answer that nobody waited for), `"told"` (a notification), `"asked"` (a
+            request), `"stderr"`, `"garbage"` (what is no message) or `"ended"` (the server has ended the session).
+        message: The members of the message; of stderr and garbage the text.
         pause: Seconds since what was before it in the scene.
         reply: What the client answered to a request, or None.
+        http: How HTTP answered, where that was not as usual.
+        order: Where it was among all that happened in the session.
     """
 
     kind: str
     message: dict[str, Any]
     pause: float = 0.0
     reply: dict[str, Any] | None = None
+    http: dict[str, Any] = field(default_factory=dict)
+    order: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class Scene:
     """What the client sent, and what came of it.
 
@@ -66,8 +71,45 @@ class Scene:
 
     @property
     def answered(self) -> bool:
-        """Whether the server answered."""
-        return any(step.kind == "answer" for step in self.steps)
+        """Whether the server answered, be it with something that could not be read."""
+        return any(step.kind == "answer" or "error" in step.message for step in self.steps)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known what became of it: answered, also with another id, given up, or the session ended."""
+        return self.answered or self.cancelled or any(step.kind in ("ended", "stray") for step in self.steps)
+
+
+@dataclass
+class Session:
+    """A recorded session, or an attempt to open one.
+
+    Attributes:
+        scenes: What is played.
+        lines: What it is made of.
+        head: The line that begins it: `server`, `transport`, `where`.
+        failed: The line that says why it could not be opened, or None.
+    """
+
+    scenes: list[Scene]
+    lines: list[dict[str, Any]]
+    head: dict[str, Any]
+    failed: dict[str, Any] | None = None
+
+    @property
+    def in_process(self) -> bool:
+        """Whether the server was in the kernel itself."""
+        return self.head.get("transport") == "in-process"
+
+    @property
+    def http(self) -> bool:
+        """Whether there are HTTP statuses."""
+        return self.head.get("transport") in ("http", "sse")
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it was a session, or is known why it was none."""
+        return self.failed is not None or any(scene.answered for scene in self.scenes)
 
 
 def subscription_of(message: dict[str, Any]) -> Any:
@@ -86,18 +128,22 @@ def _meta(message: dict[str, Any]) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def scenes_of(entries: Iterable[dict[str, Any]]) -> list[Scene]:
-    """Return the scenes of the lines of one session."""
+def session_of(head: dict[str, Any], entries: Iterable[dict[str, Any]]) -> Session:
+    """Return what the lines of one session say; those of kinds that are not known are passed over."""
+    lines = list(entries)
     reading = _Reading()
-    for entry in entries:
+    for entry in lines:
         reading.read(entry)
-    return reading.scenes
+    failed = next((entry for entry in lines if "failed" in entry and "to" not in entry), None)
+    return Session(reading.scenes, lines, head, failed)
 
 
 class _Reading:
     def __init__(self) -> None:
         self.scenes: list[Scene] = []
         self._clock = 0.0
+        self._count = 0
+        self._early: list[Step] = []
         self._open: dict[str, Scene] = {}
         self._all: dict[str, Scene] = {}
         self._asked: dict[str, Step] = {}
@@ -105,17 +151,30 @@ class _Reading:
     def read(self, entry: dict[str, Any]) -> None:
         self._clock += float(entry.get("pause", 0.0))
         message: dict[str, Any] = {name: entry[name] for name in MEMBERS if name in entry}
-        if "stderr" in entry:
-            self._step(self._latest(), Step("stderr", {"text": entry["stderr"]}))
+        kind = next((kind for kind in ("stderr", "garbage", "ended") if kind in entry), "")
+        if kind:
+            self._wrote(kind, {"text": entry[kind], **message})
         elif entry.get("to") == "server":
             self._sent(message)
+        elif entry.get("to") != "client":
+            return  # of a later version
         elif "method" not in message:
-            self._step(self._open.pop(str(message.get("id")), None), Step("answer", message))
+            scene = self._open.pop(str(message.get("id")), None)
+            step = Step("answer" if scene is not None else "stray", message, http=entry.get("http") or {})
+            self._step(scene or self._latest(), step)
         elif "id" in message:
             self._asked[str(message["id"])] = step = Step("asked", message)
             self._step(self._latest(), step)
         else:
             self._step(self._cause(message), Step("told", message))
+
+    def _wrote(self, kind: str, message: dict[str, Any]) -> None:
+        """Take what is no message; an answer that could not be read has the id of its request, and what that got."""
+        scene = self._open.pop(str(message["id"]), None) if "id" in message else self._latest()
+        if scene is not None and scene.steps and scene.steps[-1].kind == "ended":
+            scene.steps.insert(-1, Step(kind, message, order=scene.steps[-1].order))  # its last words
+            return
+        self._step(scene, Step(kind, message))
 
     def _sent(self, message: dict[str, Any]) -> None:
         if "method" not in message:
@@ -127,7 +186,8 @@ class _Reading:
             if (scene := self._open.get(str(params.get("requestId")))) is not None:
                 scene.cancelled = True
             return
-        scene = Scene(message.get("id"), message["method"], params, clock=self._clock)
+        scene = Scene(message.get("id"), message["method"], params, steps=self._early, clock=self._clock)
+        self._early = []
         self.scenes.append(scene)
         if scene.id is not None:
             self._open[str(scene.id)] = self._all[str(scene.id)] = scene
@@ -147,7 +207,12 @@ class _Reading:
         return next(iter([*reversed(found), *sent[-1:]]), None)
 
     def _step(self, scene: Scene | None, step: Step) -> None:
-        if scene is not None:
+        self._count += 1
+        step.order = self._count
+        if scene is None:
+            if not self.scenes and step.kind in ("stderr", "garbage"):
+                self._early.append(step)
+        else:
             step.pause = max(0.0, self._clock - scene.clock)
             scene.clock = self._clock
             scene.steps.append(step)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.core.border_connect import connect_error
 from mcp_magic.core.cassette import tenths
+from mcp_magic.core.cassette.failures import told
 from mcp_magic.core.cassette.scenes import LISTEN, MEMBERS
+from mcp_magic.core.outcome import Outcome, current
+from mcp_magic.core.place import Place
 from mcp_magic.core.trace.mask import to_json
 from mcp_magic.core.trace.trace import OUT
 
@@ -15,11 +19,15 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.cassette import Cassette
+    from mcp_magic.core.transports import Line
 
 __all__ = ["Take", "masked"]
 
 SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
 """Methods whose messages hold JSON Schemas, in which "password" names a property."""
+
+GARBAGE = 4000
+"""Characters that are kept of a line that is no message."""
 
 _NOISE = ("traceparent", "tracestate", "baggage")
 _SAID_EACH_TIME = "io.modelcontextprotocol/"
@@ -32,22 +40,36 @@ class Take:
         cassette: Where it is written to.
         server: The server's name.
         spec: Where it is.
-        added: Whether it completes a session that is replayed.
+        line: The way to it; knows what HTTP answered.
         secrets: What else is to be masked: tokens.
+        **marks: What else its first line says: `added` where it completes a session that is replayed, `doctor`.
+
+    Attributes:
+        opened: Whether it is a session by now; else what fails is the attempt to open one.
     """
 
     def __init__(
-        self, cassette: Cassette, server: str, spec: Spec, *, added: bool = False, secrets: Iterable[str] = ()
+        self,
+        cassette: Cassette,
+        server: str,
+        spec: Spec,
+        line: Line | None = None,
+        *,
+        secrets: Iterable[str] = (),
+        **marks: Any,
     ) -> None:
+        self.opened = False
         self._cassette = cassette
         self._number = cassette.next_session()
+        self._place = Place(server, spec, line)
         self._methods: dict[str, str] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._statuses: dict[str, int] = {}
         self._last = 0.0
         self._busy = 0
         cassette.masker.know({*spec.secrets, *secrets})
         head: dict[str, Any] = {"session": self._number, "server": server}
-        where = cassette.masker.text(spec.where)
-        cassette.write({**head, "transport": spec.transport, "where": where, **({"added": True} if added else {})})
+        cassette.write({**head, "transport": spec.transport, "where": cassette.masker.text(spec.where), **marks})
 
     def know(self, secrets: Iterable[str]) -> None:
         """Mask these wherever they turn up."""
@@ -58,11 +80,15 @@ class Take:
         if self._cassette.ejected:
             return
         method, number = message.get("method"), message.get("id")
+        http: dict[str, Any] = {}
         if method and number is not None:
+            if direction == OUT and (made := current.get()) is not None:
+                self._outcomes[str(number)] = made
             self._methods[f"{direction}{number}"] = method
         elif not method:
             back = f"{'←' if direction == OUT else '→'}{number}"
             method = self._methods.pop(back, "")
+            http = self._http(str(number)) if direction != OUT else {}
         kept = masked(self._cassette, {name: message[name] for name in MEMBERS if name in message}, method or "")
         if direction == OUT:
             _without_noise(kept)
@@ -73,7 +99,26 @@ class Take:
         elif "method" not in kept and method != LISTEN:
             self._busy -= 1
         to = "server" if direction == OUT else "client"
-        self._cassette.write({"session": self._number, "to": to, **kept, **pause})
+        self._cassette.write({"session": self._number, "to": to, **kept, **({"http": http} if http else {}), **pause})
+
+    def answered(self, number: Any, status: int) -> None:
+        """Take note of the HTTP status that answers a request."""
+        self._statuses[str(number)] = status
+
+    def _http(self, number: str) -> dict[str, Any]:
+        """Return what HTTP had to say about a request, beyond its answer, where that was not as usual."""
+        made, status = self._outcomes.pop(number, None), self._statuses.pop(number, None)
+        error: BaseException | None = made.error if made is not None else None
+        found: dict[str, Any] = {"status": status} if status not in (None, 200) or (status and error) else {}
+        if made is not None and made.retry_after is not None:
+            found["retry_after"] = made.retry_after
+        if made is not None and made.refused and not made.written:
+            found["refused"] = True
+        if error is None and status in (401, 403) and self._place.line is not None:
+            error = self._place.line.refusal
+        if error is not None:
+            found |= told(error, self._cassette.masker)
+        return found
 
     def stderr(self, text: str) -> None:
         """Write what a server wrote to its stderr."""
@@ -81,6 +126,33 @@ class Take:
             return
         pause, self._last = tenths(self._last)
         self._cassette.write({"session": self._number, "stderr": self._cassette.masker.text(text), **pause})
+
+    def garbage(self, text: str, instead: dict[str, Any] | None) -> None:
+        """Write what a server wrote that is no message.
+
+        Args:
+            text: It.
+            instead: The error that a request got in its place, if it was to be an answer.
+        """
+        if self._cassette.ejected:
+            return
+        pause, self._last = tenths(self._last)
+        kept = self._cassette.masker.text(text[:GARBAGE])
+        answer = {name: instead[name] for name in ("id", "error")} if instead is not None else {}
+        self._busy -= bool(answer)
+        self._cassette.write({"session": self._number, "garbage": kept, **answer, **pause})
+
+    def ended(self) -> None:
+        """Write that the server has ended the session."""
+        if not self._cassette.ejected:
+            pause, self._last = tenths(self._last)
+            self._cassette.write({"session": self._number, "ended": True, **pause})
+
+    def failed(self, error: BaseException) -> None:
+        """Write why there was no session."""
+        if not self._cassette.ejected:
+            failure = told(connect_error(error, self._place), self._cassette.masker)
+            self._cassette.write({"session": self._number, **failure})
 
 
 def masked(cassette: Cassette, value: Any, method: str) -> Any:

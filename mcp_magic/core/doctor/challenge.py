@@ -26,7 +26,9 @@ MAX_DOCUMENTS = 6
 """Documents that are asked for; the specification has up to five places for them."""
 
 
-async def read_challenge(reply: Reply, patient: HttpPatient, url: str, step: Step, *, sent: bool) -> None:
+async def read_challenge(
+    reply: Reply, patient: HttpPatient, url: str, step: Step, *, sent: bool, last: bool = True
+) -> None:
     """Note what log-in a 401 asks for.
 
     Args:
@@ -35,6 +37,7 @@ async def read_challenge(reply: Reply, patient: HttpPatient, url: str, step: Ste
         url: The server's.
         step: Where it is noted.
         sent: Whether credentials were sent.
+        last: Whether it is the last word: then the step has failed.
     """
     header = reply.headers.get("www-authenticate", "")
     scheme = header.split(maxsplit=1)[0].rstrip(",") if header else ""
@@ -47,6 +50,8 @@ async def read_challenge(reply: Reply, patient: HttpPatient, url: str, step: Ste
     if told:
         step.ok(f"it says: {', '.join(told)}")
     resource = await _resource(patient, said.get("resource_metadata"), url)
+    if resource is None and not last:
+        return
     if resource is None:
         how = "--header 'Authorization: Bearer TOKEN'" + (": the one that was sent is refused" if sent else "")
         step.fail("HTTP 401: it wants credentials, and says nowhere how to come by them (no OAuth metadata)", how)
@@ -58,8 +63,11 @@ async def read_challenge(reply: Reply, patient: HttpPatient, url: str, step: Ste
     step.ok(f"it wants an OAuth token of {whose}{wanted}")
     for issuer in issuers[:1]:
         await _issuer(patient, issuer, url, step)
-    why = "HTTP 401: the token that was sent is refused" if sent else "HTTP 401: one has to log in first"
-    step.fail(why, "`%mcp connect URL` logs in; then `%mcp doctor NAME` looks at the session")
+    if last and sent:
+        todo = "`%mcp connect URL` logs in; then `%mcp doctor NAME` looks at the session"
+        step.fail("HTTP 401: the token that was sent is refused", todo)
+    elif last:
+        step.fail("HTTP 401: one has to log in first", "`--login` logs in and goes on")
 
 
 def _parameters(header: str) -> list[tuple[str, str]]:

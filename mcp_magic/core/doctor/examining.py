@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec, UrlSpec
+from mcp_magic.core.doctor.entrance import Entrance
 from mcp_magic.core.doctor.http import HttpPatient
 from mcp_magic.core.doctor.network import look_at_tls, proxy_of, reach
 from mcp_magic.core.doctor.offers import fetch_offers, judge_capabilities, judge_lists
 from mcp_magic.core.doctor.process import Patient
-from mcp_magic.core.doctor.report import FAILED, DoctorReport, Remark, Step
-from mcp_magic.core.doctor.resolving import alone, older
+from mcp_magic.core.doctor.report import FAILED, DoctorReport, Remark, Step, Stop
+from mcp_magic.core.doctor.resolving import older
 from mcp_magic.core.doctor.session import judge_call, judge_findings, judge_ping, judge_version
 from mcp_magic.core.doctor.starting import begin_by_hand, judge_closing, judge_ending
 from mcp_magic.core.doctor.web import look_at_http
@@ -38,24 +40,23 @@ STEPS = (
 )
 
 
-class Stop(Exception):
-    """A step failed, and the others cannot be reached."""
-
-
 class Examination:
     """The examination of one server.
 
     Args:
         host: Whose rules hold, and whose trace has the messages.
         call: The tool to call, "" to pick one, None for none.
+        title: What is examined.
+        login: Whether the person may be asked to log in.
 
     Attributes:
         steps: By name.
         title: What is examined.
     """
 
-    def __init__(self, host: Host, call: str | None, title: str) -> None:
+    def __init__(self, host: Host, call: str | None, title: str, *, login: bool = False) -> None:
         self.title = title
+        self._logins = host.logins if login else replace(host.logins, authorizer=None)
         self.steps = {name: Step(name) for name in STEPS}
         self._host = host
         self._call = call
@@ -145,8 +146,10 @@ class Examination:
         if not isinstance(spec, HttpSpec):
             self._skip("HTTP", why=f"the session itself tries it ({spec.transport})")
             return spec
+        entrance = Entrance(self._logins, self.title, spec)
+        self._masked = lambda text: entrance.hide(spec.masked(text))
         with self.step("HTTP") as step:
-            answers = await look_at_http(spec, HttpPatient(spec, spec.timeout), step)
+            answers = await look_at_http(spec, HttpPatient(spec, spec.timeout, entrance), step)
         if answers is None:  # of the old transport, to which a session falls back, or none at all
             if step.status == FAILED:
                 raise Stop
@@ -160,7 +163,8 @@ class Examination:
         """Open a session."""
         self._host.loop = self._host.loop or asyncio.get_running_loop()
         with self._going_on("handshake") as step:
-            connection = self._connection = self._host._made(name, alone(spec))
+            connection = self._connection = self._host._made(name, replace(spec, reconnect=False))
+            connection.logins = self._logins
             try:
                 await connection.open()
             finally:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from mcp_magic.config.specs import HttpSpec, SseSpec
+    from mcp_magic.core.doctor.entrance import Entrance
 
 __all__ = ["HttpPatient"]
 
@@ -33,14 +34,17 @@ class HttpPatient:
     Args:
         spec: Where it is.
         seconds: The time that an answer may take.
+        entrance: How it logs in where that is wanted; None for never.
 
     Attributes:
+        entrance: The same.
         redirects: Where redirects led, in order.
         session: The session id of a handshake, or "".
     """
 
-    def __init__(self, spec: HttpSpec | SseSpec, seconds: float) -> None:
+    def __init__(self, spec: HttpSpec | SseSpec, seconds: float, entrance: Entrance | None = None) -> None:
         self._spec = spec
+        self.entrance = entrance
         self._seconds = seconds
         self._url = spec.url
         self.redirects: list[str] = []
@@ -114,6 +118,8 @@ class HttpPatient:
         asked = {"accept": _ACCEPT, **headers}
         try:
             async with self._client(headers={} if foreign else None) as client:
+                if self.entrance is not None and not foreign:
+                    self.entrance.put_on(client)
                 content = {"json": message} if message is not None else {}
                 async with client.stream(method, url, headers=asked, **content) as response:
                     reply.status = response.status_code

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from mcp_magic.browser import IN_BROWSER
 from mcp_magic.config.masking import mask_url
 from mcp_magic.core.doctor.certificate import Certificate, read_certificate
 from mcp_magic.core.websocket import tls_context
@@ -25,6 +26,8 @@ __all__ = ["is_local", "look_at_tls", "proxy_of", "reach"]
 
 CONNECT_SECONDS = 10.0
 """Seconds for a name, for a TCP connection, for a TLS handshake."""
+
+_UNSEEN = "the browser makes the connection"
 
 FEW_DAYS = 14
 """Days before the end of a certificate from which on it is worth a word."""
@@ -58,6 +61,9 @@ async def reach(spec: UrlSpec, step: Step) -> bool:
     Returns:
         Whether somebody listens.
     """
+    if IN_BROWSER:
+        step.skip(_UNSEEN)
+        return True
     _, host, port = _place(spec)
     started = time.perf_counter()
     addresses = await _addresses(host, port, step)
@@ -109,6 +115,9 @@ async def look_at_tls(spec: UrlSpec, step: Step) -> bool:
     Returns:
         Whether a session may go over it.
     """
+    if IN_BROWSER:
+        step.skip(_UNSEEN)
+        return True
     _, host, port = _place(spec)
     seen = await _certificate(host, port, step)
     if seen is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.lint import Findings
 
-__all__ = ["FAILED", "NOT_REACHED", "OK", "SKIPPED", "WARNING", "DoctorReport", "Remark", "Step"]
+__all__ = ["FAILED", "NOT_REACHED", "OK", "SKIPPED", "WARNING", "DoctorReport", "Remark", "Step", "Stop"]
 
 OK, WARNING, FAILED, SKIPPED, NOT_REACHED = "ok", "warning", "failed", "not needed", "not reached"
 
@@ -28,6 +28,10 @@ _WORST = (FAILED, WARNING, OK, SKIPPED, NOT_REACHED)
 
 MAX_TEXT = 600
 """Characters of a remark that are shown."""
+
+
+class Stop(Exception):
+    """A step failed, and the others cannot be reached."""
 
 
 class Remark(NamedTuple):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from mcp_magic.browser import IN_BROWSER
 from mcp_magic.config.files import find_server
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
 from mcp_magic.config.targets import resolve_target
@@ -21,12 +22,26 @@ if TYPE_CHECKING:
     from mcp_magic.config.files import ServerEntry
     from mcp_magic.core.doctor.report import Step
 
-__all__ = ["alone", "older", "resolve"]
+__all__ = ["meant", "older", "resolve"]
 
 VERSION_SECONDS = 5.0
 
 _TELL_VERSIONS = ("python", "python3", "node", "npx", "npm", "uvx", "uv", "deno", "bun", "bunx", "docker", "podman")
 """Programs that are known to say their version and nothing else when they are asked for it."""
+
+
+def meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
+    """Return the spec and the name that a target means.
+
+    Args:
+        target: What `Host.connect` takes.
+        options: Its options.
+
+    Raises:
+        MCPMagicError: It means nothing.
+    """
+    command = target if isinstance(target, list | tuple) else ()
+    return resolve_target(None if command else target, command=command, **options)
 
 
 async def resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str] | None:
@@ -36,17 +51,15 @@ async def resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[
         The spec and a name, or None if it means nothing.
     """
     found: list[ServerEntry] = []
-    given = dict(options)
-    find = given.pop("find_entry", None) or find_server
+    find = options.get("find_entry") or find_server
 
     def find_entry(name: str) -> ServerEntry:
         entry: ServerEntry = find(name)
         found.append(entry)
         return entry
 
-    command = target if isinstance(target, list | tuple) else ()
     try:
-        spec, name = resolve_target(None if command else target, command=command, find_entry=find_entry, **given)
+        spec, name = meant(target, {**options, "find_entry": find_entry})
     except MCPMagicError as error:
         first, _, rest = str(error).partition(". ")
         step.fail(first, " ".join(rest.split()))
@@ -86,6 +99,11 @@ def _port(port: int | None, scheme: str) -> int:
 
 async def _command(spec: StdioSpec, step: Step) -> bool:
     """Find the program, its folder and its version."""
+    if IN_BROWSER:
+        step.fail(
+            "this Python runs in a browser and starts no programs", "connect to a URL or to a server in this kernel"
+        )
+        return False
     if spec.cwd is not None and not Path(spec.cwd).is_dir():
         step.fail(f"the working directory {str(spec.cwd)!r} does not exist", "mend cwd (--cwd)")
         return False
@@ -121,13 +139,6 @@ async def _version(program: str) -> str:
         if process is not None and process.returncode is None:
             process.kill()
     return " ".join(said.decode("utf-8", "replace").split())[:80]
-
-
-def alone(spec: Spec) -> Spec:
-    """Return a spec whose session asks nobody to log in, and is not opened again by itself."""
-    if isinstance(spec, HttpSpec | SseSpec):
-        spec = replace(spec, auth=replace(spec.auth, mode="none"))
-    return replace(spec, reconnect=False)
 
 
 def older(spec: HttpSpec) -> SseSpec:

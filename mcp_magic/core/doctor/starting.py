@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.core.doctor.process import GRACE_SECONDS, Patient
 from mcp_magic.core.doctor.wire import Reply, discover, initialize
+from mcp_magic.core.place import named_url
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import StdioSpec
@@ -92,6 +93,8 @@ def _silent(patient: Patient, spec: StdioSpec, step: Step) -> None:
         step.fail(f"it answers neither server/discover nor initialize in {waited}", "is this command an MCP server?")
     else:
         todo = "does it wait for something? --timeout S waits longer; does it speak stdio, or open a port?"
+        if url := named_url(" ".join(patient.stderr())):
+            todo = f"it seems to listen at a URL instead of speaking stdio: `%mcp doctor {url}`"
         step.fail(f"it runs, and answers nothing in {waited}", todo)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from mcp_magic.browser import IN_BROWSER
 from mcp_magic.config.masking import mask_url
 from mcp_magic.core.doctor.challenge import read_challenge
 from mcp_magic.core.doctor.network import is_local
 from mcp_magic.core.faults import of_status, who
+from mcp_magic.errors import AuthorizationError
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from mcp_magic.config.specs import HttpSpec
     from mcp_magic.core.doctor.http import HttpPatient
     from mcp_magic.core.doctor.report import Step
@@ -37,9 +41,15 @@ async def look_at_http(spec: HttpSpec, patient: HttpPatient, step: Step) -> tupl
     if first.status is None:
         _unanswered(spec, first, step)
         return None
-    if await _refused(spec, patient, first, step):
+    let_in = await _let_in(spec, patient, first, patient.discover, step)
+    if let_in is None or await _refused(spec, patient, let_in, step):
         return None
-    second = await patient.initialize()
+    first, second = let_in, await patient.initialize()
+    if second.status == 401:  # a server of the older versions may not know `server/discover` to anybody
+        let_in = await _let_in(spec, patient, second, patient.initialize, step)
+        if let_in is None or await _refused(spec, patient, let_in, step):
+            return None
+        first, second = await patient.discover(), let_in
     answers = sorted((reply for reply in (first, second) if reply.message is not None), key=lambda r: r.result is None)
     spoken = answers[0] if answers else None
     if spoken is None:
@@ -52,6 +62,44 @@ async def look_at_http(spec: HttpSpec, patient: HttpPatient, step: Step) -> tupl
         step.ok("it keeps sessions (Mcp-Session-Id)")
     await _judge_origin(spec, patient, step)
     return first, second
+
+
+async def _let_in(
+    spec: HttpSpec, patient: HttpPatient, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
+) -> Reply | None:
+    """Get past a 401, if there is a way.
+
+    Args:
+        spec: Where the server is.
+        patient: It.
+        reply: What it answered.
+        again: Asks the same, with a token; the first time that takes as long as the person does.
+        step: Where it is noted.
+
+    Returns:
+        What it answers then, the same where there is no way, or None if it was tried in vain.
+
+    Raises:
+        AuthorizationError: The log-in failed.
+    """
+    entrance = patient.entrance
+    if reply.status != 401 or entrance is None or entrance.open or not await entrance.try_it():
+        return reply
+    await read_challenge(reply, patient, spec.url, step, sent=False, last=False)
+    refused = True
+    try:
+        refused = (await again()).status == 401
+    except AuthorizationError:
+        if entrance.asks:
+            raise
+    if not refused:
+        step.ok(entrance.how)
+        return await again()
+    if entrance.asks:
+        step.fail("HTTP 401: what the log-in gave is refused", "does it want other scopes? --scope")
+    else:
+        step.fail("HTTP 401: the token that is kept is refused", "`--login` logs in anew and goes on")
+    return None
 
 
 def _judge_scheme(spec: HttpSpec, step: Step) -> None:
@@ -130,8 +178,8 @@ async def _speaks(patient: HttpPatient, path: str) -> bool:
 
 async def _judge_origin(spec: HttpSpec, patient: HttpPatient, step: Step) -> None:
     """Note a server of this machine that any web page may use (specification, "Security Warning" of transports)."""
-    if not is_local(urlsplit(spec.url).hostname or ""):
-        return
+    if IN_BROWSER or not is_local(urlsplit(spec.url).hostname or ""):
+        return  # a browser names the site of its own page
     reply = await patient.discover(origin=_FOREIGN_PAGE)
     if reply.status is not None and reply.status < 400 and reply.message is not None:
         todo = "it must check the Origin header, or any web page can call its tools (DNS rebinding)"

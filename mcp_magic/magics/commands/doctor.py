@@ -31,6 +31,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="TOOL",
         help="call a tool; without a name one that is read-only and needs nothing",
     )
+    parser.add_argument("--login", action="store_true", help="log in where the server wants it, and go on")
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> DoctorReport:
@@ -39,7 +40,8 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> DoctorRe
     given = connect.session_options(invocation, arguments)
     if arguments.config:
         given["find_entry"] = _entries(invocation.directory / Path(arguments.config).expanduser())
-    return await examine(invocation.host, target, name=arguments.name, call=arguments.call, **given)
+    asked = {"name": arguments.name, "call": arguments.call, "login": arguments.login}
+    return await examine(invocation.host, target, **asked, **given)
 
 
 def _entries(path: Path) -> Callable[[str], ServerEntry]:
@@ -63,13 +65,14 @@ COMMAND = Command(
     examples=(
         "%mcp doctor weather                       # a session: it is left as it is",
         "%mcp doctor https://example.com/mcp",
+        "%mcp doctor https://notes.example.com/mcp --login",
         "%mcp doctor servers/math_server.py --call",
         "%mcp doctor -- npx -y @modelcontextprotocol/server-everything",
         "report = %mcp doctor math --config mcp.json",
     ),
     details="It resolves the target, starts or connects it, looks at TLS, HTTP, the handshake of both protocol eras, "
     "capabilities, all lists and their schemas, pings it and ends it, and says at which step it fails, why, and what "
-    "to do. It takes what `%mcp connect` takes. Nobody is logged in, and nothing is called without --call. The value "
-    "has .steps, .ok, .problems, .findings and .df.",
+    "to do. It takes what `%mcp connect` takes. A token that is kept is used; nobody is asked to log in without "
+    "--login, and nothing is called without --call. The value has .steps, .ok, .problems, .findings and .df.",
     takes_command=True,
 )

@@ -46,7 +46,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
         notes += await _stop(invocation)
     elif arguments.file:
         notes += await _start(invocation, arguments)
-    rows = [_row(deck.cassette)] if deck.cassette is not None else []
+    rows = [_row(deck.cassette, invocation.directory)] if deck.cassette is not None else []
     empty = "nothing is recorded or replayed; `%mcp record FILE` begins"
     return Listing(rows, title="Cassette", columns=COLUMNS, empty=empty, note="; ".join(notes), kind="cassettes")
 
@@ -70,19 +70,26 @@ async def _stop(invocation: Invocation) -> list[str]:
     if taken is None:
         return []
     left = await leave_replayed(invocation.host)
-    notes = [f"{taken.path}: {taken.recorded:,} lines written, {taken.played:,} answers played"]
+    notes = [
+        f"{_near(taken.path, invocation.directory)}: {taken.recorded:,} lines written, {taken.played:,} answers played"
+    ]
     return notes + ([f"disconnected, because they were replayed: {listed(left)}"] if left else [])
 
 
-def _row(cassette: Cassette) -> dict[str, Any]:
+def _row(cassette: Cassette, folder: Path) -> dict[str, Any]:
     return {
-        "cassette": str(cassette.path),
+        "cassette": _near(cassette.path, folder),
         "now": cassette.doing,
         "servers": ", ".join(cassette.servers),
         "models": ", ".join(cassette.models),
         "lines written": cassette.recorded,
         "answers played": cassette.played,
     }
+
+
+def _near(path: Path, folder: Path) -> str:
+    """Return a path as a person would write it: what is in the kernel's folder without that."""
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 COMMAND = Command(
