@@ -1,12 +1,16 @@
 """Runs a notebook in a fresh kernel and prints what its cells show, as `make demo` does.
 
 `python notebooks/run.py --save FILE...` writes the outputs into the notebooks instead: without times of execution and
-models of widgets, and with paths as they are on Binder.
+models of widgets, and with paths as they are on Binder. The same run writes `cassettes/NAME.jsonl`, what servers and
+models said, from which the notebook shows the same without them (`docs/record_and_replay.md`).
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,12 @@ PLACES = (
 )
 """Where things are on this machine, and where on Binder."""
 
+LOOPBACK = re.compile(r'("where": "http://127\.0\.0\.1):\d+')
+"""Where a server of the tutorials was, in a cassette."""
+
+OWN = ("reproducible",)
+"""Tutorials that record and replay by themselves."""
+
 
 def plain(output: nbformat.NotebookNode) -> str:
     """Return one output of a cell as text."""
@@ -36,11 +46,33 @@ def plain(output: nbformat.NotebookNode) -> str:
     return f"[{kinds[0]}] {shown}" if kinds else shown
 
 
-def run(path: Path) -> nbformat.NotebookNode:
-    """Run a notebook from its own folder and return it; a cell that fails without being expected to is an error."""
+def run(path: Path, cassette: Path | None = None) -> nbformat.NotebookNode:
+    """Run a notebook from its own folder and return it; a cell that fails without being expected to is an error.
+
+    Args:
+        path: The notebook.
+        cassette: Records what its servers and models say.
+    """
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(path.parent)}}
-    NotebookClient(notebook, timeout=120, record_timing=False, store_widget_state=False, resources=resources).execute()
+    options = {"timeout": 120, "record_timing": False, "store_widget_state": False, "coalesce_streams": True}
+    client = NotebookClient(notebook, resources=resources, **options)
+    recording = {"MCP_MAGIC_CASSETTE": str(cassette), "MCP_MAGIC_CASSETTE_MODE": "record"} if cassette else {}
+    client.execute(env={**os.environ, **recording})
+    return notebook
+
+
+def record(path: Path) -> nbformat.NotebookNode:
+    """Run a notebook, write its cassette, with neither paths nor ports of this machine, and return it."""
+    if path.stem in OWN:
+        return run(path)
+    cassette = path.resolve().parent / "cassettes" / f"{path.stem}.jsonl"
+    with tempfile.TemporaryDirectory() as folder:  # a run that fails leaves the old one as it was
+        written = Path(folder) / cassette.name
+        notebook = run(path, written)
+        text = neutral(written.read_text(encoding="utf-8"))
+    cassette.parent.mkdir(exist_ok=True)
+    cassette.write_text(LOOPBACK.sub(r"\1:8000", text), encoding="utf-8")
     return notebook
 
 
@@ -81,11 +113,10 @@ def main(paths: list[str]) -> None:
     for path in map(Path, paths):
         if str(path) == "--save":
             continue
-        notebook = run(path)
         if "--save" in paths:
-            save(notebook, path)
+            save(record(path), path)
         else:
-            show(notebook)
+            show(run(path))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import pytest
 
+from mcp_magic.core.cassette.file import FORMAT, CassetteFile
+from notebooks.run import OWN
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,7 +22,16 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LARGEST = 400_000
 """Bytes of a saved notebook."""
 
+CASSETTES = sorted((ROOT / "notebooks" / "cassettes").glob("*.jsonl"))
+LARGEST_CASSETTES = 1_600_000
+"""Bytes of all of them."""
+
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def places(path: Path) -> set[str]:
+    """The folders of a person or a machine that a file names."""
+    return set(re.findall(r"(?<![\w.:/<&])/(?:home|root|tmp|work|usr|opt|Users)/[\w.-]+", path.read_text("utf-8")))
 
 
 def cells(path: Path) -> list[dict[str, Any]]:
@@ -67,9 +79,23 @@ def test_a_notebook_is_valid_and_differs_only_where_it_was_changed(path: Path) -
 
 @each
 def test_a_notebook_has_no_paths_of_the_machine_that_saved_it(path: Path) -> None:
-    text = path.read_text("utf-8")
-    found = set(re.findall(r"(?<![\w.:/<&])/(?:home|root|tmp|work|usr|opt|Users)/[\w.-]+", text))
-    assert found <= {"/home/jovyan"}
+    assert places(path) <= {"/home/jovyan"}
+
+
+def test_each_notebook_has_a_cassette_unless_it_makes_its_own() -> None:
+    assert {path.stem for path in CASSETTES} == {path.stem for path in NOTEBOOKS} - set(OWN)
+
+
+def test_all_cassettes_together_are_small() -> None:
+    assert sum(path.stat().st_size for path in CASSETTES) < LARGEST_CASSETTES
+
+
+@pytest.mark.parametrize("path", CASSETTES, ids=lambda path: path.stem)
+def test_a_cassette_is_of_this_version_and_has_no_paths_of_the_machine_that_saved_it(path: Path) -> None:
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert lines[0]["cassette"] == FORMAT
+    assert len(CassetteFile(path).read()) == len([line for line in lines[1:] if "blob" not in line]) > 5
+    assert places(path) <= {"/home/jovyan"}
 
 
 @each

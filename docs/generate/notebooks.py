@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["names", "pages", "with_outputs"]
 
-ORDER = ("quickstart", "data", "forms_and_approval", "agent", "write_a_server", "debug_a_server", "real_servers")
+ORDER = (
+    *("quickstart", "data", "forms_and_approval", "agent", "write_a_server", "debug_a_server", "reproducible"),
+    "real_servers",
+)
 """The tutorials to begin with, in the order of the navigation; the others follow by name."""
 
 _PLACE = re.compile(r'<div data-output="(\d+)"></div>')

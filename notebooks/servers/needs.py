@@ -1,5 +1,6 @@
 """What a notebook needs besides Python: says so where it is missing, and skips the cells below."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,8 +11,11 @@ KEPT = Path(__file__).resolve().parents[2] / ".cache" / "node"
 
 
 def node() -> None:
-    """Do nothing where Node's `npx` is installed; elsewhere the cells that follow say that they are skipped."""
-    if shutil.which("npx") is None:
+    """Do nothing where Node's `npx` is installed; elsewhere the cells that follow say that they are skipped.
+
+    Where a cassette answers (`MCP_MAGIC_CASSETTE_MODE=replay`), nothing is needed.
+    """
+    if shutil.which("npx") is None and os.environ.get("MCP_MAGIC_CASSETTE_MODE") != "replay":
         skip_the_rest("Node 18 or newer is not installed (no npx on PATH); get it at https://nodejs.org")
 
 

@@ -18,7 +18,10 @@ CHAPTERS = (
 
 
 def write_story(folder: str) -> str:
-    """Make the repository anew in a folder and return its absolute path."""
+    """Make the repository anew in a folder and return its absolute path.
+
+    Where a cassette answers for Git (`MCP_MAGIC_CASSETTE_MODE=replay`), the files are written and nothing is committed.
+    """
     path = Path(folder).resolve()
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
@@ -32,6 +35,8 @@ def write_story(folder: str) -> str:
 
 def git(path: Path, *words: str, day: int = 1) -> None:
     """Run Git as an author of its own, whatever this machine's configuration says."""
+    if os.environ.get("MCP_MAGIC_CASSETTE_MODE") == "replay":
+        return
     who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in identity(day).items()}
     alone = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     subprocess.run(["git", *words], cwd=path, env={**os.environ, **who, **alone}, check=True)
