@@ -32,15 +32,14 @@
     ├── CassetteError           a cassette cannot be used, or has not what was asked for
     └── NoTableError            a result holds no rows (also ValueError)
 
-Messages are one or two lines: what, where, what would be valid, what to do next. Errors of the
-SDK, of sockets and of processes are translated at one border (`core/border.py`); an
-`ExceptionGroup` never leaves the package, because on ipykernel 7 a group raised from an awaited
-cell is shown as a stream instead of an error, and nbclient then waits for its time-out.
+Messages are one or two lines: what, where, what would be valid, what to do next. Errors of the SDK, of sockets and of
+processes are translated at one border (`core/border.py`); an `ExceptionGroup` never leaves the package, because on
+ipykernel 7 one from an awaited cell is shown as a stream instead of an error, and nbclient then waits for its time-out.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from mcp_magic.wording import did_you_mean, listed
 
@@ -83,15 +82,17 @@ __all__ = [
     "listed",
 ]
 
-_RED, _RESET = "\x1b[31m", "\x1b[0m"
-
 
 class MCPMagicError(Exception):
     """Base of all errors of this package; a notebook shows it without a traceback."""
 
+    coloured: ClassVar[bool] = True
+    """Whether the name is red where it is shown; follows `%colors`."""
+
     def _render_traceback_(self) -> list[str]:
         """What IPython shows in place of a traceback (its hook for errors that explain themselves)."""
-        return [f"{_RED}{type(self).__name__}{_RESET}: {self}"]
+        red, plain = ("\x1b[31m", "\x1b[0m") if self.coloured else ("", "")
+        return [f"{red}{type(self).__name__}{plain}: {self}"]
 
 
 class CommandError(MCPMagicError):

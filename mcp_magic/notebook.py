@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.consent.consent import Approver
     from mcp_magic.core.elicitation import Elicitor
-    from mcp_magic.core.oauth.login import Authorizer
+    from mcp_magic.core.oauth.logins import Authorizer
     from mcp_magic.core.sampling.sampling import Sampler
 
 __all__ = ["NotebookHost", "host"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import mcp_magic
 PACKAGE = Path(mcp_magic.__file__).parent
 LAYERS = (
     "wording",
+    "browser",
     "errors",
     "schema",
     "results",
@@ -33,6 +35,7 @@ LANGCHAINS = {"OfflineModel", "ScriptedModel", "build_graph"}  # they are LangCh
 HEAVY = ("mcp", "mcp_types", "pandas", "IPython", "ipywidgets", "jsonschema", "langchain_core", "langgraph", "httpx2")
 
 
+@cache
 def modules() -> dict[str, Path]:
     names = {}
     for path in PACKAGE.rglob("*.py"):
@@ -41,7 +44,8 @@ def modules() -> dict[str, Path]:
     return names
 
 
-def imported(name: str, path: Path, *, everywhere: bool) -> set[str]:
+@cache
+def imported(name: str, path: Path, *, everywhere: bool) -> frozenset[str]:
     """Return what a module imports, absolute; with `everywhere` also inside of functions and for type checking."""
     found: set[str] = set()
     tree = ast.parse(path.read_text())
@@ -53,7 +57,7 @@ def imported(name: str, path: Path, *, everywhere: bool) -> set[str]:
             base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
-    return found
+    return frozenset(found)
 
 
 def _at_import(tree: ast.Module) -> list[ast.stmt]:

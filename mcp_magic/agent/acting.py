@@ -15,6 +15,7 @@ from mcp_magic.core.consent.consent import Decision
 from mcp_magic.errors import CassetteError, DeniedError, MCPMagicError
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.results.safe import one_line
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,8 +172,8 @@ async def _together(work: list[Any]) -> list[Any]:
 
 
 def _denied(offer: Offer, decision: Decision) -> str:
-    because = f": {decision.reason}" if decision.reason else ""
-    return f"{offer.person_name} was not called; denied by {decision.by}{because}. Do not try the same again."
+    denied = sentence(f"{offer.person_name} was not called; denied by {decision.by}", decision.reason)
+    return f"{denied} Do not try the same again."
 
 
 def _refused(wanted: dict[str, Any], text: str, artifact: dict[str, Any] | None) -> ToolMessage:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.masking import MASK, mask_url
+from mcp_magic.config.masking import mask_text
 from mcp_magic.core.cassette.deck import deck
 from mcp_magic.errors import MissingDependencyError, ThreadError
 from mcp_magic.results.safe import one_line
@@ -109,7 +109,7 @@ async def _open(where: Any, stack: AsyncExitStack, *, strict: bool) -> Opened:
         elif (text := str(where or "")) == MEMORY:
             called, saver = "memory", None
         elif _DATABASE.match(text):
-            called = _masked(text)
+            called = mask_text(text)
             saver, why = await _open_database(text, called, opening)
             options |= {"explain": lambda error: _said(called, why(error)), "prunes": True}
         else:
@@ -149,17 +149,6 @@ def _foreign(called: str, error: Exception) -> str:
 
 def _said(called: str, why: str) -> str:
     return f"threads cannot be kept in {called}: {why}" if why else ""
-
-
-def _masked(url: str) -> str:
-    """Return a URL without its password, whatever characters that has.
-
-    >>> _masked("postgresql://me:p/w@db.example:5432/threads?password=x")
-    'postgresql://***@db.example:5432/threads?password=***'
-    """
-    scheme, _, rest = url.partition("://")
-    user, at, place = rest.rpartition("@")
-    return mask_url(f"{scheme}://{MASK}@{place}" if at else url) if user or not at else MASK
 
 
 def _place(where: Any) -> Any:

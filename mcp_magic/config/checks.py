@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.fields import FieldError, kind_of, reject_unknown
+from mcp_magic.config.masking import Concealed
 from mcp_magic.errors import did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def _check(table: Any, keys: Mapping[str, tuple[Callable[[Any], bool], str]], *p
 
 
 def _shown(value: Any) -> str:
-    """Show a value in a message; none of these tables holds secrets."""
+    """Show a value in a message."""
+    value = Concealed(value) if isinstance(value, str) else value
     text = repr(value).replace("True", "true").replace("False", "false") if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MASK",
+    "Concealed",
     "argument_secrets",
     "header_secrets",
     "long_enough",
     "mask_arguments",
+    "mask_text",
     "mask_url",
     "named_secrets",
     "url_secrets",
@@ -27,6 +29,7 @@ _SECRET_NAME = re.compile(
 _NAMED = re.compile(r"([\w-]+)(?:=|:(?!//)\s*)")
 """The start of `--name=value`, `NAME=value` or `Name: value`."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_PAIR = re.compile(r"(\w+)\s*=\s*('[^']*'|[^\s'&]+)")
 
 
 def mask_url(url: str) -> str:
@@ -47,6 +50,40 @@ def mask_url(url: str) -> str:
         pairs = [(k, MASK if _SECRET_NAME.search(k) else v) for k, v in parse_qsl(query, keep_blank_values=True)]
         query = urlencode(pairs, safe="*")
     return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+
+
+def mask_text(text: str) -> str:
+    """Return text without the secrets of the URLs and of the `name=value` pairs in it, whatever characters they have.
+
+    >>> mask_text("postgresql://me:p/w@db.example:5432/threads?password=x")
+    'postgresql://***@db.example:5432/threads?password=***'
+    >>> mask_text("host=db.example password='p w' dbname=threads"), mask_text("openai:gpt-5")
+    ('host=db.example password=*** dbname=threads', 'openai:gpt-5')
+    """
+    text = _URL.sub(lambda found: mask_url(_without_user(found[0])), text)
+    return _PAIR.sub(lambda found: f"{found[1]}={MASK}" if _SECRET_NAME.search(found[1]) else found[0], text)
+
+
+def _without_user(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    user, at, place = rest.rpartition("@")
+    return f"{scheme}://{MASK}@{place}" if user and at else url
+
+
+class Concealed(str):
+    """Text that may hold a secret: a string as any other, but what shows it as a value shows it masked.
+
+    >>> where = Concealed("postgresql://me:sesame@db.example/threads")
+    >>> where
+    'postgresql://***@db.example/threads'
+    >>> "sesame" in where
+    True
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(mask_text(str(self)))
 
 
 def mask_arguments(args: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mcp_magic.config.names import name_of_command
 from mcp_magic.config.specs import StdioSpec
-from mcp_magic.errors import TargetError
+from mcp_magic.errors import TargetError, did_you_mean, listed
 
 __all__ = ["is_path", "spec_of_file"]
 
@@ -22,12 +22,27 @@ def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
     """
     path = ((directory or Path.cwd()) / path.expanduser()).absolute()
     if not path.is_file():
-        raise TargetError(f"no server file at {path}" + (" (it is a folder)." if path.is_dir() else "."))
+        raise TargetError(f"no server file at {path}{' (it is a folder)' if path.is_dir() else ''}.{_near(path)}")
     suffix = path.suffix.lower()
     if suffix != ".py" and suffix not in NODE_SUFFIXES:
         raise TargetError(f"{path} is no server file (.py, .js, .mjs, .cjs). {_how_to_use(path)}")
     program = sys.executable if suffix == ".py" else "node"
     return StdioSpec(command=program, args=(str(path),)), name_of_command(program, [str(path)])
+
+
+def _near(path: Path) -> str:
+    """Name the server file beside it that may be meant; in a folder, those that are in it."""
+    if path.is_dir():
+        inside = [file.name for file in _server_files(path)]
+        return f" In it are: {listed(inside)}" if inside else ""
+    return did_you_mean(path.name, (file.name for file in _server_files(path.parent)))
+
+
+def _server_files(folder: Path) -> list[Path]:
+    try:
+        return sorted(file for file in folder.iterdir() if file.suffix.lower() in (".py", *NODE_SUFFIXES))
+    except OSError:
+        return []
 
 
 def _how_to_use(path: Path) -> str:

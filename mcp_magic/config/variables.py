@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.fields import FieldError
 from mcp_magic.errors import did_you_mean
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ def read_env_file(path: Path) -> dict[str, str]:
         with path.open(encoding="utf-8-sig") as stream:
             return {name: value for name, value in dotenv_values(stream=stream).items() if value is not None}
     except OSError as error:
-        problem = f"{path} cannot be read: {error.strerror or error}."
+        problem = sentence(f"{path} cannot be read", error.strerror or str(error))
     except UnicodeDecodeError:
         problem = f"{path} is not UTF-8."
     raise MissingHereError(problem)

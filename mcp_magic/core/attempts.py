@@ -19,7 +19,13 @@ from mcp_magic.core.health import ask
 from mcp_magic.core.lost import busy_error, lost_error, waited_error
 from mcp_magic.core.outcome import Outcome, current
 from mcp_magic.core.repeating import BUSY, BUSY_ATTEMPTS, LOST_ATTEMPTS, Repeats, cannot_have_run, is_forgotten
-from mcp_magic.errors import AuthorizationError, CallCancelledError, MCPMagicError, SessionClosedError
+from mcp_magic.errors import (
+    AuthorizationError,
+    CallCancelledError,
+    MCPMagicError,
+    RequestTimeoutError,
+    SessionClosedError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -144,6 +150,8 @@ class Attempts:
         if outcome.status in BUSY and outcome.retry_after is not None:
             return busy_error(what, outcome, failure)
         error = request_error(failure, self._place, what, timeout)
+        if isinstance(error, RequestTimeoutError) and outcome.awaited is not None and outcome.awaited.in_vain:
+            return RequestTimeoutError(f"{error}\n  {outcome.awaited.in_vain}")
         if isinstance(error, SessionClosedError):
             error.sent = error.sent and not cannot_have_run(failure, outcome)
             if error.sent and (self._comes_back or self._client is not None):

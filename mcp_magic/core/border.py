@@ -12,11 +12,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import errors
+from mcp_magic.core.backchannel import asked_in_vain, instead
 from mcp_magic.core.border_connect import connect_error
 from mcp_magic.core.faults import of_code, of_status, who
 from mcp_magic.core.foreign import is_closed, is_mcp_error, is_transport_error, leaf, waited_in_vain
 from mcp_magic.core.malformed import unreadable
 from mcp_magic.core.place import Place, not_recorded, text_of
+from mcp_magic.wording import clause, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,11 +84,14 @@ def _protocol_error(found: Any, place: Place, what: str) -> Exception:
         return errors.AuthorizationError(str(place.line.refusal))
     if status is not None and found.code in (-32603, -32600) and text.startswith(("Server returned", "Session term")):
         fault = of_status(status)
-        said = f"{what}: HTTP {status} ({fault.meaning}; fault: {who(fault)}): {fault.help}."
+        said = sentence(f"{what}: HTTP {status} ({fault.meaning}; fault: {who(fault)})", fault.help)
         return errors.ProtocolError(said, found.code, found.data)
+    if method := asked_in_vain(str(found)):
+        return errors.ProtocolError(f"{what}: {instead(method)}", found.code, found.data)
     fault = of_code(found.code)
-    said = f"{what}: {text} ({found.code}, {fault.meaning}; fault: {who(fault)})"
-    more = "; ".join(part for part in (_details(found.data), fault.help) if part)
+    said = f"{what}: {clause(text)} ({found.code}, {fault.meaning}; fault: {who(fault)})"
+    todo = fault.help.replace("{server}", place.name)
+    more = "; ".join(part for part in (_details(found.data), todo) if part)
     return errors.ProtocolError(f"{said}\n  {place.spec.masked(more)}" if more else said, found.code, found.data)
 
 

@@ -7,10 +7,12 @@ import shutil
 from typing import TYPE_CHECKING
 
 from mcp_magic import errors
+from mcp_magic.browser import IN_BROWSER
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.core.faults import of_status, who
 from mcp_magic.core.foreign import chain_text, has_ended, is_mcp_error, is_transport_error, leaf, named, waited_in_vain
-from mcp_magic.core.place import not_recorded, text_of
+from mcp_magic.core.place import named_url, not_recorded, text_of
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +47,11 @@ def _handshake_timeout(place: Place) -> Exception:
         text = f"{place.name}: {where} writes {garbage!r}, which is no MCP message, and did not answer in {seconds:g} s"
         return errors.NotAnMCPServerError(f"{text}.{place.said()}")
     text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
-    return errors.ConnectTimeoutError(text + place.said())
+    stray = f"\n  {place.line.stray} (fault: the server)." if place.line and place.line.stray else ""
+    said = place.said()
+    url = named_url(said) if isinstance(place.spec, StdioSpec) else ""
+    text += f" If it listens at a URL instead: `%mcp connect {url}`." if url else ""
+    return errors.ConnectTimeoutError(text + stray + said)
 
 
 def _no_command(found: BaseException, place: Place) -> Exception:
@@ -60,7 +66,9 @@ def _no_command(found: BaseException, place: Place) -> Exception:
             f"{place.name}: the command {spec.command!r} is not found; is it installed and on PATH?{near}"
         )
     reason = getattr(found, "strerror", None) or str(found)
-    return errors.CommandNotFoundError(f"{place.name}: the command {spec.command!r} cannot be started: {reason}.")
+    return errors.CommandNotFoundError(
+        sentence(f"{place.name}: the command {spec.command!r} cannot be started", reason)
+    )
 
 
 def _exited(found: BaseException, place: Place) -> Exception:
@@ -83,6 +91,11 @@ def _unreachable(found: BaseException, place: Place) -> Exception:
         return errors.UnreachableError(f"{place.name}: no such host: {where}")
     if late:
         return errors.UnreachableError(f"{place.name}: no connection to {where} in time; is a firewall between?")
+    if IN_BROWSER:  # which says no more than that it failed
+        return errors.UnreachableError(
+            f"{place.name}: the browser got nothing from {where}. "
+            "Is the server running, and does it allow pages of other sites (CORS) to call it?"
+        )
     return errors.UnreachableError(f"{place.name}: nobody listens at {where}; is the server running?")
 
 
@@ -92,7 +105,7 @@ def _http_status(found: BaseException, place: Place) -> Exception:
         return place.line.refusal
     fault = of_status(status)
     said = f"{place.name}: {place.spec.where} answered HTTP {status} ({fault.meaning}; fault: {who(fault)})"
-    return errors.HTTPStatusError(f"{said}: {fault.help}.", status)
+    return errors.HTTPStatusError(sentence(said, fault.help), status)
 
 
 def _no_mcp(found: BaseException, place: Place) -> Exception:

@@ -7,6 +7,7 @@ asks meanwhile waits for the same fetch. A server is asked only for what it says
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.errors import InvalidResponseError
@@ -80,7 +81,7 @@ class Catalog:
         self._items: dict[str, tuple[Any, ...]] = {}
         self._stale: set[str] = set(KINDS)
         self._running: dict[str, asyncio.Task[tuple[Any, ...]]] = {}
-        self._waiting: dict[str, int] = {}
+        self._waiting: Counter[str] = Counter()
 
     def cached(self, kind: str) -> tuple[Any, ...]:
         """Return what is known now, without asking; empty before the first fetch."""
@@ -94,25 +95,29 @@ class Catalog:
         """Return one listing, from the cache if the server has not said that it changed."""
         if refresh:
             self._stale.add(kind)
-        if kind in self._stale or kind in self._running:
+        if self._changed(kind):
             await self._join(kind)
         return self._items[kind]
 
     async def settle(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
         """Wait a while for a listing that is known to have changed; if it cannot be fetched, the old one stays."""
-        if kind in self._items and (kind in self._stale or kind in self._running):
+        if kind in self._items and self._changed(kind):
             task = self._running.get(kind) or self._start(kind)
             task.add_done_callback(_retrieve)
             await asyncio.wait({task}, timeout=seconds)
 
     async def prefetch(self, seconds: float) -> None:
         """Fetch all listings in parallel and wait a while; what fails is raised again by whoever asks for it."""
-        fetches = [asyncio.ensure_future(self.get(kind)) for kind in KINDS]
+        fetches = [self._running.get(kind) or self._start(kind) for kind in KINDS if self._changed(kind)]
+        for fetch in fetches:
+            fetch.add_done_callback(_retrieve)
+        if not fetches:
+            return
         try:
             await asyncio.wait(fetches, timeout=seconds)
-        finally:
-            for fetch in fetches:
-                fetch.add_done_callback(_retrieve)
+        except asyncio.CancelledError:
+            self._stop_unwanted()
+            raise
 
     def changed(self, kind: str) -> None:
         """The server said that a listing changed: fetch it again, in the background."""
@@ -128,6 +133,10 @@ class Catalog:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _changed(self, kind: str) -> bool:
+        """Whether there is, or will be, something newer than what is known."""
+        return kind in self._stale or kind in self._running
+
     def _start(self, kind: str) -> asyncio.Task[tuple[Any, ...]]:
         task = asyncio.ensure_future(self._load(kind))
         self._running[kind] = task
@@ -135,15 +144,24 @@ class Catalog:
 
     async def _join(self, kind: str) -> None:
         task = self._running.get(kind) or self._start(kind)
-        self._waiting[kind] = self._waiting.get(kind, 0) + 1
+        self._waiting[kind] += 1
+        interrupted = False
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            if self._waiting[kind] == 1:  # nobody else waits: an interrupted listing stops asking for pages
-                task.cancel()
+            interrupted = True
             raise
         finally:
             self._waiting[kind] -= 1
+            if interrupted:
+                self._stop_unwanted()
+
+    def _stop_unwanted(self) -> None:
+        """Stop asking for the pages of listings for which nobody waits: they may wait for a log-in of the person."""
+        for kind, task in list(self._running.items()):
+            if not self._waiting[kind]:
+                del self._running[kind]  # whoever asks from now on asks anew
+                task.cancel()
 
     async def _load(self, kind: str) -> tuple[Any, ...]:
         """Fetch a listing, and once more if it was announced to have changed meanwhile."""
@@ -158,7 +176,8 @@ class Catalog:
             self._stale.add(kind)
             raise
         finally:
-            self._running.pop(kind, None)
+            if self._running.get(kind) is asyncio.current_task():
+                del self._running[kind]
         return items
 
 

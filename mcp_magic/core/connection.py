@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.consent.consent import Consent
     from mcp_magic.core.host import Host
-    from mcp_magic.core.oauth.login import LogIns
+    from mcp_magic.core.oauth.logins import LogIns
 
 __all__ = ["Connection"]
 
@@ -114,6 +114,7 @@ class Connection(Owning):
     def stderr(self) -> str:
         """Return the end of what a stdio server wrote to its standard error, secrets masked."""
         line = self._place.line
+        self.trace.stderr()  # what is shown is in the trace, and on the cassette
         return self.spec.masked(line.errlog.tail()) if line and line.errlog else ""
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.consent.decisions import PERSON
+from mcp_magic.wording import clause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,8 +57,8 @@ def because_changed(request: Request, decision: Decision) -> Decision:
     """Let a refusal say that a rule would have allowed the tool as it was before."""
     if decision.approved or decision.by == PERSON or not request.outdated:
         return decision
-    reason = f"{decision.reason}; the tool has changed since rule `{request.outdated}` allowed it"
-    return replace(decision, reason=reason)
+    changed = f"the tool has changed since rule `{request.outdated}` allowed it"
+    return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), changed))))
 
 
 def outgrown(rule: Rule, definitions: Definitions) -> list[str]:

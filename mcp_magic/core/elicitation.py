@@ -16,9 +16,10 @@ from urllib.parse import urlsplit
 
 from mcp_magic import schema
 from mcp_magic.core.answering import Unanswered, answered
-from mcp_magic.core.underway import CallUnderWay, caused_by
+from mcp_magic.core.underway import CallUnderWay, asked_in
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.safe import one_line
+from mcp_magic.wording import clause
 
 if TYPE_CHECKING:
     from mcp_types import ElicitResult
@@ -134,11 +135,10 @@ class Questions:
         from mcp_types import ElicitResult
 
         asked = _read(self._server, params)
-        call = caused_by(self._calls) or CallUnderWay()
         started = time.perf_counter()
-        with call.paused():
+        with asked_in(self._calls) as call:
             answer = await self._answer(asked, call)
-        because = f": {answer.reason}" if answer.reason else ""
+        because = f": {clause(answer.reason)}" if answer.reason else ""
         self._log(
             "info" if answer.action == "accept" else "warning",
             f"elicitation {one_line(asked.message, 200)!r}: {answer.action}{because} "

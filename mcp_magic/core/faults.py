@@ -22,7 +22,7 @@ class Fault(NamedTuple):
         meaning: What it means, in a few words.
         who: Whose fault it is where the server says it to this host: `CALLER` (what was asked for), `HOST` (how it
             was asked), `SERVER`, `NETWORK` or `YOU` (credentials, a page to open).
-        help: What to do, without a full stop; "" where the server's own words say it.
+        help: What to do, without a full stop, `{server}` for its name; "" where the server's own words say it.
     """
 
     meaning: str
@@ -35,7 +35,7 @@ CODES = {
     -32600: Fault("invalid request", HOST, "the request has not the form it wants; `%mcp trace` shows it"),
     -32601: Fault("method not found", CALLER, "this server does not have what was asked for"),
     -32602: Fault("invalid params", CALLER),
-    -32603: Fault("internal error", SERVER, "its log may say more: `%mcp logs`"),
+    -32603: Fault("internal error", SERVER, "its log may say more: `%mcp logs {server}`"),
     -32000: Fault("server error", SERVER),
     -32001: Fault("no answer in time", SERVER),
     -32002: Fault("resource not found", CALLER, "`%mcp resources` lists what there is"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.catalog import KINDS, all_pages
 from mcp_magic.core.repeating import METHOD_NOT_FOUND
 from mcp_magic.core.sending import Sending
-from mcp_magic.errors import UnknownPromptError, UnknownToolError, did_you_mean, listed
+from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError, did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -60,12 +61,30 @@ class Finding(Sending):
         near = did_you_mean(name, names)
         raise UnknownPromptError(f"{self.name} has no prompt {name!r}.{near} It has: {listed(names)}")
 
-    async def listing(self, kind: str, *, refresh: bool = False) -> tuple[Any, ...]:
-        """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none."""
+    async def listing(self, kind: str, *, refresh: bool = False, timeout: float | None = None) -> tuple[Any, ...]:
+        """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none.
+
+        Args:
+            kind: Which.
+            refresh: Whether to ask the server also where it has not said that something changed.
+            timeout: Seconds that all pages may take together, or None for as long as they take.
+
+        Raises:
+            RequestTimeoutError: They took longer.
+            SessionError: The session failed.
+        """
         if self._client is None and self._comes_back and self.catalog.known(kind) and not refresh:
             return self.catalog.cached(kind)  # it is fetched again when the session is back
-        await self._open_client()
-        return await self.catalog.get(kind, refresh=refresh)
+        what = f"{self.name}: {kind}"
+        await self._open_client(what, timeout)
+        late = asyncio.timeout(timeout)
+        try:
+            async with late:
+                return await self.catalog.get(kind, refresh=refresh)
+        except TimeoutError:
+            if not late.expired():
+                raise
+        raise RequestTimeoutError(f"{what}: not listed within {timeout:g} s; --timeout S waits longer.")
 
     def _index(self) -> dict[str, Tool]:
         items = self.catalog.cached("tools")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mcp import Client
 
-    from mcp_magic.core.oauth.login import LogIns
+    from mcp_magic.core.oauth.logins import LogIns
     from mcp_magic.core.trace.record import Recorder
     from mcp_magic.errors import SessionClosedError
 

@@ -49,16 +49,25 @@ class Logs:
         self.watchers: list[Callable[[LogMessage], None]] = []
         self._calls = calls if calls is not None else []
 
-    def log(self, level: str, text: str) -> None:
-        """Keep a message of our own among those of the server."""
-        self._keep(LogMessage(time.time(), level, "mcp_magic", text))
+    def log(self, level: str, text: str, *, shown: bool = False) -> None:
+        """Keep a message of our own among those of the server.
+
+        Args:
+            level: How severe it is.
+            text: The message.
+            shown: Whether it is shown below the call under way, if there is one and no other.
+        """
+        message = LogMessage(time.time(), level, "mcp_magic", text)
+        self._keep(message)
+        if shown and len(self._calls) == 1:
+            self._calls[0].logged(message)
 
     async def __call__(self, params: Any) -> None:
         """Take a log notification; it concerns the call that caused it."""
         message = LogMessage(time.time(), params.level, params.logger or "", params.data)
         self._keep(message)
-        if (call := caused_by(self._calls)) is not None:
-            call.logged(message)
+        if found := caused_by(self._calls):
+            found[-1].logged(message, others=len(found) - 1)
 
     def _keep(self, message: LogMessage) -> None:
         self.messages.append(message)

@@ -87,13 +87,15 @@ def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
         if any(template_pattern(t.uri_template).fullmatch(uri) for t in c.catalog.cached("templates"))
     ]
     able = [c for c in connections if c.capabilities is not None and c.capabilities.resources is not None]
+    near = did_you_mean(uri, [str(r.uri) for c in connections for r in c.catalog.cached("resources")])
     for candidates in (listing, matching, able):
         if len(candidates) == 1:
             return candidates[0]
         if candidates:
             names = listed(c.name for c in candidates)
-            raise AmbiguousNameError(f"{uri!r} may be of {names}; say which with --server NAME")
-    near = did_you_mean(uri, [str(r.uri) for c in connections for r in c.catalog.cached("resources")])
+            known = f"{uri!r} may be of {names}" if candidates is not able else f"no server lists {uri!r}.{near} It"
+            asked = "" if candidates is not able else f" may be of {names} all the same"
+            raise AmbiguousNameError(f"{known}{asked}; say which with --server NAME")
     raise UnknownResourceError(f"no connected server has resources, so {uri!r} cannot be read.{near}")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.core.place import text_of
 from mcp_magic.errors import ProtocolError, SessionClosedError
+from mcp_magic.wording import clause
 
 if TYPE_CHECKING:
     from mcp_magic.core.outcome import Outcome
@@ -46,7 +47,7 @@ def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None
 
 def lost_error(server: str, what: str, why: BaseException, place: Place) -> SessionClosedError:
     """Say that the connection was lost before a request was answered, and that it was not sent again."""
-    because = text_of(why, place)
+    because = clause(text_of(why, place))
     return SessionClosedError(
         f"{what}: the connection was lost before the answer came ({because}), so it may have run; it was not sent "
         f"again. The session of {server} comes back by itself."

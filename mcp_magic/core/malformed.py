@@ -6,10 +6,11 @@ server's place; over the streams of stdio, SSE and WebSocket this module does.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
-__all__ = ["instead_of", "unreadable"]
+__all__ = ["Unreadable", "instead_of", "instead_of_strange", "unreadable", "whole_answer"]
 
 _PARSE_ERROR = -32700
 
@@ -17,6 +18,19 @@ _SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answere
 """How errors begin that the SDK gives in the place of an answer, with codes that would blame the request."""
 
 _COUNT = re.compile(r": \d+ validation errors? for .*")
+
+
+class Unreadable(Exception):
+    """Something that was no message when it was recorded.
+
+    Args:
+        text: It.
+        instead: The `SessionMessage` that a request got in its place, or None.
+    """
+
+    def __init__(self, text: str, instead: Any = None) -> None:
+        super().__init__(text)
+        self.instead = instead
 
 
 def unreadable(error: BaseException) -> str:
@@ -34,18 +48,44 @@ def instead_of(problem: Exception) -> Any:
     Returns:
         A `SessionMessage` with the id of the unreadable answer, or None if it is not known to be an answer.
     """
-    details: list[Any] = problem.errors() if hasattr(problem, "errors") else []
-    # A request would need a method: of whatever has none the reader tells that, with the whole of it.
-    whole = next((d["input"] for d in details if d["type"] == "missing" and len(d["loc"]) == 2), None)
-    if not isinstance(whole, dict) or "method" in whole:
+    if isinstance(problem, Unreadable):
+        return problem.instead
+    whole = whole_answer(problem)
+    if whole is None:
         return None
     number = whole.get("id")
     if not isinstance(number, int | str) or isinstance(number, bool):
         return None
+    return _error(number, _reason(_details(problem), whole))
+
+
+def instead_of_strange(number: int | str, said: str) -> Any:
+    """Return the error with which a request ends whose answer came with another id.
+
+    Args:
+        number: The id of the request.
+        said: How it came.
+    """
+    return _error(number, f"it came {said}; {json.dumps(number)} was asked")
+
+
+def whole_answer(problem: Exception) -> dict[str, Any] | None:
+    """Return what could not be read, if it is an answer as far as one can see."""
+    # A request would need a method: of whatever has none the reader tells that, with the whole of it.
+    found = (d["input"] for d in _details(problem) if d["type"] == "missing" and len(d["loc"]) == 2)
+    whole = next(found, None)
+    return whole if isinstance(whole, dict) and "method" not in whole else None
+
+
+def _details(problem: Exception) -> list[Any]:
+    return problem.errors() if hasattr(problem, "errors") else []
+
+
+def _error(number: int | str, reason: str) -> Any:
     from mcp.shared.message import SessionMessage
     from mcp_types import ErrorData, JSONRPCError
 
-    said = ErrorData(code=_PARSE_ERROR, message=f"Failed to parse the answer: {_reason(details, whole)}")
+    said = ErrorData(code=_PARSE_ERROR, message=f"Failed to parse the answer: {reason}")
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=said))
 
 

@@ -75,21 +75,7 @@ class Notices:
             timeout: Seconds.
             prepare: Called with the client before it is entered.
         """
-        from mcp import Client
-        from mcp_types import Implementation
-
-        from mcp_magic import __version__
-
-        client = Client(
-            server,
-            client_info=Implementation(name="mcp_magic", version=__version__),
-            message_handler=self._on_message,
-            list_roots_callback=self._roots,
-            elicitation_callback=self.questions if self.questions and self.questions.announced else None,
-            **(self.sampling.options if self.sampling is not None else {}),
-            logging_callback=self.logs,
-            log_level=USUAL,  # since 2026-07-28 log messages come only to whoever asks for them
-        )
+        client = self._client(server)
         prepare(client)
         stack = AsyncExitStack()
 
@@ -109,6 +95,23 @@ class Notices:
             finally:
                 listening.cancel()
 
+    def _client(self, server: Any) -> Client:
+        from mcp import Client
+        from mcp_types import Implementation
+
+        from mcp_magic import __version__
+
+        return Client(
+            server,
+            client_info=Implementation(name="mcp_magic", version=__version__),
+            message_handler=self._on_message,
+            list_roots_callback=self._roots,
+            elicitation_callback=self.questions if self.questions and self.questions.announced else None,
+            **(self.sampling.options if self.sampling is not None else {}),
+            logging_callback=self.logs,
+            log_level=USUAL,  # since 2026-07-28 log messages come only to whoever asks for them
+        )
+
     @property
     def messages(self) -> deque[LogMessage]:
         """The last log messages, oldest first."""
@@ -117,6 +120,10 @@ class Notices:
     def log(self, level: str, text: str) -> None:
         """Keep a message of our own among those of the server."""
         self.logs.log(level, text)
+
+    def warn(self, text: str) -> None:
+        """Keep a warning of our own, and show it below the call under way, if there is one and no other."""
+        self.logs.log("warning", text, shown=True)
 
     async def _on_message(self, message: Any) -> None:
         self._note(message)

@@ -88,7 +88,7 @@ def prompt_part(connection: Connection, prompt: Prompt) -> Part:
     if not shown:
         return _card(connection, prompt, [], line)
     markup, _ = table(names, shown, limit=limits.display.bytes // 3)
-    return _card(connection, prompt, [], line, Part(aligned(names, shown, total=terminal_width()), markup))
+    return _card(connection, prompt, [], line, Part(aligned(names, shown, total=terminal_width(), names=True), markup))
 
 
 def _card(connection: Connection, item: Any, known: list[tuple[str, str]], line: str, more: Part | None = None) -> Part:

@@ -6,6 +6,8 @@ many are under way.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
 import time
 from contextlib import suppress
@@ -16,11 +18,40 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Outcome", "current", "keep_alive", "retry_after"]
+__all__ = ["Awaited", "Outcome", "current", "keep_alive", "retry_after"]
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """Seconds of silence after which the other end is asked, seconds between two questions, and questions without an
 answer after which the connection is dead: in all about a minute."""
+
+
+class Awaited:
+    """A request that waits for its answer.
+
+    Attributes:
+        number: Its JSON-RPC id.
+    """
+
+    __slots__ = ("_others", "_stray", "number")
+
+    def __init__(self, number: int | str) -> None:
+        self.number = number
+        self._stray = ""
+        self._others = 0
+
+    def stray(self, said: str) -> None:
+        """Take note of an answer that came meanwhile and is nobody's."""
+        self._others += bool(self._stray)
+        self._stray = self._stray or said
+
+    @property
+    def in_vain(self) -> str:
+        """What was answered instead, in a sentence; "" if nothing was."""
+        if not self._stray:
+            return ""
+        more = f" (and {self._others} more)" if self._others else ""
+        never = f"the answer to {json.dumps(self.number)} never came"
+        return f"The server answered {self._stray}{more}; {never} (fault: the server)."
 
 
 class Outcome:
@@ -33,15 +64,24 @@ class Outcome:
         written: Whether something of it was written, as far as this can be known: over HTTP.
         over: Whether nobody waits for it any more.
         error: What went wrong below HTTP, or None.
+        awaited: The last request that was sent for it, or None.
     """
 
-    __slots__ = ("error", "over", "refused", "retry_after", "status", "written")
+    __slots__ = ("_cancelled", "_task", "awaited", "error", "over", "refused", "retry_after", "status", "written")
 
     def __init__(self) -> None:
         self.status: int | None = None
         self.error: Exception | None = None
+        self.awaited: Awaited | None = None
         self.retry_after: float | None = None
         self.refused = self.written = self.over = False
+        self._task = asyncio.current_task()
+        self._cancelled = self._task.cancelling() if self._task is not None else 0
+
+    @property
+    def given_up(self) -> bool:
+        """Whether nobody is to wait for it: the SDK tells the server so first, and cannot during a log-in."""
+        return self.over or (self._task is not None and self._task.cancelling() > self._cancelled)
 
     def answered(self, response: httpx2.Response) -> None:
         """Note how HTTP answered."""

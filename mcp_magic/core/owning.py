@@ -130,6 +130,7 @@ class Owning(Lasting):
             async with open_line(self.spec, self.trace, self.logins) as line:
                 self._place.line = line
                 line.ended = self._end
+                line.strange = self.notices.warn
                 await self._hold_sessions(line)
         except Exception as error:
             failure = error
@@ -168,6 +169,8 @@ class Owning(Lasting):
     def _opened(self, client: Client, line: Line) -> None:
         line.keeper = Keeper(self._doubt, lambda: self._forget(client), self._back)
         line.open = True
+        if line.recorder.take is not None:
+            line.recorder.take.opened = True
         line.modern = client.session.discover_result is not None
         self._entering = False
         self._left.clear()

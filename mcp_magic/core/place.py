@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.foreign import named
@@ -10,10 +11,12 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.transports import Line
 
-__all__ = ["NOT_RECORDED", "Place", "not_recorded", "text_of"]
+__all__ = ["NOT_RECORDED", "Place", "named_url", "not_recorded", "text_of"]
 
 NOT_RECORDED = "mcp_magic/cassette"
 """What `data` of an error says that answers a request of which a cassette has nothing."""
+
+_URL = re.compile(r"https?://[\w.:\[\]%/~-]{1,200}")
 
 
 class Place:
@@ -33,6 +36,16 @@ class Place:
     def garbage(self) -> str:
         """The first thing the server wrote that is no MCP message, or an empty string."""
         return self.spec.masked(self.line.garbage[0])[:120] if self.line and self.line.garbage else ""
+
+
+def named_url(text: str) -> str:
+    """Return the first HTTP URL in what a process says, or "": a server that listens there names it.
+
+    >>> named_url("INFO: Uvicorn running on http://127.0.0.1:8000/mcp (Press CTRL+C to quit)")
+    'http://127.0.0.1:8000/mcp'
+    """
+    found = _URL.search(text)
+    return found[0].rstrip(".,;:") if found else ""
 
 
 def text_of(error: BaseException, place: Place) -> str:

@@ -17,7 +17,11 @@ _CALL = "tools/call"
 
 
 async def send_request(
-    connection: Connection, method: str, params: Mapping[str, Any] | None = None, timeout: float | None = None
+    connection: Connection,
+    method: str,
+    params: Mapping[str, Any] | None = None,
+    timeout: float | None = None,
+    max_total_timeout: float | None = None,
 ) -> dict[str, Any]:
     """Send a request and return the `result` of its answer, nothing checked or turned into something else.
 
@@ -28,7 +32,8 @@ async def send_request(
         connection: The session.
         method: The method.
         params: Its parameters.
-        timeout: Seconds to wait for the answer, or None for as long as it takes.
+        timeout: Seconds to wait for the answer, or None for as long as it takes; as of `Connection.call_tool`.
+        max_total_timeout: Seconds that it may take all the same.
 
     Raises:
         DeniedError: Consent refused the call; nothing was sent.
@@ -43,9 +48,10 @@ async def send_request(
     answer: Any = TypeAdapter(dict[str, Any])
 
     def send(client: Any) -> Any:
-        return client.session.send_request(request, answer, timeout)
+        return client.session.send_request(request, answer)
 
-    found: dict[str, Any] = await connection._send(f"{connection.name}: {method}", send, timeout)
+    what = f"{connection.name}: {method}"
+    found: dict[str, Any] = await connection._send_call(what, send, timeout, max_total=max_total_timeout, pages=False)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,12 @@ from mcp_magic.results import PromptResult, ResourceResult, ToolResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic.core.consent.consent import Consent
     from mcp_magic.core.elicitation import Elicitor
+    from mcp_magic.core.sampling.sampling import Prepared
     from mcp_magic.core.updates import Subscription
 
 __all__ = ["Requests"]
@@ -64,6 +67,7 @@ class Requests(Finding, Linted):
         run: str | None = None,
         decision: Decision | None = None,
         elicitor: Elicitor | None = None,
+        prepared: Prepared | None = None,
         repeat: bool = True,
     ) -> ToolResult:
         """Call a tool and return what it answers, an error it reports too.
@@ -81,6 +85,7 @@ class Requests(Finding, Linted):
             run: The agent run that wants it, or None.
             decision: What consent has decided about this call already; it is not asked again.
             elicitor: Answers what the server asks for in its course, instead of the host's.
+            prepared: Decides first about what the server asks models for in its course, with a reply if it likes.
             repeat: Whether a call that may have run is sent again where `core.repeating` allows it.
 
         Raises:
@@ -100,6 +105,7 @@ class Requests(Finding, Linted):
                 lambda client: client.call_tool(tool, dict(arguments)),
                 timeout,
                 elicitor,
+                prepared=prepared,
                 on_progress=on_progress,
                 max_total=max_total_timeout,
                 harmless=repeat and is_repeatable(self.spec, known),
@@ -123,15 +129,28 @@ class Requests(Finding, Linted):
             raise refusal(request, decision)
         return request.arguments if decision.arguments is None else decision.arguments
 
-    async def read(self, uri: str, *, timeout: float | None = None) -> ResourceResult:
+    async def read(
+        self, uri: str, *, timeout: float | None = None, max_total_timeout: float | None = None
+    ) -> ResourceResult:
         """Read a resource.
+
+        Args:
+            uri: Its URI.
+            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`.
+            max_total_timeout: Seconds that it may take all the same.
 
         Raises:
             ProtocolError: The server has no such resource.
+            RequestTimeoutError: It did not answer in time.
         """
         started = time.perf_counter()
-        what = f"{self.name}: {uri}"
-        raw = await self._send_call(what, lambda client: client.read_resource(str(uri)), timeout, harmless=True)
+        raw = await self._send_call(
+            f"{self.name}: {uri}",
+            lambda client: client.read_resource(str(uri)),
+            timeout,
+            max_total=max_total_timeout,
+            harmless=True,
+        )
         return ResourceResult(raw, server=self.name, uri=str(uri), seconds=time.perf_counter() - started)
 
     async def subscribe(self, uri: str) -> Subscription:
@@ -148,32 +167,77 @@ class Requests(Finding, Linted):
         check_announces(await self._open_client(), self.name, uri)
         return await self._send_call(what, lambda client: adding(client, str(uri)), self.spec.timeout)
 
-    async def prompt(self, prompt: str, arguments: Mapping[str, str] | None = None, /, **named: str) -> PromptResult:
+    async def prompt(
+        self,
+        prompt: str,
+        arguments: Mapping[str, str] | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        **named: str,
+    ) -> PromptResult:
         """Get a prompt's messages.
 
         Args:
             prompt: Its name on this server.
             arguments: Its arguments, as text; those named as keywords are added.
+            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`. An argument of
+                the prompt that has this name is given in `arguments`.
+            max_total_timeout: Seconds that it may take all the same.
             **named: Arguments by name.
+
+        Raises:
+            RequestTimeoutError: The server did not answer in time.
         """
         given = {**(arguments or {}), **named}
         found = await self.find_prompt(prompt)
         schema.check_prompt_arguments(given, found.arguments or ())
         started = time.perf_counter()
         what = f"{self.name}:{prompt}"
-        raw = await self._send_call(what, lambda client: client.get_prompt(prompt, given), harmless=True)
+        raw = await self._send_call(
+            what,
+            lambda client: client.get_prompt(prompt, given),
+            timeout,
+            max_total=max_total_timeout,
+            harmless=True,
+        )
         return PromptResult(
             raw, server=self.name, prompt=prompt, arguments=given, seconds=time.perf_counter() - started
         )
 
-    async def complete(self, ref: Any, argument: str, value: str, context: dict[str, str] | None = None) -> list[str]:
-        """Ask the server how an argument may go on; an empty list if it does not complete."""
-        client = await self._open_client()
+    async def complete(
+        self,
+        ref: Any,
+        argument: str,
+        value: str,
+        context: dict[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> list[str]:
+        """Ask the server how an argument may go on; an empty list if it does not complete.
+
+        Args:
+            ref: A `PromptReference` or a `ResourceTemplateReference`.
+            argument: The argument's name.
+            value: What there is of it.
+            context: The other arguments.
+            timeout: Seconds to wait for the answer, or None for as long as it takes.
+
+        Raises:
+            RequestTimeoutError: The server did not answer in time.
+        """
+        what = f"{self.name}: completion"
+        client = await self._open_client(what, timeout)
         if client.server_capabilities.completions is None:
             return []
         asked = {"name": argument, "value": value}
-        what = f"{self.name}: completion"
-        answer = await self._send(what, lambda c: c.complete(ref, asked, context or None), harmless=True)
+
+        async def send(client: Client) -> Any:
+            async with asyncio.timeout(timeout):
+                return await client.complete(ref, asked, context or None)
+
+        answer = await self._send(what, send, timeout, harmless=True)
         return list(answer.completion.values)
 
     async def _roots_changed(self) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.elicitation import Elicitor
     from mcp_magic.core.notices import Notices
+    from mcp_magic.core.sampling.sampling import Prepared
 
 __all__ = ["METHOD_NOT_FOUND", "Sending"]
 
@@ -96,13 +97,16 @@ class Sending(Attempts):
         timeout: float | None = None,
         elicitor: Elicitor | None = None,
         *,
+        prepared: Prepared | None = None,
         on_progress: ProgressFnT | None = None,
         max_total: float | None = None,
         harmless: bool = False,
+        pages: bool = True,
     ) -> T:
         """Send a request in the course of which the server may ask the person; meanwhile its clock stands still.
 
-        With each report of progress the clock begins anew, until `max_total` seconds are over.
+        With each report of progress the clock begins anew, until `max_total` seconds are over. With `pages` a server
+        that wants pages visited first is obeyed.
         """
         call = CallUnderWay(
             timeout,
@@ -113,10 +117,11 @@ class Sending(Attempts):
             on_progress=on_progress,
             max_total=max_total,
             masked=self._place.spec.masked,
+            prepared=prepared,
         )
 
         def once(client: Client) -> Awaitable[T]:
-            return call.wait(self._after_pages(client, send), self._may_ask)
+            return call.wait(self._after_pages(client, send) if pages else send(client), self._may_ask)
 
         return await self._send(what, once, timeout, harmless=harmless)
 

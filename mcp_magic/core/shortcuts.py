@@ -23,14 +23,32 @@ class Shortcuts:
         connection, definition = await self.resolve(tool)
         return await connection.call(definition.name, arguments, **named)
 
-    async def read(self, uri: str, *, server: str | None = None) -> ResourceResult:
-        """Read a resource from the server that lists it, or whose template matches it."""
-        return await lookup.owner_of(uri, self.find(server)).read(uri)
+    async def read(
+        self,
+        uri: str,
+        *,
+        server: str | None = None,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+    ) -> ResourceResult:
+        """Read a resource from the server that lists it, or whose template matches it; see `Connection.read`."""
+        owner = lookup.owner_of(uri, self.find(server))
+        return await owner.read(uri, timeout=timeout, max_total_timeout=max_total_timeout)
 
-    async def prompt(self, prompt: str, arguments: Mapping[str, str] | None = None, /, **named: str) -> PromptResult:
+    async def prompt(
+        self,
+        prompt: str,
+        arguments: Mapping[str, str] | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        **named: str,
+    ) -> PromptResult:
         """Get a prompt by `"server:prompt"`; see `Connection.prompt`."""
         connection, definition = await self.resolve(prompt, "prompts")
-        return await connection.prompt(definition.name, arguments, **named)
+        given = {**(arguments or {}), **named}
+        return await connection.prompt(definition.name, given, timeout=timeout, max_total_timeout=max_total_timeout)
 
     # What the host adds
 

@@ -11,13 +11,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.browser import IN_BROWSER
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
 from mcp_magic.core.cassette.deck import deck
+from mcp_magic.core.crashing import contained
 from mcp_magic.core.errlog import ErrorLog
 from mcp_magic.core.halfopen import ClosesHalfOpen
-from mcp_magic.core.oauth.login import LogIns
+from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.core.outcome import current, keep_alive
 from mcp_magic.core.stdio_lines import read_whole_lines
+from mcp_magic.core.threadless import call_without_threads
 from mcp_magic.core.trace.streams import trace_in_process
 from mcp_magic.core.trace.watched import Watched
 from mcp_magic.core.websocket import tls_context, websocket_client
@@ -50,6 +53,8 @@ class Line:
         errlog: The server's stderr, for stdio.
         status: The last HTTP status that was an error, and the URL that answered it.
         ended: Called when the server ends the stream (a process that exits, a closed socket).
+        strange: Told in words of answers that nobody asked for.
+        stray: What it was told first.
         garbage: Lines the server wrote that are no MCP messages, the first few.
         logins: How a person logs in, and where tokens are kept.
         open: Whether there has been a session on it; what fails later must not end it.
@@ -67,6 +72,8 @@ class Line:
     status: int | None = None
     content_type: str = ""
     ended: Callable[[], None] = lambda: None
+    strange: Callable[[str], None] = lambda said: None
+    stray: str = ""
     garbage: list[str] = field(default_factory=list)
     logins: LogIns = field(default_factory=LogIns)
     open: bool = False
@@ -78,6 +85,7 @@ class Line:
 
 
 async def _open_stdio(spec: StdioSpec, line: Line, stack: AsyncExitStack) -> None:
+    _refuse_in_browser("starts no programs")
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     read_whole_lines()
@@ -119,10 +127,13 @@ async def _open_sse(spec: SseSpec, line: Line, stack: AsyncExitStack) -> None:
 
 
 async def _open_websocket(spec: WebSocketSpec, line: Line, stack: AsyncExitStack) -> None:
+    _refuse_in_browser("opens no sockets")
     line.make = lambda: Watched(websocket_client(spec), line)
 
 
 async def _open_in_process(spec: InProcessSpec, line: Line, stack: AsyncExitStack) -> None:
+    call_without_threads()
+    stack.enter_context(contained(spec.server))
     line.make = lambda: spec.server
     line.prepare = lambda client: trace_in_process(client, line.recorder)
 
@@ -156,10 +167,18 @@ async def open_line(spec: Spec, recorder: Recorder, logins: LogIns | None = None
         yield line
 
 
+def _refuse_in_browser(lacks: str) -> None:
+    if IN_BROWSER:
+        raise TargetError(
+            f"this Python runs in a browser and {lacks}. "
+            "Connect to the URL of a streamable-HTTP server, or to a server in this kernel (`%%mcp_server NAME`)."
+        )
+
+
 def _http_client(spec: HttpSpec | SseSpec, line: Line) -> httpx2.AsyncClient:
     import httpx2
 
-    from mcp_magic.core.oauth.ondemand import OWN, log_in_with
+    from mcp_magic.core.oauth.ondemand import log_in_with
 
     timeout = httpx2.Timeout(min(CONNECT_SECONDS, spec.timeout), read=None)
     headers = dict(spec.headers)
@@ -168,6 +187,14 @@ def _http_client(spec: HttpSpec | SseSpec, line: Line) -> httpx2.AsyncClient:
     else:
         plain = spec.verify is True and spec.cert is None
         client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=True if plain else tls_context(spec))
+    _observe(client, line)
+    log_in_with(client, spec, line)
+    return client
+
+
+def _observe(client: httpx2.AsyncClient, line: Line) -> None:
+    """Let a line know how its requests are answered; those of a log-in are none of them."""
+    from mcp_magic.core.oauth.ondemand import OWN
 
     async def remember(response: httpx2.Response) -> None:
         if OWN in response.request.extensions:
@@ -190,5 +217,3 @@ def _http_client(spec: HttpSpec | SseSpec, line: Line) -> httpx2.AsyncClient:
 
     hooks = client.event_hooks
     client.event_hooks = {"request": [*hooks["request"], watch], "response": [*hooks["response"], remember]}
-    log_in_with(client, spec, line)
-    return client

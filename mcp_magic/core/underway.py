@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from mcp_magic.core.elicitation import Elicitor
     from mcp_magic.core.loglevels import LogMessage
     from mcp_magic.core.progress import State
+    from mcp_magic.core.sampling.sampling import Prepared
 
-__all__ = ["CallUnderWay", "caused_by", "current_call", "person_asked"]
+__all__ = ["CallUnderWay", "asked_in", "caused_by", "current_call", "person_asked"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,10 +47,12 @@ class CallUnderWay:
         on_progress: Awaited with (progress, total, message) for each progress notification, which then is not shown.
         max_total: Seconds that it may take at most, instead of what `reports` says.
         masked: Takes secrets out of a text.
+        prepared: Decides first about what the server asks models for during this call.
 
     Attributes:
         ended: Whether it has its answer, or nobody waits for one any more.
         report: What was reported and is to be shown; None as long as that is nothing.
+        unclaimed: The same of log messages that may be another call's.
     """
 
     def __init__(
@@ -63,10 +66,13 @@ class CallUnderWay:
         on_progress: ProgressFnT | None = None,
         max_total: float | None = None,
         masked: Callable[[str], str] = str,
+        prepared: Prepared | None = None,
     ) -> None:
         self.elicitor = elicitor
+        self.prepared = prepared
         self.ended = False
         self.report: Report | None = None
+        self.unclaimed: Report | None = None
         self._what = what
         self._server = server
         self._reports = reports if reports is not None else Reports()
@@ -75,7 +81,7 @@ class CallUnderWay:
         self._clock = Clock(what, seconds, self._reports.most(seconds, max_total))
         self._started = time.perf_counter()
         self._context = copy_context()
-        self._show: Callable[[], None] | None = None
+        self._shows: dict[Report, Callable[[], None]] = {}
         self._task: asyncio.Task[Any] | None = None
         self._cancelled = False
         self._questions: set[asyncio.Task[Any]] = set()
@@ -147,38 +153,40 @@ class CallUnderWay:
         if self._told is not None:
             await self._told(progress, total, message)
         elif self._shows_progress:
-            report = self._reported()
+            report = self.report = self.report or self._made(self._what)
             report.meter.note(progress, total, message, asyncio.get_running_loop().time())
             self._changed(report)
 
-    def logged(self, message: LogMessage) -> None:
-        """Take a log message that this call has caused."""
-        if not self.ended and self._reports.reporter is not None and at_least(message.level, self._reports.level):
-            report = self._reported()
-            report.log(message._replace(data=log_text(message.data, self._masked, KEPT_CHARACTERS)))
-            self._changed(report)
+    def logged(self, message: LogMessage, others: int = 0) -> None:
+        """Take a log message that this call has caused, or one of so many other calls of the session."""
+        if self.ended or self._reports.reporter is None or not at_least(message.level, self._reports.level):
+            return
+        if others:
+            report = self.unclaimed = self.unclaimed or self._made(self._server)
+            message = message._replace(logger=f"{message.logger or 'log'} (of one of {others + 1} calls)")
+        else:
+            report = self.report = self.report or self._made(self._what)
+        report.log(message._replace(data=log_text(message.data, self._masked, KEPT_CHARACTERS)))
+        self._changed(report)
 
-    def _reported(self) -> Report:
-        if self.report is None:
-            self.report = Report(
-                self._server, self._what, cancel=self.cancel, started=self._started, masked=self._masked
-            )
-        return self.report
+    def _made(self, title: str) -> Report:
+        return Report(self._server, title, cancel=self.cancel, started=self._started, masked=self._masked)
 
     def _changed(self, report: Report) -> None:
         try:
-            if self._show is None:
+            if report not in self._shows:
                 assert self._reports.reporter is not None
-                self._show = self._context.copy().run(self._reports.reporter, report) or _unseen
-            self._show()
+                self._shows[report] = self._context.copy().run(self._reports.reporter, report) or _unseen
+            self._shows[report]()
         except Exception:  # what is shown of a call is no reason for it to fail
             logger.exception("what %s reports cannot be shown", self._what)
-            self._show = _unseen
+            self._shows[report] = _unseen
 
     def _end(self, state: State) -> None:
-        if self.report is not None:
-            self.report.end(state)
-            self._changed(self.report)
+        for report in (self.report, self.unclaimed):
+            if report is not None:
+                report.end(state)
+                self._changed(report)
 
     # What is asked
 
@@ -220,13 +228,21 @@ def current_call() -> CallUnderWay | None:
     return None if call is None or call.ended else call
 
 
-def caused_by(calls: list[CallUnderWay]) -> CallUnderWay | None:
-    """Return the call that made a server ask, or log.
+def caused_by(calls: list[CallUnderWay]) -> list[CallUnderWay]:
+    """Return the call that made a server ask, or log; all that it may be, where nothing says which.
 
     An `input_required` round runs in the task of its call, and over HTTP what a request leads to comes on a stream of
-    its own. Else a message does not say what it belongs to: it is taken to be the call that was sent last.
+    its own. Else a message does not say what it belongs to: the call that was sent last is the last.
     """
     current = _current.get()
-    if current is not None and current in calls:
-        return current
-    return calls[-1] if calls else None
+    return [current] if current is not None and current in calls else [*calls]
+
+
+@contextmanager
+def asked_in(calls: list[CallUnderWay]) -> Iterator[CallUnderWay]:
+    """Stop the clocks of all calls that may have made a server ask; the latest of them asks."""
+    found = caused_by(calls) or [CallUnderWay()]
+    with ExitStack() as clocks:
+        for call in found:
+            clocks.enter_context(call.paused())
+        yield found[-1]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import MCPMagicError, listed
 from mcp_magic.langchain.returned import to_error, to_result
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -155,7 +156,7 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
         return copy.deepcopy(seen.model_json_schema() if hasattr(seen, "model_json_schema") else seen.schema())
     except PydanticInvalidForJsonSchema as error:
         why = str(error).splitlines()[0]
-    raise UnservableToolError(f"serve_langchain: the arguments of {tool.name!r} have no JSON schema: {why}.")
+    raise UnservableToolError(sentence(f"serve_langchain: the arguments of {tool.name!r} have no JSON schema", why))
 
 
 def _annotations(tool: BaseTool) -> ToolAnnotations | None:

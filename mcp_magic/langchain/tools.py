@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -20,7 +20,7 @@ from mcp_magic.langchain.schemas import portable
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from mcp_types import Tool
@@ -182,16 +182,12 @@ def _make(source: Source, tool: Tool, name: str, options: Options) -> Structured
             )
 
     async def awaited(arguments: dict[str, Any]) -> tuple[Content, dict[str, Any]]:
-        try:
+        with _for_langchain(server, tool.name):
             return await run_on(source.loop(), work(arguments))
-        except MCPMagicError as error:
-            raise MCPToolException(str(error), artifact_of(server, tool.name)) from None
 
     def blocking(arguments: dict[str, Any]) -> tuple[Content, dict[str, Any]]:
-        try:
+        with _for_langchain(server, tool.name):
             return run_blocking(source.loop(), work(arguments))
-        except MCPMagicError as error:
-            raise MCPToolException(str(error), artifact_of(server, tool.name)) from None
 
     return MCPTool(
         name=name,
@@ -202,6 +198,15 @@ def _make(source: Source, tool: Tool, name: str, options: Options) -> Structured
         response_format="content_and_artifact",
         metadata={"server": server, "tool": tool.name, "annotations": hints_of(tool)},
     )
+
+
+@contextmanager
+def _for_langchain(server: str, tool: str) -> Iterator[None]:
+    """Raise our errors as what LangChain gives to a model."""
+    try:
+        yield
+    except MCPMagicError as error:
+        raise MCPToolException(str(error), artifact_of(server, tool)) from None
 
 
 def description_of(tool: Tool) -> str:

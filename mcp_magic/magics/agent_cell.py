@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from mcp_magic.errors import CommandError
+from mcp_magic.browser import IN_BROWSER
+from mcp_magic.errors import CommandError, MissingDependencyError
 from mcp_magic.magics.agent_plan import plan_of
 from mcp_magic.magics.live import screen_for, shown_once
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     import argparse
+
+    from langgraph.graph.state import CompiledStateGraph
 
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.threads import Opened
@@ -21,6 +26,11 @@ __all__ = ["AGENT"]
 
 SHOWS = ("full", "answer", "none")
 POLICIES = ("ask", "auto", "readonly", "deny")
+
+_NO_LANGGRAPH = (
+    "agents need LangGraph, and a Python in a browser has no package of it. "
+    "`%mcp call` and `host.langchain_tools()` work here."
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -39,47 +49,68 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun:
     """Run an agent on the request that the cell's body is."""
-    from mcp_magic.agent.graph import build_graph
-    from mcp_magic.agent.models import make_model, model_name
+    if IN_BROWSER and find_spec("langgraph") is None:
+        raise MissingDependencyError(_NO_LANGGRAPH)
+    from mcp_magic.agent.models import make_model
     from mcp_magic.agent.registry import Registry
-    from mcp_magic.agent.running import run_agent
-    from mcp_magic.agent.threads import new_thread_name, open_threads
+    from mcp_magic.agent.threads import open_threads
 
     request = _request(invocation, arguments)
     plan = await plan_of(invocation, arguments)
-    host, settings = invocation.host, invocation.settings
     model = make_model(plan.model)
-    await Registry(host, servers=plan.servers, tools=plan.tools).check()
-    screen = screen_for(settings.cells.circumstances())
-    async with open_threads(settings.threads or None) as opened:
-        graph = build_graph(
-            model,
-            host,
-            servers=plan.servers,
-            tools=plan.tools,
-            system=plan.system,
-            approve=plan.approve,
-            max_steps=plan.max_steps,
-            checkpointer=opened.saver,
-            result_limit=settings.result_characters,
-            timeout=settings.call_timeout,
-        )
-        made = await run_agent(
-            graph,
-            host,
-            request,
-            thread=plan.thread or new_thread_name(request),
-            model=model_name(model),
-            asker=f"agent {plan.agent}".rstrip(),
-            show=plan.show,
-            screen=screen,
-            notes=(notes := _notes(invocation, plan, opened)),
-        )
+    await Registry(invocation.host, servers=plan.servers, tools=plan.tools).check()
+    screen = screen_for(invocation.settings.cells.circumstances())
+    async with open_threads(invocation.settings.threads or None) as opened:
+        notes = _notes(invocation, plan, opened)
+        made = await _run(invocation, plan, model, request, opened, screen, notes)
         if opened.problem and (_in_memory(opened), "warning") not in notes:  # it failed in the middle
             made.transcript.on_event({"kind": "note", "text": _in_memory(opened), "level": "warning"})
             screen.flush(made.transcript)
     _keep(invocation, made, screen, arguments.out)
     return made
+
+
+async def _run(
+    invocation: Invocation,
+    plan: Plan,
+    model: Any,
+    request: str,
+    opened: Opened,
+    screen: Screen,
+    notes: list[tuple[str, str]],
+) -> AgentRun:
+    from mcp_magic.agent.models import model_name
+    from mcp_magic.agent.running import run_agent
+    from mcp_magic.agent.threads import new_thread_name
+
+    return await run_agent(
+        _graph(invocation, plan, model, opened),
+        invocation.host,
+        request,
+        thread=plan.thread or new_thread_name(request),
+        model=model_name(model),
+        asker=f"agent {plan.agent}".rstrip(),
+        show=plan.show,
+        screen=screen,
+        notes=notes,
+    )
+
+
+def _graph(invocation: Invocation, plan: Plan, model: Any, opened: Opened) -> CompiledStateGraph[Any, Any, Any, Any]:
+    from mcp_magic.agent.graph import build_graph
+
+    return build_graph(
+        model,
+        invocation.host,
+        servers=plan.servers,
+        tools=plan.tools,
+        system=plan.system,
+        approve=plan.approve,
+        max_steps=plan.max_steps,
+        checkpointer=opened.saver,
+        result_limit=invocation.settings.result_characters,
+        timeout=invocation.settings.call_timeout,
+    )
 
 
 def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
@@ -110,7 +141,7 @@ def _notes(invocation: Invocation, plan: Plan, opened: Opened) -> list[tuple[str
 
 
 def _in_memory(opened: Opened) -> str:
-    return f"{opened.problem}. The thread is kept in memory."
+    return f"{sentence(opened.problem)} The thread is kept in memory."
 
 
 def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | None) -> None:

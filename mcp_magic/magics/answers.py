@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic.core.elicitation import Answer
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.magics.answers_sampling import Replies
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
@@ -24,17 +25,24 @@ ACTIONS = ("accept", "decline", "cancel")
 class Answers:
     """An elicitor that answers from a list, in order, or from an object, by message.
 
-    An answer is `"accept"`, `"decline"`, `"cancel"`, `{"action": ..., "content": {...}}`, or the values themselves.
+    An answer is `"accept"`, `"decline"`, `"cancel"`, `{"action": ..., "content": {...}}`, or the values themselves. An
+    object with a list `"sampling"` has the replies of models, too; its answers may stand in `"elicitation"` then.
 
     Args:
         answers: As JSON holds them.
         name: What to call them in messages.
 
     Attributes:
+        replies: Replies to what the server asks models for; None where the file says nothing of that.
         problem: What was wrong first; "" if nothing was.
     """
 
     def __init__(self, answers: Any, name: str) -> None:
+        self.replies: Replies | None = None
+        if isinstance(answers, dict) and isinstance(answers.get("sampling"), list):
+            answers = dict(answers)
+            self.replies = Replies(answers.pop("sampling"), name)
+            answers = _elicitation(answers, name)
         if not isinstance(answers, list | dict):
             problem = f"{name} must hold a list of answers, or an object with an answer for each message"
             raise ArgumentsError(problem)
@@ -79,10 +87,11 @@ class Answers:
         """Raise what was wrong, if anything was.
 
         Raises:
-            ArgumentsError: An answer was missing, or did not fit; the server was told "decline".
+            ArgumentsError: An answer or a reply was missing, or did not fit; the server was told no.
         """
-        if self.problem:
-            raise ArgumentsError(self.problem)
+        problem = self.problem or (self.replies.problem if self.replies is not None else "")
+        if problem:
+            raise ArgumentsError(problem)
 
     def _next(self, asked: Elicitation) -> Any:
         if isinstance(self._answers, dict):
@@ -92,6 +101,17 @@ class Answers:
     def _refused(self, problem: str) -> Answer:
         self.problem = self.problem or problem
         return Answer.decline(problem)
+
+
+def _elicitation(answers: dict[str, Any], name: str) -> Any:
+    """Return what stands beside "sampling": the section "elicitation", or answers by message."""
+    section = answers.get("elicitation")
+    if not isinstance(section, list | dict):
+        return answers
+    if len(answers) > 1:
+        beside = next(key for key in answers if key != "elicitation")
+        raise ArgumentsError(f'{name}: {beside[:60]!r} stands beside "sampling" and "elicitation"; move it into one')
+    return section
 
 
 def _read(answer: Any, name: str) -> Answer:

@@ -75,6 +75,8 @@ class InputAsker:
                         return self._approval(request, arguments, always=self._scope(request))
                     case "e" | "edit":
                         arguments = self._edited(request, arguments)
+                    case _:
+                        self._write("y lets it go out, n refuses, e changes the arguments first, a asks no more")
             except EOFError:
                 return Decision.deny("the input ended")
             except KeyboardInterrupt:

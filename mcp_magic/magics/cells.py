@@ -10,9 +10,11 @@ from __future__ import annotations
 import sys
 from contextvars import Context, copy_context
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
     from IPython.core.interactiveshell import InteractiveShell
@@ -46,6 +48,7 @@ class Cells:
 
     Attributes:
         latest: The context of the latest cell: what is shown from there appears below it.
+        started: Called whenever a cell has begun.
     """
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -53,6 +56,7 @@ class Cells:
         self._running: dict[str, dict[str, Any]] = {}
         self._with_widgets: set[str] = set()
         self.latest: Context | None = None
+        self.started: list[Callable[[], None]] = []
         self._starts()  # the cell that loads the extension is running already
 
     def install(self) -> None:
@@ -74,6 +78,8 @@ class Cells:
         self.latest = copy_context()
         if _names_a_cell(parent):
             self._with_widgets.add(header.get("session", ""))
+        for told in list(self.started):
+            told()
 
     def _ends(self, *_: Any) -> None:
         self._running.pop(self.parent().get("header", {}).get("msg_id", ""), None)
@@ -91,7 +97,10 @@ class Cells:
     def parent(self) -> dict[str, Any]:
         """Return the message that caused what runs now."""
         get_parent = getattr(self.kernel, "get_parent", None)
-        return (get_parent("shell") if get_parent else None) or {}
+        if get_parent is None:
+            return {}
+        # JupyterLite's kernel has one channel, and does not know their names
+        return (get_parent("shell") if signature(get_parent).parameters else get_parent()) or {}
 
     def asks_from_a_cell(self) -> bool:
         """Whether a cell caused what runs now, and not a click."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
 from traitlets import observe
 
-from mcp_magic.errors import CommandError, did_you_mean
+from mcp_magic.errors import CommandError, MCPMagicError, did_you_mean
 from mcp_magic.magics.asking import Asking
 from mcp_magic.magics.awaiting import MARK
 from mcp_magic.magics.cells import Cells
@@ -28,6 +28,18 @@ if TYPE_CHECKING:
     from mcp_magic.serving.loopback import Serving
 
 __all__ = ["MCPMagics"]
+
+MEANT = {
+    **dict.fromkeys(("add", "open", "start"), "'connect'"),
+    **dict.fromkeys(("close", "remove", "rm", "stop"), "'disconnect'"),
+    **dict.fromkeys(("exec", "run"), "'call'"),
+    **dict.fromkeys(("list", "ls"), "'tools', 'resources' or 'prompts', or `%mcp` alone for the servers"),
+    **dict.fromkeys(("servers", "status"), "`%mcp` alone"),
+    "inspect": "'ui'",
+    "lint": "'doctor', which looks over the definitions, too",
+    "threads": "`%mcp agent --threads`",
+}
+"""Words that people bring along from other programs, and what is meant here."""
 
 
 @magics_class
@@ -74,6 +86,10 @@ class MCPMagics(Magics, Settings):
     def _setting_changed(self, change: Any) -> None:
         if "mcp_magic.notebook" in sys.modules:
             self.pass_on()
+
+    def follow_colours(self, change: Any = None) -> None:
+        """Show errors in red where the shell has colours (`%colors`); as the shell's observer, from now on."""
+        MCPMagicError.coloured = str(self.shell.colors).lower() != "nocolor"
 
     @no_var_expand
     @needs_local_scope
@@ -156,7 +172,7 @@ class MCPMagics(Magics, Settings):
             return help_for_all(COMMANDS, None if words == ["all"] else EVERYDAY)
         command = SERVERS if name == SERVERS.name else COMMANDS.get(name)
         if command is None:
-            near = did_you_mean(name, COMMANDS)
+            near = f" Did you mean {MEANT[name]}?" if name in MEANT else did_you_mean(name, COMMANDS)
             raise CommandError(f"%mcp has no subcommand {name!r}.{near} `%mcp --help` lists them.")
         if (not command.takes_command and any(word in ("--help", "-h") for word in words)) or words[:1] == ["--help"]:
             return help_for_one(command)

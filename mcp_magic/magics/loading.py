@@ -7,6 +7,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from mcp_magic.core import starting
+from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.awaiting import MAGICS, AwaitMagics
 from mcp_magic.magics.extension import MCPMagics
 from mcp_magic.magics.running import run_nested
@@ -31,6 +32,8 @@ def load(shell: InteractiveShell) -> None:
     magics.cells.install()
     magics.comm_status.install()
     install(shell)
+    magics.follow_colours()
+    shell.observe(magics.follow_colours, "colors")
     ToolCrashError.show = lambda crash: _traceback(shell, crash)
     starting.callbacks.append(magics.prepare)
     if "mcp_magic.notebook" in sys.modules:
@@ -87,6 +90,8 @@ def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
     from mcp_magic.magics.complete import uninstall
     from mcp_magic.magics.live import shown_again
 
+    shell.unobserve(magics.follow_colours, "colors")
+    MCPMagicError.coloured = True
     magics.comm_status.uninstall()
     magics.cells.uninstall()
     magics.history.uninstall()

@@ -27,6 +27,13 @@ _INLINE = re.compile(r"\\[${]|\$([^\W\d]\w*)|\{([^{}]+)\}")
 GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")
 """The order in which help shows the subcommands."""
 
+TYPED = {
+    "%mcp [SUBCOMMAND ...]": "without one: the connected servers",
+    "%%mcp_agent": "lets a model work on the request below, with the tools of the sessions",
+    "%%mcp_server NAME": "makes the functions below the tools of a server in this kernel",
+}
+"""The magics; those with `%%` stand above the rest of their cell."""
+
 
 @dataclass(frozen=True)
 class Invocation:
@@ -110,6 +117,13 @@ class Command:
         return parser
 
 
+class _Formatter(argparse.HelpFormatter):
+    """A formatter whose usage begins with what is typed, and goes on below that."""
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        super().add_usage(usage, actions, groups, prefix="")
+
+
 class _Parser(argparse.ArgumentParser):
     """An argparse parser whose errors are ours, in one line."""
 
@@ -146,7 +160,7 @@ def help_for_all(commands: Mapping[str, Command], everyday: Collection[str] | No
         commands: All of them.
         everyday: Those that have a line of their own, the others are named only; None: all.
     """
-    lines = ["%mcp [SUBCOMMAND ...]      without one: the connected servers", ""]
+    lines = [*(f"{typed:<23} {says}" for typed, says in TYPED.items()), ""]
     for group in GROUPS:
         members = [command for command in commands.values() if command.group == group]
         shown = [command for command in members if everyday is None or command.name in everyday]
@@ -165,9 +179,8 @@ def help_for_one(command: Command) -> Text:
     """Return the help of one subcommand: usage, what it does, its arguments, examples."""
     parser = command.parser()
     width = min(terminal_width(), 100)
-    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, max_help_position=28, width=width)
-    usage = parser.format_help().removeprefix("usage: ").strip()
-    head, _, arguments = usage.partition("\n\n")
+    parser.formatter_class = lambda prog: _Formatter(prog, max_help_position=28, width=width)
+    head, _, arguments = parser.format_help().strip().partition("\n\n")
     if command.takes_command:
         head += " [-- COMMAND ARG...]"
     if command.takes_body and not command.title:

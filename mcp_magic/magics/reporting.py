@@ -91,9 +91,10 @@ class Lines:
         if report.state != "running":
             self._say_last()
         elif report.meter.count and (now := time.perf_counter()) >= self._next:
-            self._next = now + LINE_SECONDS
             self._begun = True
-            self._say(report_line(report))
+            if report.meter.share != 1:  # that all is done says the last line
+                self._next = now + LINE_SECONDS
+                self._say(report_line(report))
 
     def _say_messages(self) -> None:
         new = self._report.logged - self._logged

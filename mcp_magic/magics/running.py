@@ -14,6 +14,9 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mcp_magic.browser import IN_BROWSER
+from mcp_magic.errors import CommandError
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
     from types import FrameType
@@ -43,7 +46,7 @@ def _wake_on_signals(loop: asyncio.AbstractEventLoop) -> None:
     ipykernel's own handler schedules the cancellation by `IOLoop.add_callback`, which wakes nobody when
     it is called from a signal handler: the cell ends when the loop next has something to do.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if IN_BROWSER or threading.current_thread() is not threading.main_thread():
         return
     taken = signal.set_wakeup_fd(-1)
     if taken != -1 and taken not in [wakeup.fileno() for wakeup in _wakeups]:
@@ -163,8 +166,13 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
 
     Raises:
         KeyboardInterrupt: The person interrupted; the work is cancelled.
+        CommandError: In a browser that cannot wait within a function.
     """
-    loop = _loop_of_this_thread()
+    try:
+        loop = _loop_of_this_thread()
+    except CommandError:
+        work.close()
+        raise
     if loop is None:
         home = home_loop()
         assert home is not None
@@ -183,6 +191,18 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
     raise KeyboardInterrupt from None  # a nested loop's tasks step in an except block, so there is a context
 
 
+def _browsers(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
+    """Return a browser's loop if it can wait: if the browser can suspend WebAssembly (JSPI)."""
+    from pyodide.ffi import can_run_sync
+
+    if can_run_sync():
+        return loop
+    raise CommandError(
+        "this browser cannot wait within a function or a comprehension. Write the line at the top of a cell, "
+        "or `await host[...].call(...)` in an async function."
+    )
+
+
 def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
     """Return a loop that this thread can run until something is complete; None if the loop is another thread's."""
     try:
@@ -195,6 +215,8 @@ def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
         from IPython.core.async_helpers import get_asyncio_loop
 
         return get_asyncio_loop()  # type: ignore[no-any-return, no-untyped-call]
+    if IN_BROWSER:
+        return _browsers(loop)
     import nest_asyncio2
 
     nest_asyncio2.apply(loop)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Reviewing", "answer_sampling", "end_sampling"]
 
-NOBODY = "nobody can be asked here, where no input is allowed; `%mcp connect --sampling auto` answers without asking"
+NOBODY = (
+    "nobody can be asked here, where no input is allowed; `%mcp connect --sampling auto` answers without asking, "
+    "`%mcp call --answers FILE` replies"
+)
 
 
 class Reviewing:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from traitlets import Any as Anything
 from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
+from mcp_magic.config.masking import MASK, Concealed, named_secrets
 from mcp_magic.core.loglevels import LEVELS
 from mcp_magic.errors import ConfigError
 
@@ -23,12 +24,31 @@ PREFIX = "MCP_MAGIC_"
 """Environment variables `MCP_MAGIC_<SETTING>` set what no config file and no `%config` did."""
 
 
+class Secretive(Anything):
+    """A trait for text that may hold a secret, which `%config` does not show, or for an object."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        """Take a value over."""
+        return Concealed(value) if isinstance(value, str) else value
+
+
+class SecretiveEnum(Enum[Any]):
+    """A trait whose value is one of a few; what is none of them is not repeated, for it may be a secret."""
+
+    def error(self, obj: Any, value: Any, error: Exception | None = None, info: str | None = None) -> NoReturn:
+        """Refuse a value."""
+        super().error(obj, MASK, error, info)
+
+
 class Settings(Configurable):
     """What can be set with `%config MCPMagics.NAME = value`."""
 
     timeout = Float(30.0, min=0.1, help="Seconds a server has to answer the handshake.").tag(config=True)
     call_timeout = Float(
-        None, allow_none=True, min=0.001, help="Seconds to wait for the answer of a call; None: as long as it takes."
+        None,
+        allow_none=True,
+        min=0.001,
+        help="Seconds to wait for the answer of a call, a read or a prompt; None: as long as it takes.",
     ).tag(config=True)
     max_total_timeout = Float(
         None,
@@ -62,10 +82,10 @@ class Settings(Configurable):
         config=True
     )
 
-    model = Anything(
+    model = Secretive(
         "", help="The chat model of agents: PROVIDER:NAME, a LangChain chat model, or offline (the default)."
     ).tag(config=True)
-    threads = Anything(
+    threads = Secretive(
         "",
         help="Where agents keep conversations: a file, :memory:, postgresql://..., or a LangGraph checkpointer; "
         "empty: a file in Jupyter's data directory.",
@@ -83,14 +103,14 @@ class Settings(Configurable):
     trace_messages = Int(10_000, min=0, help="Messages that the trace keeps; 0: none.").tag(config=True)
     trace_bytes = Int(64_000_000, min=0, help="Bytes that the trace keeps.").tag(config=True)
 
-    tokens = Enum(
+    tokens = SecretiveEnum(
         ("auto", "keyring", "file", "memory"),
         "auto",
         help="Where tokens of log-ins are kept: auto (a keyring if there is one, else a file), keyring, file, memory.",
     ).tag(config=True)
     login_timeout = Float(300.0, min=0.1, help="Seconds you have to log in to a server.").tag(config=True)
 
-    telemetry = Anything(
+    telemetry = Secretive(
         "",
         help="Where OpenTelemetry spans go: nowhere (empty), console, otlp (to where OTEL_EXPORTER_OTLP_* say), or a "
         "SpanExporter. They have no arguments and no results.",
@@ -103,6 +123,15 @@ class Settings(Configurable):
 
             check(proposal["value"])
         return proposal["value"]
+
+    @classmethod
+    def class_get_trait_help(cls, trait: Any, inst: Any = None, helptext: str | None = None) -> str:
+        """Return what `%config MCPMagics` says of a setting; of an object its type, for it may hold a key."""
+        value = getattr(inst, trait.name, None)
+        if not isinstance(trait, Secretive) or isinstance(value, str | None):
+            return super().class_get_trait_help(trait, inst, helptext)
+        said = super().class_get_trait_help(trait, None, helptext)
+        return said.replace(f"Default: {trait.default_value_repr()}", f"Current: <{type(value).__name__}>")
 
     def known_settings(self) -> dict[str, type]:
         """Return the names that a declaration's `[settings]` may have, and their types."""
@@ -132,7 +161,8 @@ class Settings(Configurable):
         except TraitError:
             problem = self.trait_metadata(name, "help") or ""
         if problem:
-            raise ConfigError(f"{where}: {value!r} does not fit. {problem}")
+            shown = MASK if named_secrets({name: name}) else repr(Concealed(value) if isinstance(value, str) else value)
+            raise ConfigError(f"{where}: {shown} does not fit. {problem}")
 
     def pass_on(self) -> None:
         """Hand the settings on to those whom they concern; a load of the extension has no need of them yet."""

@@ -27,6 +27,9 @@ SAYS = 120
 TREE_BYTES = 6000
 """Bytes of one message's JSON in the page; all of them are in `.df` and in an export."""
 
+LEAST_TREE_BYTES = 1500
+"""The same where many messages share the page."""
+
 
 def trace_row(entry: Entry) -> dict[str, Any]:
     """Return a message as a row of the listing."""
@@ -96,24 +99,50 @@ class TraceListing(Listing):
         )
 
     def _part(self) -> Part:
+        rows = self.rows[-limits.display.listing_rows :]
         columns = [name for name in self.columns if name != "message"]
-        shown = self.rows[-limits.display.listing_rows :]
-        text = Listing(shown, title=self.title, columns=columns, empty=self.empty, note=self.note)._part()
-        if not shown:
-            return text
-        columns = [name for name in columns if any(row.get(name) is not None for row in shown)]
-        cells = ([_cell(row, name) for name in columns] for row in shown)
-        html, count = table(columns, cells, limit=limits.display.bytes)
-        rest = f"{count:,} of {len(self):,} messages: .df has all" if count < len(self) else ""
-        plain = "\n".join(line for line in (text.plain, rest) if line)
-        return Part(plain, joined([tag("p", tag("b", self.title)), html, note(rest), note(self.note)]))
+        if not rows:
+            return self._text(rows, columns)
+        columns = [name for name in columns if any(row.get(name) is not None for row in rows)]
+        html, rows, opened = self._table(rows, columns)
+        rest = f"the last {len(rows):,} of {len(self):,} messages: .df has all" if len(rows) < len(self) else ""
+        plain = "\n".join(line for line in (self._text(rows, columns).plain, rest) if line)
+        open_ = f"the newest {opened:,} open to their JSON: .df has all of it" if opened < len(rows) else ""
+        return Part(plain, joined([tag("p", tag("b", self.title)), html, note(rest), note(open_), note(self.note)]))
+
+    def _text(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Part:
+        return Listing(rows, title=self.title, columns=columns, empty=self.empty, note=self.note)._part()
+
+    @staticmethod
+    def _table(rows: list[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Markup, list[Mapping[str, Any]], int]:
+        """Return the table, its rows (if they are too long for the page, the newest), and how many of them open."""
+        limit = limits.display.bytes
+        cells = [[row.get(name) for name in columns] for row in rows]
+        html, count = table(columns, cells, limit=limit * 2 // 3)  # the rest is for what they open to
+        while count < len(cells):
+            cells = cells[-count:]
+            html, count = table(columns, cells, limit=limit * 2 // 3)
+        opened = _open(cells, rows[-count:], columns, room=limit - len(html.encode()))
+        return table(columns, cells, limit=2 * limit)[0], rows[-count:], opened
 
 
-def _cell(row: Mapping[str, Any], name: str) -> object:
-    value = row.get(name)
-    if name != "says":
-        return value
+def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, room: int) -> int:
+    """Let rows open to their JSON, the newest first, as many as fit into `room` bytes; return how many do."""
+    if "says" not in columns:
+        return len(rows)
+    place = columns.index("says")
+    for number, row in enumerate(reversed(rows)):
+        share = 2 * room // (len(rows) - number)
+        opened = _opened(row, min(TREE_BYTES, max(LEAST_TREE_BYTES, share)))
+        room -= len(opened.encode())
+        if room < 0:
+            return number
+        cells[-1 - number][place] = opened
+    return len(rows)
+
+
+def _opened(row: Mapping[str, Any], size: int) -> Markup:
     message = row.get("message")
-    body = tree(message, TREE_BYTES) if isinstance(message, dict | list) else preformatted(one_line(str(message), 1000))
-    opened: Markup = details(escape(value or "…"), body)
+    body = tree(message, size) if isinstance(message, dict | list) else preformatted(one_line(str(message), 1000))
+    opened: Markup = details(escape(row.get("says") or "…"), body)
     return opened

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from mcp_magic.core.watching.watch import Watch
-    from mcp_magic.magics.cells import Circumstances
+    from mcp_magic.magics.cells import Cells
     from mcp_magic.widgets.watch_panel import WatchPanel
 
 __all__ = ["Running", "running", "screen_for"]
@@ -164,14 +164,61 @@ class Display:
             self._panel.detached()
 
 
-def screen_for(where: Circumstances, *, clicks: bool, detach: Callable[[], None] | None) -> Screen:
+class Headless:
+    """A display where a notebook runs by itself: of what a cell has sent after its end nbclient takes nothing.
+
+    So an update is sent by the cell that runs when it comes, and once more by the next one where none did.
+
+    Args:
+        cells: Know which cell runs.
+    """
+
+    live = True
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+        self._replace: Callable[[dict[str, Any]], None] | None = None
+        self._watch: Watch | None = None
+        self._missed = False
+
+    def show(self, watch: Watch) -> None:
+        """Show it for the first time, or what has changed."""
+        if self._replace is None:
+            self._replace = show_below(watch._repr_mimebundle_())
+            self._watch = watch
+            self._cells.started.append(self._cell_started)
+        elif self._cells.running:
+            self._send(watch)
+        else:
+            self._replace(watch._repr_mimebundle_())
+            self._missed = True
+
+    def _cell_started(self) -> None:
+        if self._missed and self._watch is not None:
+            self._send(self._watch)
+        if self._watch is None or self._watch.ended:
+            self._cells.started.remove(self._cell_started)
+
+    def _send(self, watch: Watch) -> None:
+        self._missed = False
+        if self._replace is not None and self._cells.latest is not None:
+            self._cells.latest.copy().run(self._replace, watch._repr_mimebundle_())
+
+    def detached(self) -> None:
+        """Nobody detaches it."""
+
+
+def screen_for(cells: Cells, *, clicks: bool, detach: Callable[[], None] | None) -> Screen:
     """Return what a watch of a cell is shown on.
 
     Args:
-        where: Where the cell runs.
+        cells: Know where the cell runs.
         clicks: Whether clicks arrive while it waits.
         detach: Lets it end; None where it does not wait.
     """
+    where = cells.circumstances()
     if where.kernel is None:
         return Printer()
-    return Display(clicks and where.widgets and where.allow_stdin, detach)
+    if not where.allow_stdin:
+        return Headless(cells)
+    return Display(clicks and where.widgets, detach)

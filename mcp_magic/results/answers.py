@@ -8,7 +8,7 @@ from . import limits
 from .jsontree import loads
 from .safe import cut, one_line
 
-__all__ = ["reason", "repeats"]
+__all__ = ["names_the_text", "reason", "repeats"]
 
 
 def reason(texts: list[str], tool: str) -> str:
@@ -42,6 +42,15 @@ def repeats(texts: list[str], structured: Any, data: Any) -> bool:
     if isinstance(data, list) and len(texts) == len(data):
         return all(_same(text, item, item) for text, item in zip(texts[:3], data[:3], strict=True))
     return False
+
+
+def names_the_text(texts: list[str], data: Any) -> bool:
+    """Whether the structured content is the text under a name and nothing else, as the filesystem server's.
+
+    >>> names_the_text(["one line"], {"content": "one line"}), names_the_text(["42"], {"n": 42})
+    (True, False)
+    """
+    return len(texts) == 1 and isinstance(data, dict) and list(data.values()) == texts
 
 
 def _same(text: str, *values: Any) -> bool:

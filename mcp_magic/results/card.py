@@ -114,7 +114,7 @@ class ToolCard:
             return ""
         values = [[_cell(row.get(name)) for name in _COLUMNS] for row in rows[: limits.display.listing_rows]]
         names, values = _without_empty(values)
-        return f"{title}\n{aligned(names, values, total=terminal_width(), cell=limits.display.cell)}"
+        return f"{title}\n{aligned(names, values, total=terminal_width(), cell=limits.display.cell, names=True)}"
 
     def _html(self) -> Markup:
         heading = [tag("b", one_line(self.name, 200)), f" {one_line(self.title, 200)} " if self.title else " "]

@@ -25,7 +25,7 @@ META = "mcp-magic/crash"
 KEPT = 20
 """Exceptions kept; each holds the frames of its traceback."""
 
-_kept: OrderedDict[str, Exception] = OrderedDict()
+_kept: OrderedDict[str, BaseException] = OrderedDict()
 
 
 class ToolCrashError(ToolError):
@@ -42,7 +42,7 @@ class ToolCrashError(ToolError):
         return [*(ToolCrashError.show(cause) if cause is not None else []), *super()._render_traceback_()]
 
 
-def remember(crash: Exception) -> dict[str, Any]:
+def remember(crash: BaseException) -> dict[str, Any]:
     """Keep an exception; return the `_meta` that leads to it."""
     key = secrets.token_hex(8)  # nothing that another server could guess
     _kept[key] = crash
@@ -51,7 +51,7 @@ def remember(crash: Exception) -> dict[str, Any]:
     return {META: key}
 
 
-def recall(meta: Mapping[str, Any] | None) -> Exception | None:
+def recall(meta: Mapping[str, Any] | None) -> BaseException | None:
     """Return the exception that an answer leads to, or None."""
     key = (meta or {}).get(META)
     return _kept.get(key) if isinstance(key, str) else None

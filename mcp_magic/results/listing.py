@@ -129,7 +129,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         html_rows = ([_html_cell(row.get(name)) for name in columns] for row in first)
         html, shown = table(columns, html_rows, limit=limit.bytes)
         values = [[row.get(name) for name in columns] for row in first[:shown]]
-        text = aligned(columns, values, total=terminal_width(), cell=limit.cell)
+        text = aligned(columns, values, total=terminal_width(), cell=limit.cell, names=True)
         more = len(self) - shown
         rest = f"… {more:,} more {self.kind or 'rows'}: .df has all {len(self):,}" if more > 0 else ""
         plain = "\n".join(line for line in (title, text, rest, self.note) if line)

@@ -26,6 +26,10 @@ _NARROWEST = 6
 """Characters below which a column says nothing any more."""
 
 
+_LONGEST_NAME = 500
+"""Characters of a name at most: a server may send anything."""
+
+
 class Verbatim(str):
     """Text whose spaces mean something, such as a line of a traceback; tables leave them as they are."""
 
@@ -73,27 +77,51 @@ def cell_text(value: object, limit: int) -> str:
     return one_line(str(value), limit)
 
 
-def aligned(headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100) -> str:
+def aligned(
+    headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100, names: bool = False
+) -> str:
     """Return rows as aligned text, at most `total` wide; numbers flush right, long cells shortened.
+
+    Args:
+        headers: The names of the columns.
+        rows: Their cells.
+        total: Characters of a line.
+        cell: Characters of a cell at most.
+        names: Whether the first column has what a person types: it is never cut, but gets a line of its own.
 
     >>> print(aligned(["name", "n"], [["a", 1], ["bb", 10]], total=40))
     name   n
     a      1
     bb    10
     """
-    texts = [[cell_text(value, cell) for value in row] for row in rows]
-    names = [one_line(header, cell) for header in headers]
-    widths = [max(map(width, column)) for column in zip(names, *texts, strict=True)]
+    most = [_LONGEST_NAME if names else cell, *(cell for _ in headers[1:])]
+    texts = [[cell_text(value, room) for value, room in zip(row, most, strict=True)] for row in rows]
+    heads = [one_line(header, cell) for header in headers]
+    widths = [max(map(width, column)) for column in zip(heads, *texts, strict=True)]
     widths = _fitted(widths, total - 2 * (len(widths) - 1))
-    right = [_numeric([row[i] for row in rows]) for i in range(len(names))]
-    return "\n".join(line for cells in [names, *texts] for line in _lines(cells, widths, right))
+    right = [_numeric([row[i] for row in rows]) for i in range(len(heads))]
+    lines: list[str] = []
+    for cells in [heads, *texts]:
+        if names and len(cells) > 1 and width(cells[0]) > widths[0]:
+            lines.append(cells[0])
+            cells = ["", *cells[1:]]
+        lines += _lines(cells, widths, right)
+    return "\n".join(lines)
 
 
 def _fitted(widths: list[int], total: int) -> list[int]:
-    """Take from the last column, which explains the others, then from the widest, until the sum fits."""
+    """Make columns narrower until they fit.
+
+    The last explains the others and goes first, then the widest of the others. The first has names that a person
+    types: up to half of the room it is left as it is, as long as anything else can be narrower.
+
+    >>> _fitted([45, 40, 80], 96), _fitted([70, 40, 80], 96), _fitted([45, 3, 40], 30)
+    ([45, 31, 20], [48, 28, 20], [15, 3, 12])
+    """
     widths = list(widths)
     while sum(widths) > total and max(widths) > _NARROWEST:
-        widest = widths.index(max(widths))
+        wide = [i for i, room in enumerate(widths) if room > (_NARROWEST if i else max(total // 2, _NARROWEST))] or [0]
+        widest = max(wide, key=widths.__getitem__)
         widths[-1 if widths[-1] > _ENOUGH else widest] -= 1
     return widths
 

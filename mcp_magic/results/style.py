@@ -19,6 +19,7 @@ _RULES = (
         "font-family:var(--jp-content-font-family,system-ui,sans-serif);font-size:var(--jp-content-font-size1,14px);"
         "color:var(--jp-content-font-color1,inherit);padding:4px 6px",
     ),
+    (":is(pre,p,td)", "unicode-bidi:plaintext"),  # each paragraph begins at the side that its own script begins at
     ("p", "margin:0 0 .4em"),
     (".mcp-part+.mcp-part", "margin-top:.7em"),
     (">:last-child", "margin-bottom:0"),
@@ -45,6 +46,7 @@ _RULES = (
     ),
     ("tbody th", "font-weight:normal;color:var(--jp-content-font-color2,inherit)"),
     ("tr:has(>th:first-child+td)", "background:none"),
+    ("tbody th+td", "overflow-wrap:anywhere"),  # of names and what they are nothing is out of sight
     (":is(th,td).mcp-number", "text-align:right;font-variant-numeric:tabular-nums"),
     ("td pre", "margin:0"),
     ("td:has(pre)", "max-width:none"),

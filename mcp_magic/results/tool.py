@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ToolError
-from .answers import reason, repeats
+from .answers import names_the_text, reason, repeats
 from .columns import is_wrapper
 from .content import part_of, to_media
 from .crashes import ToolCrashError, recall
@@ -202,7 +202,7 @@ class ToolResult(Value):
         if self.is_error:
             label = f"error from {self._name}"
             parts.append(Part(label, tag("p", error_label(label))))
-        elif self.raw.structured_content is not None:
+        elif self.raw.structured_content is not None and not names_the_text(self.texts, self.data):
             parts.append(counted(data_part(self.data, budget), budget))
             # Shown instead of the texts that only repeat it.
             blocks = (self.artifacts or []) if repeats(self.texts, self.raw.structured_content, self.data) else blocks

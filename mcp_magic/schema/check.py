@@ -11,6 +11,7 @@ from mcp_magic.schema.formats import FORMATS, fits_format
 from mcp_magic.schema.messages import together
 from mcp_magic.schema.quick import quick_check
 from mcp_magic.schema.report import problems_of
+from mcp_magic.schema.validation import import_jsonschema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -91,6 +92,7 @@ def _check(arguments: dict[str, Any], compiled: _Compiled) -> None:
 
 
 def _validator(schema: Mapping[str, Any]) -> Validator:
+    import_jsonschema()
     from jsonschema import Draft202012Validator, FormatChecker
     from jsonschema.validators import validator_for
     from referencing import Registry

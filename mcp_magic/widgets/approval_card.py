@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Card"]
 
+_EDIT = "change the arguments of {} first"
+
 
 class Card:
     """The question about one request: what it is, and Approve, Edit, Deny.
@@ -65,7 +67,7 @@ class Card:
     def _make_buttons(self) -> None:
         name = one_line(self.request.name, 80)
         self._approve = self._button("Approve", "check", f"let {name} go out as shown", self.approval)
-        self._edit = self._button("Edit", "pencil", f"change the arguments of {name} first", lambda: self.edit)
+        self._edit = self._button("Edit", "pencil", _EDIT.format(name), lambda: self.edit)
         self._deny = self._button("Deny", "ban", f"do not call {name}", self.denial)
         self._reason = self._shop.make(
             ipywidgets.Text, "bar", placeholder="why not; Enter denies", tooltip=f"why {name} must not be called"
@@ -111,12 +113,12 @@ class Card:
         if self._editor is None:
             self._editor = editor_for(self.request, self._shop, self._edited)
             self._place.children = (self._editor.widget,)
-            self._edit.description = "Discard changes"
+            self._edit.description, self._edit.tooltip = "Discard changes", "take the arguments as they came"
             return
         self._place.children = ()
         self._editor.close()
         self._editor = None
-        self._edit.description = "Edit"
+        self._edit.description, self._edit.tooltip = "Edit", _EDIT.format(one_line(self.request.name, 80))
         self._show(self.request.arguments, "")
 
     def _edited(self) -> None:

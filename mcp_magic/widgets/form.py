@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Form"]
 
+_TO_JSON = "Edit as JSON", "all arguments as JSON"
+_TO_FIELDS = "Back to the fields", "each argument in its own field"
+
 
 class Form:
     """A form that a JSON Schema describes.
@@ -60,9 +63,8 @@ class Form:
         self.root.on_change(self._changed)
         self._json = JsonFace(self._shop)
         self._json.on_change(self._changed)
-        self.toggle = self._shop.make(
-            ipywidgets.ToggleButton, "button", description="Edit as JSON", icon="code", tooltip="all arguments as JSON"
-        )
+        text, tooltip = _TO_JSON
+        self.toggle = self._shop.make(ipywidgets.ToggleButton, "button", description=text, icon="code", tooltip=tooltip)
         self.toggle.observe(self._turned, "value")
         self._rest = self._shop.make(ipywidgets.HTML, "label")
         self._nothing = self._shop.make(ipywidgets.HTML, "label", value=note_markup("It takes no arguments."))
@@ -185,8 +187,10 @@ class Form:
         return value if isinstance(value, dict) else {}
 
     def _show_face(self) -> None:
+        """Show the fields or the JSON; the button says what the other is."""
         fields = self.root.widget if getattr(self.root.widget, "children", True) else self._nothing
         self._body.children = (self._json.widget if self.as_json else fields,)
+        self.toggle.description, self.toggle.tooltip = _TO_FIELDS if self.as_json else _TO_JSON
 
     # What is wrong
 

@@ -35,6 +35,8 @@ _CONTROLS = (
     f"{_BOX} .widget-dropdown>select{{background-image:linear-gradient(45deg,transparent 50%,currentColor 50%),"
     "linear-gradient(135deg,currentColor 50%,transparent 50%);background-size:5px 5px;background-repeat:no-repeat;"
     "background-position:right 13px center,right 8px center}"
+    # as wide as the notebook and no wider: what is approved is read whole
+    ".widget-html>.widget-html-content:has(>.mcp-magic){min-width:0}"
     # a heading is text of several lines, and not the caption of one control; the time of a run stands below its button
     ".widget-vbox>.widget-html>.widget-html-content>.mcp-magic{line-height:1.4}"
     ".widget-vbox:has(>.jp-OutputArea,>.widget-output)>.widget-hbox .mcp-form{padding-left:6px}"

@@ -11,6 +11,7 @@ from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.html import details, error_label, facts, joined, note, preformatted, tag
 from mcp_magic.results.parts import Part
 from mcp_magic.results.safe import one_line, shorten
+from mcp_magic.schema import example_arguments
 from mcp_magic.widgets.form import Form
 from mcp_magic.widgets.hiding import hidden_arguments
 from mcp_magic.widgets.inputs_text import write_json
@@ -137,7 +138,7 @@ class RequestForm(Shown):
         self._stop = make(ipywidgets.Button, "button", description="Cancel", icon="stop", disabled=True)
         tooltip = "show the line that does the same, to copy it"
         self._copy = make(ipywidgets.ToggleButton, "button", description="Copy as code", icon="copy", tooltip=tooltip)
-        self._code = make(ipywidgets.Text, "page", tooltip="select and copy")
+        self._code = make(ipywidgets.Text, "wide", tooltip="select and copy")
         buttons = (self._run, self._stop, self.form.toggle, self._copy)
         self._buttons = make(ipywidgets.HBox, "line", children=buttons)
         head = make(ipywidgets.HTML, "label", value=f"{FORM_STYLE}{self._heading()}")
@@ -210,13 +211,25 @@ class RequestForm(Shown):
         rows = [(one_line(name, 60), shorten(write_json(value, None), 300)) for name, value in shown.items()]
         table = facts(rows) if rows else note("no arguments")
         html = joined([tag("p", joined([tag("b", what), f" — {outcome}"])), table, details("code", preformatted(line))])
-        parts = [Part(f"{what} — {outcome}\n{shorten(line, 2000)}", html)]
+        parts = [Part(f"{what} — {outcome}\n{self._typed(line)}", html)]
         if self._runner.result is not None:
             parts += self._runner.result._parts()
         elif self.error is not None and str(self.error):
             text = shorten(f"{type(self.error).__name__}: {self.error}", 2000)
             parts.append(Part(text, tag("p", error_label(text))))
         return parts
+
+    def _typed(self, line: str) -> str:
+        """Return the line that does the same; of a form that was not run yet, one that can be typed in its place."""
+        if self._sent is not None:
+            return shorten(line, 2000)
+        example, draft = example_arguments(self.form.schema), self.form.draft
+        if self.form.problems:  # of what is begun and not complete the example has all
+            draft = {name: value for name, value in draft.items() if not isinstance(value, dict | list)}
+        line = self._code_for({**example, **draft})
+        return (
+            f"it is filled in where widgets are shown; a line that does the same, for example:\n{shorten(line, 2000)}"
+        )
 
     def __repr__(self) -> str:
         state = "running" if self.running else self._runner.outcome or "not run yet"

@@ -14,6 +14,7 @@ from mcp_magic.widgets.completing import Completer
 from mcp_magic.widgets.inputs_completing import COMPLETES
 from mcp_magic.widgets.look import heading
 from mcp_magic.widgets.request_form import RequestForm
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     import asyncio
@@ -152,7 +153,8 @@ def _parsed(template: str) -> UriTemplate:
         return UriTemplate.parse(template)
     except InvalidUriTemplate as error:
         reason = str(error)
-    raise ArgumentsError(f"{template} cannot be filled in: {reason}. `%mcp read URI` reads what you write yourself.")
+    problem = sentence(f"{template} cannot be filled in", reason)
+    raise ArgumentsError(f"{problem} `%mcp read URI` reads what you write yourself.")
 
 
 def _texts(arguments: Mapping[str, Any]) -> dict[str, str | list[str]]:

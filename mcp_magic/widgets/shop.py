@@ -33,6 +33,7 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     },
     "field": {"width": "min(36em, 97%)"},
     "area": {"width": "min(48em, 97%)", "height": "7em"},
+    "wide": {"width": "min(60em, 97%)"},
     "page": {"width": "min(60em, 97%)", "height": "20em"},
     "label": {"margin": "0", "height": "auto"},
     "check": {"width": "auto", "margin": "0 0 0 12px"},

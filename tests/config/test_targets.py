@@ -301,6 +301,9 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
         ("nope.py", "no server file at {path}."),
         ("sub/nope", "no server file at {path}."),
         ("./folder", "no server file at {path} (it is a folder)."),
+        ("sub/servr.py", "no server file at {path}."),
+        ("./servers", "no server file at {path} (it is a folder). In it are: math_server.py, web.js"),
+        ("servers/mat_server.py", "no server file at {path}. Did you mean 'math_server.py'?"),
         (
             "mcp.json",
             "{path} is no server file (.py, .js, .mjs, .cjs). "
@@ -316,7 +319,8 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
 )
 def test_a_path_that_is_no_server_file_is_named_whole(tmp_path, name, message):
     (tmp_path / "folder").mkdir()
-    for existing in ("mcp.json", "mcp_magic.toml", "s.ts", "s.sh"):
+    (tmp_path / "servers").mkdir()
+    for existing in ("mcp.json", "mcp_magic.toml", "s.ts", "s.sh", "servers/math_server.py", "servers/web.js"):
         (tmp_path / existing).touch()
     assert message_of(name, directory=tmp_path) == message.format(path=tmp_path / name)
 

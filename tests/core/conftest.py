@@ -34,5 +34,5 @@ async def host() -> AsyncIterator[Host]:
 def quick(host: Host) -> Host:
     """A host that does quickly what it does."""
     plan = host.reconnection
-    plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 5.0, 2.0
+    plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 20.0, 2.0
     return host

@@ -350,6 +350,37 @@ async def test_the_end_of_a_call_is_the_end_of_its_log_in(host: Host, kind: str)
     assert not [thread for thread in threading.enumerate() if "callback" in thread.name]
 
 
+@pytest.mark.parametrize("kind", ["modern", "handshake", "sse"])
+async def test_the_end_of_a_listing_is_the_end_of_its_log_in(host: Host, kind: str) -> None:
+    shown, ended = asyncio.Event(), asyncio.Event()
+
+    async def announcing(login: LogIn) -> None:
+        shown.set()
+        try:
+            await login.answered()
+        finally:
+            ended.set()
+
+    person = logging_in(host)
+    async with protected_server(kind=kind) as protected:
+        connection = await host.connect(protected.url, transport="sse" if kind == "sse" else "http")
+        protected.authority.tokens.clear()
+        protected.authority.refresh.clear()
+        host.logins.authorizer = announcing
+        await connection.catalog.prefetch(0)
+        connection.catalog.changed("resources")  # of which the server has told, and nobody waits for it
+        listing = asyncio.ensure_future(connection.listing("tools", refresh=True))
+        await shown.wait()
+        listing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listing
+        await asyncio.wait_for(ended.wait(), 0.5)
+        host.logins.authorizer = person
+        assert "whoami" in [tool.name for tool in await connection.listing("tools")]
+        await host.close()
+    assert not [thread for thread in threading.enumerate() if "callback" in thread.name]
+
+
 async def test_a_log_in_that_was_refused_is_not_asked_for_again_by_those_that_waited(host: Host) -> None:
     asked = []
 

@@ -26,7 +26,7 @@ WRONG = {
     ),
     "access denied": (
         Behaviour(error="access_denied"),
-        rf"{AT} did not give access: you, or its rules, refused it \(access_denied\)\. It says: the person said <no>",
+        rf"{AT} did not give access: you, or its rules, refused it \(access_denied\)\. It says: the person said <no>\.",
     ),
     "unknown scope": (
         Behaviour(error="invalid_scope"),
@@ -49,7 +49,7 @@ WRONG = {
     "code refused": (
         Behaviour(token_error={"authorization_code": "invalid_grant"}),
         rf"{AT} refused: the log-in is too old, was used already, or belongs to another client; log in again "
-        r"\(invalid_grant\)\. It says: not with \*\*\*",
+        r"\(invalid_grant\)\. It says: not with \*\*\*\.",
     ),
     "token endpoint fails": (
         Behaviour(status=500),

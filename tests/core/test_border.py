@@ -80,7 +80,7 @@ def test_protocol_errors_name_the_code_and_what_it_means() -> None:
     [
         (-32700, None, "(-32700, parse error; fault: mcp_magic)\n  it could not read what was sent as JSON; "),
         (-32601, None, "(-32601, method not found; fault: the caller)\n  this server does not have what was asked for"),
-        (-32603, None, "(-32603, internal error; fault: the server)\n  its log may say more: `%mcp logs`"),
+        (-32603, None, "(-32603, internal error; fault: the server)\n  its log may say more: `%mcp logs web`"),
         (-32021, {"requiredCapabilities": {"sampling": {}}}, "fault: mcp_magic)\n  it wants sampling; it wants"),
         (-32022, {"supported": ["2031-01-01"]}, "fault: mcp_magic)\n  it takes 2031-01-01; `%mcp doctor` says"),
         (-32042, None, "(-32042, URL elicitation required; fault: you)\n  a page has to be opened first"),

@@ -112,6 +112,14 @@ async def test_a_stdio_handshake_that_is_never_answered(host: Host, tmp_path: Pa
     )
 
 
+async def test_a_server_file_that_listens_at_a_url_says_how_to_reach_it(host: Host, tmp_path: Path) -> None:
+    said = "INFO: Uvicorn running on http://127.0.0.1:8123/mcp (Press CTRL+C to quit)"
+    command = script(tmp_path, f"import sys, time\nprint({said!r}, file=sys.stderr, flush=True)\ntime.sleep(60)")
+    error = await failure(host, command, timeout=0.5)
+    assert type(error) is errors.ConnectTimeoutError
+    assert "If it listens at a URL instead: `%mcp connect http://127.0.0.1:8123/mcp`." in str(error)
+
+
 async def test_a_stdio_server_that_ignores_the_end_of_its_input_is_killed(host: Host, tmp_path: Path) -> None:
     command = script(
         tmp_path, "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"

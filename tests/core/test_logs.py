@@ -13,8 +13,11 @@ from mcp_magic.core.loglevels import LEVELS, at_least
 from mcp_magic.errors import ArgumentsError, ProtocolError
 from tests.core.reporting_server import reporting_server
 from tests.core.test_progress import SERVER, Watching, reports, target, watching  # noqa: F401 - fixtures
+from tests.core.test_sessions import until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mcp_magic.core.connection import Connection
     from mcp_magic.core.host import Host
 
@@ -114,6 +117,25 @@ async def test_messages_of_calls_at_the_same_time_are_told_apart_except_over_std
 
     assert sorted(message.data for report in watching.reports for message in report.messages) == list("01234")
     assert "stdio" in request.node.name or all(report.logged == 1 for report in watching.reports)
+
+
+async def test_over_stdio_a_message_of_one_of_several_calls_is_the_sessions(
+    host: Host,
+    tmp_path: Path,
+    watching: Watching,  # noqa: F811
+) -> None:
+    connection = await reports(host, [*SERVER, "--era", "handshake"])
+    holding = asyncio.create_task(connection.call("hold", folder=str(tmp_path)))
+    await until(lambda: (tmp_path / "started").exists())
+
+    await connection.call("log", level="error", data="whose?")
+    (tmp_path / "go").touch()
+    await holding
+    await connection.call("log", level="error", data="mine")
+
+    told = [(report.title, report.state, report.messages[0].logger) for report in watching.reports]
+    assert told == [("reports", "done", "reports (of one of 2 calls)"), ("reports:log", "done", "reports")]
+    assert [message.logger for message in connection.notices.messages] == ["reports", "reports"]
 
 
 async def test_a_report_keeps_the_last_messages_and_counts_all(host: Host, watching: Watching) -> None:  # noqa: F811

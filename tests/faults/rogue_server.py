@@ -129,6 +129,14 @@ TOOLS: dict[str, Callable[[Any], Any]] = {
     "wrong_id": lambda n: right(987654),
     "text_id": lambda n: right(str(n)),
     "twice": lambda n: (right(n), right(n, "second")),
+    "float_id": lambda n: right(float(n)),
+    "marked_id": lambda n: right(f"#{n}"),
+    "listed_id": lambda n: right([n]),
+    "no_id": lambda n: write(line({**called(None, VERSION), "id": None})),
+    "error_without_id": lambda n: write(
+        line({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "what?"}})
+    ),
+    "id_before": lambda n: right(n - 1),
     "old_id": lambda n: (right(n), right(1, "stolen"), right(2, "stolen")),
     # answers of the wrong shape
     "no_content": lambda n: result(n, {"nonsense": True}),

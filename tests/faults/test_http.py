@@ -59,7 +59,7 @@ ROWS = [
     Row("bad_utf8", InvalidResponseError, f"{BREAKS}Failed to parse JSON response"),
     Row("number", InvalidResponseError, f"{BREAKS}Failed to parse JSON response"),
     Row("wrong_shape", InvalidResponseError, "content: Field required"),
-    Row("wrong_id", RequestTimeoutError, "no answer within 0.3 s", "right", SHORT),
+    Row("wrong_id", InvalidResponseError, f"{BREAKS}Failed to parse the answer: it came with id 987654, which nobody"),
     Row("no_http", SessionClosedError, LOST),
     Row("bad_chunk", SessionClosedError, LOST),
     Row("bad_gzip", SessionClosedError, LOST),
@@ -90,7 +90,7 @@ IN_BOTH = (
         "redirect_home",
         "redirect_away",
     ),
-    *("html", "bad_json", "wrong_shape", "truncated", "cut_stream", "ended_stream", "sse_garbage", "reset"),
+    *("html", "bad_json", "wrong_shape", "wrong_id", "truncated", "cut_stream", "ended_stream", "sse_garbage", "reset"),
     *("hang", "hang_in_stream"),
 )
 BIG = ("long_json", "long_event")

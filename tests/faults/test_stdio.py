@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SERVER = Path(__file__).with_name("rogue_server.py")
 ENDED = "`%mcp reconnect rogue` opens it again"
 BREAKS = "the server's answer breaks the protocol: "
+NEVER = "the answer to "
 SHORT = 0.3
 LONG_SECONDS = 30.0
 """Seconds for 100 MB on a busy machine; a fifth of that is usual for half of them."""
@@ -51,7 +52,20 @@ ROWS = [
     Row("nested", "right"),
     # ids
     Row("wrong_id_first", "right"),
-    Row("wrong_id", RequestTimeoutError, "no answer within 0.3 s", "right", SHORT),
+    Row("wrong_id", RequestTimeoutError, f"answered with id 987654, which nobody asked; {NEVER}", "right", SHORT),
+    Row("no_id", RequestTimeoutError, f"answered with id null, which nobody asked; {NEVER}", "right", SHORT),
+    Row("id_before", RequestTimeoutError, f", which had its answer already; {NEVER}", "right", SHORT),
+    Row(
+        "error_without_id",
+        RequestTimeoutError,
+        f"answered with id null (the error 'what?', -32700), which nobody asked; {NEVER}",
+        "right",
+        SHORT,
+    ),
+    # one that is clearly meant for the request ends it at once
+    Row("float_id", InvalidResponseError, ".0, which nobody asked; "),
+    Row("marked_id", InvalidResponseError, f'{BREAKS}Failed to parse the answer: it came with id "#'),
+    Row("listed_id", InvalidResponseError, "], which nobody asked; "),
     Row("text_id", "right"),
     Row("twice", "right"),
     Row("old_id", "right"),
@@ -72,6 +86,7 @@ ROWS = [
 FLOODS = ("log_flood", "unknown_flood", "progress_flood", "changed_flood", "ping_flood")
 IN_BOTH = (
     *("die", "die_after", "half_and_die", "hang", "silent", "garbage", "bad_utf8", "wrong_id_first", "twice"),
+    *("wrong_id", "float_id"),
     *("no_content", "unknown_block", "result_is_a_number", "neither", "error_is_text", "error_long", "bad_notices"),
 )
 BIG = ("long", "long_garbage")

@@ -1,17 +1,27 @@
-"""A stdio server that writes down what happens to it, and dies: `python dying_server.py LOG`."""
+"""A stdio server that writes down what happens to it, and dies: `python dying_server.py LOG`.
+
+It is started again and again, and so made of the standard library alone: the SDK takes most of a second to import.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
-
-from mcp.server.mcpserver import MCPServer
-from mcp_types import ToolAnnotations
+from typing import Any
 
 LOG = Path(sys.argv[1])
-
-server = MCPServer("dying")
+HINTS: dict[str, dict[str, bool]] = {
+    "die": {},
+    "read": {"readOnlyHint": True},  # dies the first time
+    "always_die": {"idempotentHint": True},
+    "pid": {},
+}
+INPUT = {"type": "object", "properties": {}}
+KEPT = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+TOOLS = [{"name": name, "inputSchema": INPUT, "annotations": hints} for name, hints in HINTS.items()]
+ABOUT = {"serverInfo": {"name": "dying", "version": "1"}, "supportedVersions": ["2026-07-28"]}
 
 
 def note(what: str) -> int:
@@ -21,35 +31,26 @@ def note(what: str) -> int:
     return LOG.read_text().splitlines().count(what)
 
 
-@server.tool()
-def die() -> str:
-    """Die."""
-    note("die")
-    os._exit(3)
-
-
-@server.tool(annotations=ToolAnnotations(read_only_hint=True))
-def read() -> str:
-    """Die the first time, then read."""
-    if note("read") == 1:
+def called(tool: str) -> dict[str, Any]:
+    """Return a tool's result, if it lives to have one."""
+    times = note(tool)
+    if tool in ("die", "always_die") or (tool == "read" and times == 1):
         os._exit(3)
-    return "read"
+    text = str(os.getpid()) if tool == "pid" else tool
+    return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
 
 
-@server.tool(annotations=ToolAnnotations(idempotent_hint=True))
-def always_die() -> str:
-    """Die every time, and say that it does no harm."""
-    note("always_die")
-    os._exit(3)
-
-
-@server.tool()
-def pid() -> int:
-    """Return the process id."""
-    note("pid")
-    return os.getpid()
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a request."""
+    if method == "tools/call":
+        return called(params["name"])
+    return {"tools": TOOLS, **KEPT} if method == "tools/list" else {"capabilities": {"tools": {}}, **ABOUT, **KEPT}
 
 
 if __name__ == "__main__":
     note("start")
-    server.run()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "id" in asked:
+            result = answer(asked["method"], asked.get("params", {}))
+            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)

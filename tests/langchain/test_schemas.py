@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 from hypothesis import given
-from langchain_anthropic import convert_to_anthropic_tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from mcp_types import Tool
 
@@ -58,6 +57,8 @@ NESTED = {
 
 
 def test_a_schema_arrives_unchanged() -> None:
+    from langchain_anthropic import convert_to_anthropic_tool  # seconds, which only this test needs
+
     assert parameters(NESTED) == NESTED
     assert convert_to_anthropic_tool(tool(NESTED))["input_schema"] == NESTED
 

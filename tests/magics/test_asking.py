@@ -216,6 +216,13 @@ async def test_without_an_alarm_a_line_that_comes_too_late_is_a_time_out(monkeyp
     assert typist.lines == [], "input() went on until the line came"
 
 
+async def test_an_answer_that_is_none_says_what_each_letter_does() -> None:
+    lines, written = ["maybe", "y"], []
+
+    assert await InputAsker(lambda prompt: lines.pop(0), written.append).ask(FORECAST) == Decision(True)
+    assert "y lets it go out, n refuses, e changes the arguments first, a asks no more" in written
+
+
 async def test_a_policy_that_asks_where_nobody_can_be_asked_denies() -> None:
     decision = await Consent().decide(FORECAST)
 

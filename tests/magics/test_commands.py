@@ -30,6 +30,23 @@ def test_every_option_is_explained(name: str) -> None:
         assert action.help, f"%mcp {name} {action.dest} has no help"
 
 
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_usage_goes_on_below_what_is_typed(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    usage, _, rest = str(help_for_one(COMMANDS["connect"])).partition("\n\n")
+    first, *more = usage.splitlines()
+    assert first.startswith("%mcp connect [--name NAME]")
+    assert more
+    assert all(line.startswith("             [") for line in more)
+    assert max(map(len, f"{usage}\n{rest}".splitlines()[:8])) <= width
+
+
+def test_the_magics_for_cells_are_in_the_list_as_they_are_typed() -> None:
+    lines = str(help_for_all(COMMANDS, EVERYDAY)).splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["%mcp", "%%mcp_agent", "%%mcp_server"]
+    assert "`%%mcp_server`" in str(help_for_one(COMMANDS["export"]))
+
+
 def test_the_subcommands_of_every_day_fit_on_one_screen_and_the_others_are_named() -> None:
     lines = str(help_for_all(COMMANDS, EVERYDAY)).splitlines()
     assert len(lines) <= 45

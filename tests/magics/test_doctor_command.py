@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_magic.errors import CommandError, ConfigError
 from mcp_magic.magics.candidates import candidates
+from mcp_magic.notebook import host
+from tests.core.persons import logging_in
+from tests.core.protected_server import protected_server
 from tests.core.test_doctor import SICK, TOOL
 
 if TYPE_CHECKING:
@@ -45,6 +49,18 @@ async def test_the_doctor_takes_a_server_of_a_config_file(magic: Any, tmp_path: 
     assert "Did you mean 'two'?" in str(report)
     with pytest.raises(ConfigError):
         await magic("doctor one --config missing.json")
+
+
+async def test_the_doctor_logs_in_only_where_the_line_says_so(magic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "logins", replace(host.logins))
+    person = logging_in(host)
+    async with protected_server() as protected:
+        report = await magic("doctor $url", url=protected.url)
+        assert (report.failed_at, person.shown) == ("HTTP", [])
+        assert "`--login` logs in and goes on" in str(report)
+        assert (await magic("doctor $url --login", url=protected.url)).ok
+        assert (await magic("doctor $url", url=protected.url)).ok
+        assert len(person.shown) == 1
 
 
 async def test_a_variable_that_holds_a_server_is_a_target(magic: Any) -> None:

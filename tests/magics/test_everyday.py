@@ -10,6 +10,7 @@ import pytest
 
 from mcp_magic import errors
 from mcp_magic.notebook import host
+from tests.core.waiting_server import Waiting, waiting_server
 from tests.processes import start_http
 from tests.servers.bundled import FOLDER, command, load
 
@@ -121,6 +122,38 @@ async def test_a_call_takes_a_time_out(magic: Any) -> None:
         await magic("call show:slow seconds=30 --timeout 0.1")
 
 
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("read waiting://never", "waiting: waiting://never"),
+        ("prompt waiting:never", "waiting:never"),
+        ('raw waiting tools/call {"name":"never"}', "waiting: tools/call"),
+    ],
+)
+async def test_reads_prompts_and_raw_requests_take_the_time_outs_of_a_call(magic: Any, line: str, what: str) -> None:
+    await host.connect(waiting_server(Waiting()), name="waiting")
+    told = "the server has been told that nobody waits."
+    with pytest.raises(errors.RequestTimeoutError, match=rf"^{what}: no answer within 0\.1 s; {told}"):
+        await magic(f"{line} --timeout 0.1")
+    with pytest.raises(errors.RequestTimeoutError, match=rf"^{what}: still no answer after 0\.1 s"):
+        await magic(f"{line} --timeout 9 --max-total-timeout 0.1")
+    magic.settings.call_timeout = 0.1
+    with pytest.raises(errors.RequestTimeoutError, match=r"within 0\.1 s"):
+        await magic(line)
+
+
+async def test_a_listing_takes_a_time_out_and_one_that_is_no_time_is_refused(magic: Any) -> None:
+    handlers = Waiting()
+    await host.connect(waiting_server(handlers), name="waiting")
+    handlers.stuck = True
+    listing = await magic("prompts --refresh --timeout 0.2")
+    assert [row["prompt"] for row in listing] == ["math:explain"]
+    assert "waiting: prompts: not listed within 0.2 s; --timeout S waits longer." in str(listing)
+    for word in ("soon", "0", "-1", "nan"):
+        with pytest.raises(errors.CommandError, match=f"seconds above 0 are meant, for example 2.5, not '{word}'"):
+            await magic(f"read math://constants --timeout={word}")
+
+
 async def test_resources_and_prompts_are_read(magic: Any) -> None:
     assert (await magic("read math://constants")).data["pi"] > 3
     assert (await magic("read $uri --server math", uri="math://table/2")).df is not None
@@ -143,6 +176,21 @@ async def test_the_listing_of_servers_has_state_counts_and_latency(magic: Any) -
     (row,) = await magic("")
     assert (row["server"], row["state"], row["transport"], row["tools"]) == ("math", "open", "in-process", 8)
     assert row["latency"].endswith(" ms")
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("conect", "Did you mean 'connect'?"),
+        ("list", "Did you mean 'tools', 'resources' or 'prompts', or `%mcp` alone for the servers?"),
+        ("lint", "Did you mean 'doctor', which looks over the definitions, too?"),
+        ("frobnicate", "'frobnicate'. `%mcp --help` lists them."),
+    ],
+)
+async def test_a_word_that_is_no_subcommand_says_which_is_meant(magic: Any, word: str, said: str) -> None:
+    with pytest.raises(errors.CommandError) as caught:
+        await magic(f"{word} math")
+    assert said in str(caught.value)
 
 
 async def test_help_is_there_for_all_and_for_one(magic: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.errors import ArgumentsError, CommandError
+from mcp_magic.errors import ArgumentsError, CommandError, ConfigError
 from mcp_magic.results.checks import CheckFailedError
 
 if TYPE_CHECKING:
@@ -93,3 +93,10 @@ async def test_a_page_and_a_module_are_shown_or_written(magic: Any, tmp_path: Pa
     assert (tmp_path / "made.py").read_text() == str(await magic("stubs math"))
     with pytest.raises(CommandError, match="No such file"):
         await magic("docs math -o nowhere/math.md")
+
+
+async def test_a_snapshot_that_is_not_there_names_the_line_that_writes_it(magic: Any) -> None:
+    with pytest.raises(ConfigError, match=r"`%mcp snapshot math -o math\.mcp\.json` writes one"):
+        await magic("diff math")
+    assert "8 tools, 1 prompt, 1 resource, 1 template; " in str(await magic("snapshot math -o math.mcp.json"))
+    assert len(await magic("diff math")) == 0

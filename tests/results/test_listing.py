@@ -86,6 +86,18 @@ def test_rows_are_fitted_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "…" in shown
 
 
+def test_names_that_are_typed_are_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    names = ["everything:get-annotated-message", f"files:{'long_' * 20}name"]
+    arguments = "messageType, includeImage, " * 3
+    shown = bundle(Listing([{"tool": n, "arguments": arguments, "description": "Does it. " * 9} for n in names]))
+    lines = shown["text/plain"].splitlines()
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == ["tool", *names]
+    assert lines[1].split()[1] == "messageType,", "a short one has its row"
+    assert lines[lines.index(names[1]) + 1].split()[0] == "messageType,", "a long one has it below"
+    assert max(len(line) for line in lines if line != names[1]) <= 100
+
+
 def test_cells_stay_on_one_line() -> None:
     assert bundle(Listing([{"a": "one\n\ntwo"}]))["text/plain"] == "a\none two"
 

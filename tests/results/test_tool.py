@@ -88,6 +88,19 @@ async def test_mixed_content_is_shown_block_by_block(call: Call) -> None:
     assert "<audio controls src=" in shown["text/html"]
 
 
+def test_a_text_that_the_structured_content_only_names_is_shown_once_as_the_text_it_is() -> None:
+    page = "# A page\n\nIts *second* line.\n"
+    raw = CallToolResult(content=[TextContent(type="text", text=page)], structured_content={"content": page})
+    result = ToolResult(raw, server="files", tool="read_text_file")
+    shown = bundle(result)
+    assert shown["text/plain"].count("second") == shown["text/html"].count("second") == 1
+    assert shown["text/plain"].strip() == page.strip()
+    assert result.data == {"content": page}
+    assert (
+        "other" in bundle(ToolResult(raw.model_copy(update={"structured_content": {"content": "other"}})))["text/plain"]
+    )
+
+
 async def test_an_error_raises_with_the_names_and_the_text_and_carries_the_result(call: Call) -> None:
     result = await call("fails")
     with pytest.raises(ToolError) as caught:

@@ -38,10 +38,12 @@ def test_the_json_is_checked_while_typing_and_does_not_lose_what_is_wrong() -> N
             form.arguments
         form.as_json = False
         assert form.as_json is True, "there is nothing to show in the fields"
+        assert form.toggle.description == "Back to the fields"
         assert form._json.widget.value == '{"n": 1'
         form._json.widget.value = '{"n": 1, "zz": true}'
         form.as_json = False
         assert form.as_json is False
+        assert (form.toggle.description, form.toggle.tooltip) == ("Edit as JSON", "all arguments as JSON")
         assert form.draft == {"n": 1, "zz": True}
         assert form.problems == ["unknown argument 'zz'. It takes n, s, o"]
         assert "unknown argument &#x27;zz&#x27;" in form._rest.value

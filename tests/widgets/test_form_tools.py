@@ -22,7 +22,7 @@ from mcp_magic.core.host import Host
 from mcp_magic.errors import ArgumentsError, ToolError
 from mcp_magic.magics.splitting import split_line
 from mcp_magic.results.limits import display
-from mcp_magic.schema import parse_arguments
+from mcp_magic.schema import example_arguments, parse_arguments
 from mcp_magic.widgets.shown import VIEW
 from mcp_magic.widgets.tool_form import ToolForm
 from tests.servers import bundled
@@ -208,6 +208,7 @@ async def test_without_a_widget_it_says_what_it_was_and_what_came_of_it(opened: 
     bundle = form._repr_mimebundle_()
     assert bundle[VIEW]["model_id"] == form.widget.model_id
     assert "form of showcase:defaults — not run yet" in bundle["text/plain"]
+    assert "<i>x</i>" in bundle["text/plain"].partition("for example:\n%mcp call showcase:defaults ")[2]
     await form.run()
     bundle = form._repr_mimebundle_()
     assert "— done in " in bundle["text/plain"]
@@ -216,6 +217,15 @@ async def test_without_a_widget_it_says_what_it_was_and_what_came_of_it(opened: 
     assert "&lt;i&gt;x&lt;/i&gt;" in bundle["text/html"]
     assert "<i>x" not in bundle["text/html"]
     assert len(bundle["text/html"]) < display.bytes + 20_000
+
+
+@pytest.mark.parametrize("tool", ["nested", "union", "enums", "nothing"])
+async def test_where_it_cannot_be_filled_in_it_says_a_line_with_all_that_is_required(opened: Any, tool: str) -> None:
+    form = await opened(tool)
+    line = form._repr_mimebundle_()["text/plain"].splitlines()[-1]
+    call, server_tool, *arguments = split_line(line)[1:]
+    assert (call, server_tool) == ("call", f"showcase:{tool}")
+    assert parse_arguments(arguments, form.form.schema) == example_arguments(form.form.schema)
 
 
 async def test_nbconvert_shows_what_came_of_a_form_without_its_kernel(opened: Any) -> None:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.wording import sentence
+
 if TYPE_CHECKING:
     from mcp_magic.agent.offline.ranking import Ranking
     from mcp_magic.agent.offline.results import Outcome
@@ -64,7 +66,7 @@ def ask_for(tool: Known, missing: Sequence[Field]) -> str:
         limits = f", {field.constraints_text}" if field.constraints_text else ""
         wanted.append(f"`{field.name}` ({field.type_text}{limits}){about}")
     if len(wanted) == 1:
-        return f"`{tool.person}` needs {wanted[0]}. What should it be?".replace("..", ".")
+        return f"{sentence(f'`{tool.person}` needs {wanted[0]}')} What should it be?"
     rows = "".join(f"\n- {each}" for each in wanted)
     return f"`{tool.person}` needs {len(wanted)} more arguments. What should they be?\n{rows}"
 
@@ -92,7 +94,7 @@ def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
 def _said(each: Outcome) -> str:
     call = f"{each.tool}({_arguments(each.arguments)})"
     if each.denied:
-        return f"`{each.tool}` was not allowed: {_cell(_line(each.text)) or 'no reason was given'}."
+        return sentence(f"`{each.tool}` was not allowed", _cell(_line(each.text)) or "no reason was given")
     if each.failed:
         return f"`{each.tool}` failed: {_cell(_cut(each.text.strip())) or 'it did not say why'}"
     if isinstance(each.data, list) and each.data and all(isinstance(row, Mapping) for row in each.data):

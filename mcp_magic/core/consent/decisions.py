@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import DeniedError
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -93,8 +94,7 @@ Approver = Callable[[Request], Awaitable[Decision]]
 
 def refusal(request: Request, decision: Decision) -> DeniedError:
     """Return the error that says who refused a call, why, and what would allow it."""
-    because = f": {decision.reason}" if decision.reason else ""
-    text = f"{request.name} was not called; denied by {decision.by}{because}."
+    text = sentence(f"{request.name} was not called; denied by {decision.by}", decision.reason)
     if decision.by != PERSON:
         text += f" `%mcp allow {request.name} --first` would allow it."
     return DeniedError(text, decision.reason)

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from mcp_magic.core.elicitation import host_of
-from mcp_magic.core.oauth.store import Store, make_store
-from mcp_magic.core.underway import current_call, person_asked
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.results.safe import one_line
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
-    from mcp_magic.core.oauth.callback import CallbackServer
+    from collections.abc import Callable
 
-__all__ = ["CALLBACK_PATH", "Authorizer", "LogIn", "LogIns", "Redirected"]
+__all__ = ["CALLBACK_PATH", "LogIn", "Redirected"]
 
 CALLBACK_PATH = "/callback"
 """The path of the redirect URI."""
-
-LOGIN_SECONDS = 300.0
-"""Seconds a person has to log in."""
-
-FAREWELL_SECONDS = 2.0
-"""Seconds the authorizer has to put away what it showed, when the answer is there."""
 
 
 @dataclass(frozen=True)
@@ -159,96 +151,11 @@ class LogIn:
         return self._answer.result()
 
 
-Authorizer = Callable[[LogIn], Awaitable[None]]
-"""Shows a log-in to the person, and stays until it is answered: any `async def (login) -> None`."""
-
-
-@dataclass
-class LogIns:
-    """How the sessions of a host log in.
-
-    Attributes:
-        authorizer: Shows a log-in to the person; None where nobody can be asked.
-        possible: Whether a person can be asked just now.
-        seconds: How long a log-in may take.
-        where: Where tokens are kept: auto, keyring, file or memory.
-    """
-
-    authorizer: Authorizer | None = None
-    possible: Callable[[], Awaitable[bool]] | None = None
-    seconds: float = LOGIN_SECONDS
-    where: str = "auto"
-    _stores: dict[str, Store] = field(default_factory=dict, repr=False)
-
-    def store(self) -> Store:
-        """Return the store of tokens.
-
-        Raises:
-            MissingDependencyError: A keyring is wanted, and there is none.
-        """
-        if self.where not in self._stores:
-            self._stores[self.where] = make_store(self.where)
-        return self._stores[self.where]
-
-    async def can_ask(self) -> bool:
-        """Whether a person can be asked."""
-        return self.authorizer is not None and (self.possible is None or await self.possible())
-
-    async def ask(self, login: LogIn, callback: CallbackServer) -> Redirected:
-        """Let the person log in; the clock of the call that needs it stands still, and its end is the end of this.
-
-        Raises:
-            AuthorizationError: They did not, or not in time.
-        """
-        callback.judge = login.redirected
-        with person_asked():
-            call = current_call()
-            if call is None:
-                return await self._shown(login)
-            question = call.ask(self._shown(login))  # below the cell that called
-            try:
-                await asyncio.wait({question})
-            finally:
-                question.cancel()
-        if question.cancelled():  # nobody waits for the call any more; in the handshake era its request goes on
-            raise AuthorizationError(f"{login.server}: the log-in at {login.host} was interrupted.")
-        return question.result()
-
-    async def _shown(self, login: LogIn) -> Redirected:
-        assert self.authorizer is not None
-        showing = asyncio.ensure_future(self.authorizer(login))
-        answered = asyncio.ensure_future(login.answered())
-        try:
-            await asyncio.wait({showing, answered}, timeout=login.seconds, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.sleep(0)  # an answer that the authorizer has just handed over is on its way
-            if login.outcome:
-                await asyncio.wait({showing}, timeout=FAREWELL_SECONDS)
-                return login.result()
-            failed = showing.exception() if showing.done() and not showing.cancelled() else None
-            if failed is not None and not isinstance(failed, TimeoutError):
-                raise failed
-            late = not showing.done() or failed is not None
-        finally:
-            for task in (showing, answered):
-                task.cancel()
-            await asyncio.wait({showing, answered}, timeout=FAREWELL_SECONDS)
-        raise AuthorizationError(self._in_vain(login, late=late))
-
-    def _in_vain(self, login: LogIn, *, late: bool) -> str:
-        if not late:
-            return f"{login.server}: the log-in at {login.host} was not answered."
-        again = f" ({login.stale} answers to other log-ins were not believed)" if login.stale else ""
-        return (
-            f"{login.server}: nobody logged in at {login.host} within {login.seconds:g} s{again}. "
-            "Try again; MCPMagics.login_timeout gives more time."
-        )
-
-
 def _refusal(said: dict[str, str], host: str) -> str:
     """Say what the error of an authorization response means (RFC 6749, section 4.1.2.1)."""
     why = one_line(said.get("error_description", ""), 200)
     code = one_line(said["error"], 40)
-    because = f" It says: {why}" if why else ""
+    because = f" {sentence('It says', why)}" if why else ""
     match code:
         case "access_denied":
             return f"{host} did not give access: you, or its rules, refused it (access_denied).{because}"

@@ -12,7 +12,7 @@ from mcp_magic.core.oauth.words import host_and_port, is_private
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import UrlSpec
-    from mcp_magic.core.oauth.login import LogIns
+    from mcp_magic.core.oauth.logins import LogIns
     from mcp_magic.core.oauth.store import Record
 
 __all__ = ["LoggedOut", "log_out"]

@@ -15,7 +15,7 @@ from mcp_magic.errors import AuthorizationError
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import HttpSpec, SseSpec
-    from mcp_magic.core.oauth.login import LogIns
+    from mcp_magic.core.oauth.logins import LogIns
     from mcp_magic.core.oauth.tokens import KeptTokens
     from mcp_magic.core.transports import Line
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.results.safe import one_line
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +79,7 @@ def in_words(error: Exception, parties: Parties) -> AuthorizationError:
 def token_refusal(status: int, body: str, parties: Parties) -> str:
     """Say what an error of the token endpoint means (RFC 6749, section 5.2)."""
     code, why = _oauth_error(body)
-    because = f" It says: {parties.hide(why)}" if why else ""
+    because = f" {sentence('It says', parties.hide(why))}" if why else ""
     if status >= 500 or status == 429:
         return f"{parties.authority} failed (HTTP {status}); it is its fault, try again later.{because}"
     meaning = _TOKEN_ERRORS.get(code, "it gave no token")
@@ -131,10 +132,9 @@ def _oauth_error(body: str) -> tuple[str, str]:
 def _refused_registration(found: re.Match[str], parties: Parties) -> str:
     code, why = _oauth_error(found[2].strip().removeprefix(" "))
     said = one_line(parties.hide(why or code), 200)
-    because = f": {said}" if said else ""
+    refused = sentence(f"{parties.authority} does not let new clients register (HTTP {found[1]})", said)
     return (
-        f"{parties.authority} does not let new clients register (HTTP {found[1]}){because}. "
-        "Register one there by hand and say --client-id ID (redirect URI http://127.0.0.1:PORT/callback, "
+        f"{refused} Register one there by hand and say --client-id ID (redirect URI http://127.0.0.1:PORT/callback, "
         "--redirect-port PORT)."
     )
 

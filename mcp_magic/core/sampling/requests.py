@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.core.answering import EARLY_SECONDS, answered
@@ -17,18 +17,16 @@ from mcp_magic.core.consent.consent import Consent, Decision, Request, record_of
 from mcp_magic.core.pacing import Pace
 from mcp_magic.core.sampling.reading import read_request, recorded, senseless, wire_result
 from mcp_magic.core.sampling.sampling import Expected, Review, Sampled, expected_of
-from mcp_magic.core.underway import CallUnderWay, caused_by
+from mcp_magic.core.sampling.telling import Problem, failed, is_round, said, told, wire_error
+from mcp_magic.core.underway import CallUnderWay, asked_in
 from mcp_magic.errors import DeniedError, MCPMagicError, ModelError
-from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp_types import ErrorData
-
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.consent.rules import Rule
-    from mcp_magic.core.sampling.sampling import Samplers, SamplingRequest
+    from mcp_magic.core.sampling.sampling import Prepared, Samplers, SamplingRequest
 
 __all__ = ["SAMPLING", "SamplingQuestions"]
 
@@ -45,15 +43,6 @@ FAILED_TEXT = "Sampling failed: no model could answer"
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 
 NOBODY = "nobody can be asked: host.sampling.reviewer is None"
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """What is answered instead of a reply: the protocol's error, and why, for the person alone."""
-
-    code: int
-    text: str
-    why: str
 
 
 class SamplingQuestions:
@@ -104,39 +93,40 @@ class SamplingQuestions:
         asked = replace(asked, unasked=self._spec.sampling == "auto" and self._rule() is None)
         found = await self._found(asked)
         seconds = time.perf_counter() - started
-        if isinstance(found, _Problem):
-            self._log("warning", f"{_said(asked)}: {found.why} ({seconds:.1f} s)")
-            return _error(found, local=_is_round(context))
-        self._log("info", f"{_said(asked)}: {_told(asked, found)} ({seconds:.1f} s)")
+        if isinstance(found, Problem):
+            self._log("warning", f"{said(asked)}: {found.why} ({seconds:.1f} s)")
+            return wire_error(found, local=is_round(context))
+        self._log("info", f"{said(asked)}: {told(asked, found)} ({seconds:.1f} s)")
         return wire_result(asked, found)
 
-    async def _found(self, asked: SamplingRequest) -> Sampled | _Problem:
+    async def _found(self, asked: SamplingRequest) -> Sampled | Problem:
         nonsense = senseless(asked, takes_tools=self._takes_tools)
         if nonsense:
-            return _Problem(INVALID_PARAMS, nonsense, nonsense)
-        call = caused_by(self._calls) or CallUnderWay()
-        with call.paused():
-            found = await answered(call, self._answer(asked))
+            return Problem(INVALID_PARAMS, nonsense, nonsense)
+        with asked_in(self._calls) as call:
+            found = await answered(call, self._answer(asked, call.prepared))
         if isinstance(found, Sampled):
             return found
         if found.error is None:
-            return _Problem(REJECTED, REJECTED_TEXT, "the call has ended")
+            return Problem(REJECTED, REJECTED_TEXT, "the call has ended")
         if isinstance(found.error, DeniedError):
             because = f": {found.error.reason}" if found.error.reason else ""
-            return _Problem(REJECTED, REJECTED_TEXT, f"{found.error}{because}")
-        said = str(found.error) if isinstance(found.error, MCPMagicError) else _failed(found.error)
-        return _Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(said))
+            return Problem(REJECTED, REJECTED_TEXT, f"{found.error}{because}")
+        why = str(found.error) if isinstance(found.error, MCPMagicError) else failed(found.error)
+        return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
 
-    async def _answer(self, asked: SamplingRequest) -> Sampled:
-        """Let the person and the model answer.
+    async def _answer(self, asked: SamplingRequest, prepared: Prepared | None) -> Sampled:
+        """Let the person and the model answer, or what was prepared.
 
         Raises:
             DeniedError: A rule or the person refuses.
             MCPMagicError: No model can answer, or the audit cannot be written.
         """
-        review = await self._reviewed(asked)
+        review = await self._reviewed(asked, prepared)
         if not review.approved:
             raise DeniedError(f"denied by {review.by}", review.reason)
+        if review.reply is not None:
+            return review.reply
         asked = review.request or asked
         assert self._samplers.sampler is not None
         reply = await self._in_time(self._samplers.sampler(asked))
@@ -146,10 +136,13 @@ class SamplingQuestions:
             raise TypeError(f"it gave back {type(reply).__name__}, no Sampled")
         return await self._looked_at(asked, reply) if review.show_reply else reply
 
-    async def _reviewed(self, asked: SamplingRequest) -> Review:
+    async def _reviewed(self, asked: SamplingRequest, prepared: Prepared | None) -> Review:
         """Decide about a request, and put the decision on record."""
         started = time.perf_counter()
         review, expected = self._forbidden(), Expected()
+        if review is None and prepared is not None:
+            review = await prepared(asked)
+            expected = Expected(review.reply.model) if review is not None and review.reply is not None else expected
         if review is None:
             expected = expected_of(self._samplers.sampler, asked)
             review = await self._decided(asked, expected)
@@ -214,31 +207,3 @@ class SamplingQuestions:
         name = f"{self._server}:{SAMPLING}"
         rules = (rule for rule in self._consent.rules if rule.action != "allow" and rule.run is None)
         return next((rule for rule in rules if not rule.arguments and rule.matches(name, {})), None)
-
-
-def _failed(error: Exception) -> str:
-    return f"the sampler failed: {type(error).__name__}: {one_line(str(error), 300)}"
-
-
-def _said(asked: SamplingRequest) -> str:
-    count = "1 message" if len(asked.messages) == 1 else f"{len(asked.messages)} messages"
-    tools = f", {len(asked.tools)} tool{'s' if len(asked.tools) > 1 else ''}" if asked.tools else ""
-    return f"sampling ({count}{tools}, at most {asked.max_tokens:,} tokens)"
-
-
-def _told(asked: SamplingRequest, reply: Sampled) -> str:
-    unasked = ", not asked about" if asked.unasked else ""
-    notes = "".join(f"; {one_line(note, 200)}" for note in reply.notes)
-    return f"answered by {one_line(reply.model, 80)}, {one_line(reply.stop_reason, 40)}{unasked}{notes}"
-
-
-def _is_round(context: Any) -> bool:
-    """Whether the error stays here: in an `input_required` round it ends the call, and the server never sees it."""
-    return getattr(getattr(context, "session", None), "discover_result", None) is not None
-
-
-def _error(problem: _Problem, *, local: bool) -> ErrorData:
-    from mcp_types import ErrorData
-
-    told = f"{problem.text}: {problem.why}" if local and problem.why != problem.text else problem.text
-    return ErrorData(code=problem.code, message=told)

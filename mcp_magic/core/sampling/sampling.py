@@ -14,7 +14,17 @@ from mcp_magic.core.consent.consent import PERSON
 if TYPE_CHECKING:
     from mcp_types import ModelPreferences, SamplingMessage, SamplingMessageContentBlock, Tool
 
-__all__ = ["Expected", "Review", "Reviewer", "Sampled", "Sampler", "Samplers", "SamplingRequest", "expected_of"]
+__all__ = [
+    "Expected",
+    "Prepared",
+    "Review",
+    "Reviewer",
+    "Sampled",
+    "Sampler",
+    "Samplers",
+    "SamplingRequest",
+    "expected_of",
+]
 
 SAMPLE_SECONDS = 600.0
 """Seconds a person has to look at a request, a model to answer it, and the person to look at the reply."""
@@ -107,7 +117,7 @@ class Review:
     Attributes:
         approved: Whether it goes on.
         request: The request as the person changed it; None if they did not.
-        reply: The reply as the person changed it; None if they did not.
+        reply: The reply as the person changed it; None if they did not. Of a request: what is replied without a model.
         show_reply: Whether they want to see the reply before it is sent.
         reason: Why not, for `%mcp logs`; the server is told that it was rejected.
         by: Who says so.
@@ -139,6 +149,10 @@ Sampler = Callable[[SamplingRequest], Awaitable[Sampled]]
 It may have `expected(request) -> Expected`, which says beforehand which model would answer and what would not be done
 as it is asked for, and the attribute `takes_tools`; without it tools are taken to be understood.
 """
+
+
+Prepared = Callable[[SamplingRequest], Awaitable[Review | None]]
+"""Decides about a request beforehand, instead of the person, and with a reply instead of a model; None: ask them."""
 
 
 class Reviewer(Protocol):

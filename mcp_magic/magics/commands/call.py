@@ -9,6 +9,7 @@ from mcp_magic import schema
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.magics.answers import Answers
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import timeout_options, timeouts
 
 if TYPE_CHECKING:
     import argparse
@@ -25,10 +26,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tool", metavar="SERVER:TOOL", help="the server may be left out while the name is unique")
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see above")
     parser.add_argument("--df", action="store_true", help="return the result's table as a DataFrame")
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer")
-    parser.add_argument(
-        "--max-total-timeout", type=float, metavar="S", help="seconds the call may take while it reports progress"
-    )
+    timeout_options(parser)
     parser.add_argument("--answers", metavar="FILE", help="JSON that answers what the server asks for meanwhile")
 
 
@@ -38,11 +36,10 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResu
     values = _body(invocation.body) | schema.parse_arguments(
         arguments.arguments, tool.input_schema, evaluate=invocation.evaluate, directory=invocation.directory
     )
-    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
     answers = Answers.load(invocation.directory / arguments.answers) if arguments.answers else None
-    result = await connection.call_tool(
-        tool.name, values, timeout=timeout, max_total_timeout=arguments.max_total_timeout, elicitor=answers
-    )
+    replies = answers.replies if answers is not None else None
+    limits = timeouts(invocation, arguments)
+    result = await connection.call_tool(tool.name, values, elicitor=answers, prepared=replies, **limits)
     if answers is not None:
         answers.raise_for_problem()
     result.raise_for_error()
@@ -82,6 +79,6 @@ COMMAND = Command(
     "name=$variable and name={expression} stand for Python objects; name=@file for a file's content; "
     "a.b=1 reaches into nested objects; a name that is repeated makes a list. "
     "--answers: a list of answers in order, or an object with one for each message; an answer is the values, "
-    '"decline", "cancel", or for a page "accept".',
+    '"decline", "cancel", or for a page "accept". With a list "sampling" in the object it replies for models, too.',
     takes_body=True,
 )

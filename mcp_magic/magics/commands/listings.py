@@ -10,6 +10,7 @@ from mcp_magic import schema
 from mcp_magic.core.offers import change_of
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.results import Listing, annotation_badges
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
     parser.add_argument("--search", metavar="TEXT", help="only those with TEXT in name, title or description")
     parser.add_argument("--refresh", action="store_true", help="ask the servers again")
+    parser.add_argument("--timeout", type=seconds_typed, metavar="S", help="seconds that each server has to list all")
 
 
 def _tool_options(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +107,8 @@ async def run(
     host = invocation.host
     connections = host.find(arguments.server)
     found = await asyncio.gather(
-        *(connection.listing(kind, refresh=arguments.refresh) for connection in connections), return_exceptions=True
+        *(one.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout) for one in connections),
+        return_exceptions=True,
     )
     rows: list[dict[str, Any]] = []
     problems: list[str] = []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic import schema
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import timeout_options, timeouts
 
 if TYPE_CHECKING:
     import argparse
@@ -19,6 +20,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("prompt", metavar="SERVER:PROMPT", help="the server may be left out while the name is unique")
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="its arguments, as text")
+    timeout_options(parser)
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> PromptResult:
@@ -27,7 +29,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> PromptRe
     values = schema.parse_prompt_arguments(
         arguments.arguments, prompt.arguments or (), evaluate=invocation.evaluate, directory=invocation.directory
     )
-    return await connection.prompt(prompt.name, values)
+    return await connection.prompt(prompt.name, values, **timeouts(invocation, arguments))
 
 
 COMMAND = Command(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.rawsend import send_notification, send_request
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import timeout_options, timeouts
 
 if TYPE_CHECKING:
     import argparse
@@ -21,7 +22,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("method", metavar="METHOD", help="for example tools/list")
     parser.add_argument("params", nargs="?", metavar="JSON", help="the params: a JSON object, or $variable")
     parser.add_argument("--notify", action="store_true", help="send a notification, which has no answer")
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer")
+    timeout_options(parser)
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
@@ -31,8 +32,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> dict[str
     if arguments.notify:
         await send_notification(connection, arguments.method, given)
         return None
-    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
-    return await send_request(connection, arguments.method, given, timeout)
+    return await send_request(connection, arguments.method, given, **timeouts(invocation, arguments))
 
 
 def _params(invocation: Invocation, word: str | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import timeout_options, timeouts
 
 if TYPE_CHECKING:
     import argparse
@@ -18,11 +19,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("uri", metavar="URI", help="of a resource, or made from a template")
     parser.add_argument("--server", metavar="NAME", help="whose it is, where that is not clear")
+    timeout_options(parser)
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> ResourceResult:
     """Read it."""
-    return await invocation.host.read(str(invocation.value(arguments.uri)), server=arguments.server)
+    uri = str(invocation.value(arguments.uri))
+    return await invocation.host.read(uri, server=arguments.server, **timeouts(invocation, arguments))
 
 
 COMMAND = Command(
@@ -31,5 +34,5 @@ COMMAND = Command(
     "reads a resource: text, JSON, table, image, audio, PDF",
     run,
     options,
-    examples=("%mcp read math://constants", "%mcp read file:///readme.md --server docs"),
+    examples=("%mcp read math://constants", "%mcp read file:///readme.md --server docs --timeout 10"),
 )

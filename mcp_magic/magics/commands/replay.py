@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.core.rawsend import send_request
-from mcp_magic.core.trace.mask import KEPT_BYTES
+from mcp_magic.core.trace.cut import KEPT_BYTES
 from mcp_magic.core.trace.trace import OUT, is_masked
 from mcp_magic.errors import ArgumentsError, CommandError, listed
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import timeout_options, timeouts
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("number", metavar="N", help="the number of a request in `%%mcp trace`, or its answer")
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="arguments that differ")
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer")
+    timeout_options(parser)
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Any:
@@ -37,12 +38,10 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Any:
     entry = _request(invocation, _number(invocation, arguments.number))
     connection = invocation.host[entry.server]
     params = _params(invocation, connection, entry, arguments.arguments)
-    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
+    limits = timeouts(invocation, arguments)
     if entry.method == "tools/call":
-        return await connection.call_tool(
-            params["name"], params.get("arguments") or {}, timeout=timeout, validate=False
-        )
-    return await send_request(connection, entry.method, params, timeout)
+        return await connection.call_tool(params["name"], params.get("arguments") or {}, validate=False, **limits)
+    return await send_request(connection, entry.method, params, **limits)
 
 
 def _number(invocation: Invocation, word: str) -> int:

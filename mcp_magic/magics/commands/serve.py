@@ -29,15 +29,30 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     served = invocation.settings.served
     if arguments.server is None and (arguments.stop or arguments.port):
         raise CommandError("%mcp serve: which server? `%mcp serve NAME` takes one that runs in this kernel.")
-    if arguments.server is not None:
-        old = served.pop(arguments.server, None)
-        if old is not None:
-            await old.stop()
-        if not arguments.stop:
-            served[arguments.server] = await _begin(invocation, arguments.server, arguments.port)
-        elif old is None:
-            raise CommandError(f"%mcp serve: {arguments.server!r} is not served; `%mcp serve` lists what is.")
+    if arguments.server is not None and arguments.stop:
+        await _end(served, arguments.server)
+    elif arguments.server is not None:
+        await _move(invocation, arguments.server, arguments.port)
     return _listing([serving for serving in served.values() if serving.running])
+
+
+async def _end(served: dict[str, Serving], name: str) -> None:
+    old = served.pop(name, None)
+    if old is None:
+        raise CommandError(f"%mcp serve: {name!r} is not served; `%mcp serve` lists what is.")
+    await old.stop()
+
+
+async def _move(invocation: Invocation, name: str, port: int) -> None:
+    """Serve a server at a port; where it was served before it is no more, unless the new place cannot be had."""
+    served = invocation.settings.served
+    old = served.get(name)
+    if old is not None and old.port == port:
+        await _end(served, name)
+        old = None
+    served[name] = await _begin(invocation, name, port)
+    if old is not None:
+        await old.stop()
 
 
 async def _begin(invocation: Invocation, name: str, port: int, token: str = "") -> Serving:

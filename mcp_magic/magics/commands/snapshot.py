@@ -9,6 +9,7 @@ from mcp_magic.errors import CommandError
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
 from mcp_magic.results.text import Text
+from mcp_magic.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -42,7 +43,7 @@ async def snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Tex
         problem = f"%mcp snapshot: {file}: {error.strerror}"
     if problem:
         raise CommandError(problem)
-    counts = ", ".join(f"{len(found[kind])} {kind}" for kind in ("tools", "prompts", "resources", "templates"))
+    counts = ", ".join(counted(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
     return Text(f"{file}: {counts}; `%mcp diff {arguments.server}` says what has changed since.")
 
 
@@ -58,13 +59,14 @@ async def diff(invocation: Invocation, arguments: argparse.Namespace) -> Listing
     from mcp_magic.serving.interface import compared, interface_of, read_snapshot
 
     file = _file(invocation, arguments.file, arguments.server)
-    before = read_snapshot(file)
+    before = read_snapshot(file, arguments.server)
     changes = compared(before, await interface_of(invocation.host[arguments.server]))
     breaking = [change for change in changes if change.breaking]
     if arguments.check and breaking:
         first = "; ".join(str(change).removeprefix("breaking: ") for change in breaking[:3])
         more = f" and {len(breaking) - 3} more" if len(breaking) > 3 else ""
-        raise CommandError(f"%mcp diff: {len(breaking)} breaking changes since {file.name}: {first}{more}")
+        counts = counted(len(breaking), "breaking changes")
+        raise CommandError(f"%mcp diff: {counts} since {file.name}: {first}{more}")
     return change_listing(changes, f"{arguments.server} since {file.name}")
 
 

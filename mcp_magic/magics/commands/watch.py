@@ -69,7 +69,9 @@ async def _watched(invocation: Invocation, watch: Watch, arguments: argparse.Nam
 
     where, background = invocation.settings.cells.circumstances(), arguments.background
     clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
-    screen = screen_for(where, clicks=clicks, detach=None if background else lambda: started.detach())
+    screen = screen_for(
+        invocation.settings.cells, clicks=clicks, detach=None if background else lambda: started.detach()
+    )
     started = Running(watch, screen, arguments.seconds, arguments.count)
     shell = invocation.settings.shell
     shown_once(shell, watch)

@@ -1,0 +1,136 @@
+"""Reads, prompts, raw requests, completions and listings have time-outs as calls have them, on both eras."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp_types import PromptReference
+
+from mcp_magic.core.elicitation import Answer, Elicitation
+from mcp_magic.core.rawsend import send_request
+from mcp_magic.errors import RequestTimeoutError
+from tests.core.waiting_server import Waiting, waiting_server
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.core.host import Host
+
+SERVER = [sys.executable, str(Path(__file__).with_name("waiting_server.py"))]
+SHORT, PATIENT, LONG = 0.2, 1.2, 30.0
+TOLD = "the server has been told that nobody waits."
+
+
+def asking(connection: Connection, name: str) -> dict[str, Callable[..., Awaitable[Any]]]:
+    """Return the ways to ask for the same."""
+
+    def raw(**limits: Any) -> Awaitable[Any]:
+        return send_request(connection, "tools/call", {"name": name, "arguments": {}}, **limits)
+
+    return {
+        "read": lambda **limits: connection.read(f"waiting://{name}", **limits),
+        "prompt": lambda **limits: connection.prompt(name, **limits),
+        "raw": raw,
+    }
+
+
+def asked(name: str) -> tuple[str, ...]:
+    """Return what errors call that."""
+    return f"waiting: waiting://{name}", f"waiting:{name}", "waiting: tools/call"
+
+
+@pytest.fixture(params=["in process, modern", "stdio, handshake"])
+async def waiting(request: pytest.FixtureRequest, host: Host) -> Connection:
+    way, _, era = request.param.partition(", ")
+    return await slow_to_answer(host, waiting_server(Waiting()) if way == "in process" else [*SERVER, "--era", era])
+
+
+async def slow_to_answer(host: Host, target: Any) -> Connection:
+    """Connect; whoever is asked takes longer than any of the time-outs."""
+
+    async def elicitor(asked: Elicitation) -> Answer:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 1.3 * PATIENT
+        while loop.time() < until:
+            await asyncio.wait({loop.create_future()}, timeout=0.05)
+        return Answer.decline()
+
+    host.elicitation.elicitor = elicitor
+    return await host.connect(target, name="waiting")
+
+
+async def ask_all(connection: Connection, name: str, **limits: float) -> list[str]:
+    """Ask in all ways at once, and return what each comes to."""
+
+    async def outcome(ask: Callable[..., Awaitable[Any]]) -> str:
+        try:
+            await ask(**limits)
+        except RequestTimeoutError as error:
+            return str(error)
+        return "answered"
+
+    return await asyncio.gather(*(outcome(ask) for ask in asking(connection, name).values()))
+
+
+async def test_what_is_not_answered_in_time_ends_and_the_session_goes_on(waiting: Connection) -> None:
+    found = await ask_all(waiting, "never", timeout=SHORT)
+    assert found == [f"{what}: no answer within 0.2 s; {TOLD}" for what in asked("never")]
+    told = [entry for entry in waiting.trace.entries if entry.method == "notifications/cancelled"]
+    assert len(told) == (0 if waiting.spec.transport == "in-process" else 3)
+    assert await waiting.ping(LONG) < LONG
+
+
+@pytest.mark.timed
+async def test_the_time_begins_anew_with_each_report_up_to_the_maximum(waiting: Connection) -> None:
+    assert await ask_all(waiting, "steady", timeout=PATIENT) == ["answered"] * 3
+    found = await ask_all(waiting, "steady", timeout=PATIENT, max_total_timeout=0.6)
+    late = f"still no answer after 0.6 s (--max-total-timeout S waits longer); {TOLD}"
+    assert found == [f"{what}: {late}" for what in asked("steady")]
+
+
+@pytest.mark.timed
+async def test_the_time_stands_still_while_a_person_is_asked(waiting: Connection) -> None:
+    ways = asking(waiting, "asks")
+    if waiting.protocol_version == "2026-07-28":
+        assert (await ways.pop("raw")(timeout=LONG))["resultType"] == "input_required", "raw answers are as they came"
+    answers = await asyncio.gather(*(ask(timeout=PATIENT) for ask in ways.values()))
+    assert all("done" in str(answer) for answer in answers), answers
+
+
+@pytest.mark.timed
+async def test_it_stands_still_also_where_nothing_says_which_of_several_calls_asks(host: Host) -> None:
+    connection = await slow_to_answer(host, [*SERVER, "--era", "handshake"])
+    asks = asyncio.create_task(connection.call_tool("asks", {}, timeout=PATIENT))
+    latest = asyncio.create_task(connection.call("never"))
+
+    assert (await asks).text == "done"
+
+    latest.cancel()
+    await asyncio.wait({latest})
+
+
+async def test_a_completion_and_a_listing_end_in_time(host: Host) -> None:
+    handlers = Waiting()
+    connection = await host.connect(waiting_server(handlers), name="waiting")
+    handlers.stuck = True
+
+    with pytest.raises(RequestTimeoutError, match=rf"^waiting: completion: no answer within 0\.2 s; {TOLD}"):
+        await connection.complete(PromptReference(type="ref/prompt", name="never"), "a", "b", timeout=SHORT)
+    with pytest.raises(RequestTimeoutError, match=r"^waiting: prompts: not listed within 0\.2 s; --timeout S waits"):
+        await connection.listing("prompts", refresh=True, timeout=SHORT)
+    handlers.stuck = False
+    assert len(await connection.listing("prompts", timeout=LONG)) == 3
+
+
+async def test_the_host_passes_the_limits_on(host: Host) -> None:
+    await host.connect(waiting_server(Waiting()), name="waiting")
+
+    with pytest.raises(RequestTimeoutError, match=r"within 0\.2 s"):
+        await host.read("waiting://never", timeout=SHORT)
+    with pytest.raises(RequestTimeoutError, match=r"still no answer after 0\.2 s"):
+        await host.prompt("waiting:never", timeout=LONG, max_total_timeout=SHORT)

@@ -1,0 +1,88 @@
+"""Answers that nobody asked for: what the person is told, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_magic.config.specs import StdioSpec
+from mcp_magic.core.border import Place, connect_error
+from mcp_magic.core.trace.faults import fault
+from mcp_magic.core.trace.record import Recorder
+from mcp_magic.core.transports import Line
+from mcp_magic.errors import ConnectError, RequestTimeoutError
+from tests.core.test_progress import Watching
+from tests.core.test_sessions import until
+from tests.faults.speaking import LEGACY
+from tests.faults.test_stdio import connected
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp_magic.core.host import Host
+
+STRANGE = "The server answered with id 987654, which nobody asked"
+MISNUMBERS = """
+import json, sys
+for line in sys.stdin:
+    number = json.loads(line).get("id")
+    if number is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": f"#{number}", "result": {}}), flush=True)
+"""
+
+
+async def test_the_error_of_the_time_out_says_what_came_instead(host: Host, tmp_path: Path) -> None:
+    connection = await connected(host, LEGACY, tmp_path / "log")
+
+    with pytest.raises(RequestTimeoutError) as caught:
+        await connection.call_tool("wrong_id", {}, timeout=0.3)
+
+    number = next(entry.id for entry in reversed(connection.trace.entries) if entry.method == "tools/call")
+    assert str(caught.value) == (
+        "rogue:wrong_id: no answer within 0.3 s; the server has been told that nobody waits.\n"
+        f"  {STRANGE}; the answer to {number} never came (fault: the server)."
+    )
+    with pytest.raises(RequestTimeoutError) as other:
+        await connection.call_tool("silent", {}, timeout=0.3)
+    assert "answered" not in str(other.value), "that was of another call"
+
+
+async def test_a_call_without_a_time_out_shows_it_while_it_waits(host: Host, tmp_path: Path) -> None:
+    host.reports.reporter = watching = Watching()
+    connection = await connected(host, LEGACY, tmp_path / "log")
+    call = asyncio.create_task(connection.call("wrong_id"))
+
+    await until(lambda: bool(watching.reports))
+
+    assert [message.data for message in watching.reports[0].messages] == [STRANGE]
+    assert [message.data for message in connection.notices.messages] == [STRANGE]
+    assert not call.done()
+    stray = next(entry for entry in reversed(connection.trace.entries) if entry.kind == "answer")
+    assert (stray.label, fault(stray)) == ("answer to nothing", "the server")
+    call.cancel()
+    await asyncio.wait({call})
+
+
+async def test_a_flood_of_them_is_told_ten_times(host: Host, tmp_path: Path) -> None:
+    connection = await connected(host, LEGACY, tmp_path / "log")
+    for _ in range(4):
+        assert (await connection.call("wrong_id_first")).text == "right"  # three strays each
+    assert len(connection.notices.messages) == 10
+
+
+async def test_a_server_that_misspells_the_id_of_the_handshake_is_told_so_at_once(host: Host) -> None:
+    with pytest.raises(ConnectError, match=r'it came with id "#\d", which nobody asked; \d was asked'):
+        await host.connect([sys.executable, "-c", MISNUMBERS], name="rogue")
+
+
+def test_a_handshake_that_is_not_answered_in_time_says_what_came_instead() -> None:
+    spec = StdioSpec(command="server", timeout=5)
+    line = Line(make=lambda: None, recorder=Recorder("rogue", spec), stray=STRANGE)
+    error = connect_error(TimeoutError(), Place("rogue", spec, line))
+    assert str(error) == (
+        "rogue: server did not answer the handshake within 5 s (--timeout S waits longer).\n"
+        f"  {STRANGE} (fault: the server)."
+    )

@@ -1,0 +1,143 @@
+"""Sentences have one end, also where somebody else wrote a part of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import sentinel
+
+import httpx2
+import pytest
+from mcp import MCPError
+
+import mcp_magic
+from mcp_magic.agent import acting
+from mcp_magic.agent.offline import answering
+from mcp_magic.config.specs import HttpSpec, StdioSpec
+from mcp_magic.core import lost
+from mcp_magic.core.border import Place, connect_error, request_error
+from mcp_magic.core.consent.decisions import Decision, Request, refusal
+from mcp_magic.core.coverage import because_changed
+from mcp_magic.core.faults import CODES, STATUSES
+from mcp_magic.core.oauth import login, words
+from mcp_magic.core.outcome import Outcome
+from mcp_magic.core.trace.record import Recorder
+from mcp_magic.core.transports import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WEB = HttpSpec(url="http://127.0.0.1:1/mcp")
+SAID = ("", "no", "Not now.", "why should I?", "Stop!", "wait ...", "wait…")
+JOINED_BADLY = re.compile(
+    r"(?<!\.)\.\.(?!\.)|[?!…]\.|\.\.\.\.|\w\.[;,:](?=\s|$)|[;,:]\.|[;,:] ?[;,:] | [.;,]( |$)|\(\)"
+)
+
+
+def answered(status: int) -> Iterator[Exception]:
+    """Errors of an HTTP status, while connecting and in a session."""
+    place = Place("web", WEB, Line(make=lambda: None, recorder=Recorder("web", WEB), status=status))
+    response = httpx2.Response(status, request=httpx2.Request("POST", WEB.url))
+    yield connect_error(httpx2.HTTPStatusError("x", request=response.request, response=response), place)
+    yield request_error(MCPError(-32603, "Server returned an error response"), place, "web:tool")
+
+
+def coded(code: int, said: str) -> Iterator[Exception]:
+    """Errors of a JSON-RPC code, by a server that says something."""
+    for data in (None, {"supported": ["2025-11-25"]}, {"requiredCapabilities": {"roots": {}}}):
+        yield request_error(MCPError(code, said or "x", data), Place("web", WEB), "web:tool")
+
+
+def failed(said: str) -> Iterator[Exception]:
+    """Errors of everything else."""
+    stdio = Place("local", StdioSpec(command="server"))
+    web = Place("web", WEB, Line(make=lambda: None, recorder=Recorder("web", WEB)))
+    for error in (
+        OSError(said),
+        PermissionError(13, said),
+        ValueError(said),
+        httpx2.ConnectError(said),
+        EOFError(said),
+    ):
+        yield connect_error(error, stdio)
+        yield connect_error(error, web)
+        yield request_error(error, web, "web:tool")
+    yield lost.lost_error("web", "web:tool", httpx2.ReadError(said), web)
+    outcome = Outcome()
+    outcome.status, outcome.retry_after = 429, 1.0
+    yield lost.busy_error("web:tool", outcome, ValueError(said))
+
+
+def denied(said: str) -> Iterator[object]:
+    """What is said of a call that was not allowed."""
+    request = Request("web", "tool", {}, asker="agent", outdated="allow web:*")
+    for decision in (Decision.deny(said), Decision.deny(said or "no", by="rule `deny web:*`")):
+        yield refusal(request, decision)
+        yield refusal(request, because_changed(request, decision))
+        sentinel.offer.person_name = "web:tool"
+        yield acting._denied(sentinel.offer, decision)
+    outcome: Any = sentinel.outcome
+    outcome.tool, outcome.arguments, outcome.denied, outcome.text = "web:tool", {}, True, said
+    yield answering._said(outcome)
+
+
+def not_logged_in(said: str) -> Iterator[str]:
+    """What is said of a log-in that failed."""
+    parties = words.Parties("web", WEB.url, "auth.example.com")
+    for code in (*words._TOKEN_ERRORS, "access_denied", "server_error", "x"):
+        body = f'{{"error": "{code}", "error_description": "{said}"}}'
+        yield words.token_refusal(400, body, parties)
+        yield words.token_refusal(503, body, parties)
+        yield login._refusal({"error": code, "error_description": said}, "auth.example.com")
+        found = re.match(r"(\d+)(.*)", f"400 {body}")
+        assert found is not None
+        yield words._refused_registration(re.match(r"R: (\d+)(.*)", f"R: 400 {body}") or found, parties)
+
+
+def assert_joined_well(messages: Iterator[object]) -> None:
+    found = [str(message) for message in messages]
+    assert found
+    assert [message for message in found if JOINED_BADLY.search(message)] == []
+
+
+@pytest.mark.parametrize("status", [*STATUSES, 418, 500, 599])
+def test_what_http_answered(status: int) -> None:
+    assert_joined_well(answered(status))
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("code", [*CODES, -32050, 7])
+def test_what_a_server_answered(code: int, said: str) -> None:
+    assert_joined_well(coded(code, said))
+
+
+@pytest.mark.parametrize("said", SAID)
+async def test_what_went_wrong_on_the_way(said: str) -> None:
+    assert_joined_well(failed(said))
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_why_something_was_denied(said: str) -> None:
+    assert_joined_well(denied(said))
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_why_a_log_in_failed(said: str) -> None:
+    assert_joined_well(not_logged_in(said))
+
+
+def test_the_words_that_end_without_a_full_stop_do() -> None:
+    assert [fault.help for fault in (*CODES.values(), *STATUSES.values()) if fault.help.endswith(".")] == []
+
+
+def test_no_text_in_the_package_has_two_ends() -> None:
+    texts = [
+        (path.name, node.value)
+        for path in Path(mcp_magic.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    assert len(texts) > 5000
+    assert [text for text in texts if re.search(r"\w[?!]\.(\s|$)|\w\.\.(\s|$)", text[1])] == []
