@@ -2,22 +2,28 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Test files that run side by side; most of their time is waiting for kernels, servers and pages.
-WORKERS ?= 3
+# Test files that run side by side; half of their time is waiting for kernels, servers and pages.
+WORKERS ?= 4
+# The tests start hundreds of programs: each would compile its modules again where the shell forbids to keep what it made.
+export PYTHONDONTWRITEBYTECODE :=
+# What the tests do without; importing these two takes each worker as long as a kernel.
+LEAN := -p no:nbval -p no:langsmith_plugin
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and_approval.ipynb notebooks/agent.ipynb \
-  notebooks/write_a_server.ipynb notebooks/debug_a_server.ipynb notebooks/python_api.ipynb
+  notebooks/write_a_server.ipynb notebooks/debug_a_server.ipynb notebooks/reproducible.ipynb \
+  notebooks/python_api.ipynb
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
-.PHONY: help setup system demo lab test notebooks docs conformance lint bench soak format lock binder clean
+.PHONY: help setup system demo lab test notebooks docs conformance lint bench soak format lock lite binder clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
 	@echo "make lab    open the quickstart in JupyterLab"
 	@echo "make test   all tests"
-	@echo "make notebooks   run the tutorials and save them with their outputs"
+	@echo "make notebooks   run the tutorials and save them with their outputs and cassettes"
 	@echo "make docs   the site of the documentation, in .cache/site"
 	@echo "make conformance   the official suite of the protocol against a client of ours; docs/conformance.md"
+	@echo "make lite   the magics in JupyterLite's kernel, under Pyodide in Node"
 	@echo "make binder   builds what Binder would, and runs the first tutorial there"
 	@echo "make lint   ruff, formatting, types"
 	@echo "make bench  the performance goals, as ratios against the bare SDK"
@@ -47,10 +53,12 @@ lab: setup
 
 test: setup
 	$(BIN)/python -m tests.environments
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile -m 'not timed' \
+	$(BIN)/python -m pytest $(LEAN) --numprocesses $(WORKERS) --dist loadfile -m 'not timed' \
 	  --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
-	$(BIN)/python -m pytest -m timed tests
-	$(BIN)/python -m pytest --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
+	$(BIN)/python -m pytest $(LEAN) -m timed $$(grep --recursive --files-with-matches mark.timed tests --include='test_*.py')
+	$(BIN)/python -m pytest -p tests.conftest --numprocesses 2 --dist loadfile \
+	  --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
+	$(BIN)/python -m tests.replayed notebooks/*.ipynb
 
 notebooks: setup
 	$(BIN)/python -m tests.environments
@@ -82,6 +90,10 @@ bench: setup
 
 soak: setup
 	$(BIN)/python -m benchmarks.soak
+
+# Pyodide and packages for it are installed when it is needed.
+lite: setup
+	MCP_MAGIC_PYODIDE=1 $(BIN)/python -m pytest tests/pyodide
 
 lock:
 	$(PYTHON) binder/lock.py

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from langchain_anthropic import ChatAnthropic
-from langchain_openai import ChatOpenAI
 from mcp_types import Tool
 
 from mcp_magic.agent.functions import function_of, own_arguments
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.host import Host
 
-OPENAI = ChatOpenAI(model="gpt-5", api_key="sk-not-a-real-key")
-ANTHROPIC = ChatAnthropic(model="claude-test-1", api_key="sk-not-a-real-key")
+KEY = "sk-not-a-real-key"
 
 Schema = dict[str, Any]
 
@@ -41,9 +39,19 @@ def sent(model: Any, functions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return json.loads(json.dumps(bound))  # type: ignore[no-any-return]
 
 
+@cache
+def models() -> tuple[Any, Any]:
+    """A model of OpenAI and one of Anthropic, whose packages take seconds to import."""
+    from langchain_anthropic import ChatAnthropic
+    from langchain_openai import ChatOpenAI
+
+    return ChatOpenAI(model="gpt-5", api_key=KEY), ChatAnthropic(model="claude-test-1", api_key=KEY)
+
+
 def refusals(functions: list[dict[str, Any]]) -> list[str]:
     """Return why OpenAI and Anthropic refuse these tools; nothing may get lost on the way."""
-    to_openai, to_anthropic = sent(OPENAI, functions), sent(ANTHROPIC, functions)
+    openai, anthropic = models()
+    to_openai, to_anthropic = sent(openai, functions), sent(anthropic, functions)
     assert len(to_openai) == len(to_anthropic) == len(functions)
     return [why for why in (openai_refuses(to_openai), anthropic_refuses(to_anthropic)) if why]
 

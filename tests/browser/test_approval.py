@@ -84,6 +84,27 @@ def test_edited_arguments_go_out_in_place_of_the_first(lab: Lab) -> None:
     expect(shown).to_contain_text("'ho ho'")
 
 
+def test_all_of_a_long_argument_is_in_sight_in_a_narrow_window(lab: Lab) -> None:
+    size = lab.page.viewport_size
+    lab.page.set_viewport_size({"width": 800, "height": 900})
+    cell = start(lab, CALL.replace('"hi"', '"/home/ann/" + "long_folder/" * 20'))
+    panel = asked(cell)
+    edge = panel.evaluate("panel => panel.getBoundingClientRect().right")
+    value = panel.locator("tbody th+td").first
+    expect(value).to_contain_text("long_folder/" * 20)
+    assert (
+        value.evaluate("""cell => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return Math.max(...[...range.getClientRects()].map(line => line.right));
+    }""")
+        <= edge
+    )
+    press(panel, "Deny")
+    finished(cell)
+    lab.page.set_viewport_size(size)
+
+
 def test_a_denial_says_its_reason_to_whoever_asked(lab: Lab) -> None:
     cell = start(lab, CALL)
     reason = asked(cell).locator("input[placeholder^='why not']")

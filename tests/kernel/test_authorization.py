@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from html import unescape
 from typing import TYPE_CHECKING
 
@@ -117,6 +118,29 @@ def test_interrupt_ends_it(frontend: Frontend, connect: str) -> None:
     assert back is not None
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(f"http://127.0.0.1:{back[1]}/callback")
+
+
+@pytest.mark.timed
+def test_interrupt_ends_one_that_a_listing_has_begun(frontend: Frontend, protected: Protected, connect: str) -> None:
+    cell = frontend.start(connect)
+    httpx2.get(link(frontend, cell), follow_redirects=True)
+    frontend.finish(cell)
+    protected.authority.tokens.clear()
+    protected.authority.refresh.clear()
+    cell = frontend.start("%mcp tools notes --refresh")
+    back = re.search(r"redirect_uri=[^&]*%3A(\d+)", link(frontend, cell))
+    frontend.kernel.interrupt()
+    interrupted = time.perf_counter()
+    frontend.finish(cell)
+    seconds = time.perf_counter() - interrupted
+    frontend.read_until(lambda: bool(cell.lines), what="the line that stays")
+
+    assert cell.ename == "KeyboardInterrupt"
+    assert seconds < 1, "half a second, and as much for a machine that is busy"
+    assert back is not None
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(f"http://127.0.0.1:{back[1]}/callback")
+    assert frontend.run("1 + 1").lines == ["2"]
 
 
 def test_a_cell_that_may_not_ask_is_told_at_once_where_to_log_in(frontend: Frontend, connect: str) -> None:

@@ -216,18 +216,21 @@ def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
         *SETUP,
         f"r = %mcp call reports:hold folder={tmp_path} done:=1 total:=4",
         "r = %mcp call reports:work values:='[1, 2, 3, 4]' every:=0.4",
+        "r = %mcp call reports:work values:='[1, 2, 3, 4]' total:=4 every:=0.4",
         f"r = %mcp call reports:hold folder={tmp_path} text=careful",
         "r = %mcp call reports:level",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
     nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
-    quick, reported, logged, silent = (cell.outputs for cell in notebook.cells[-4:])
+    quick, reported, whole, logged, silent = (cell.outputs for cell in notebook.cells[-5:])
     assert quick == [], "over within a second: not worth a line"
     texts = "".join(output["text"] for output in reported)
     *_, line, last = texts.splitlines()
     assert line.startswith("reports:work: ")
     assert last.startswith("✓ reports:work: 4")
+    complete = [line for output in whole for line in output["text"].splitlines() if "4 of 4 (100 %)" in line]
+    assert [line[:16] for line in complete] == ["✓ reports:work: "]
     assert logged[0]["text"].rstrip().endswith("warning reports: careful")
     assert silent == []
 

@@ -178,13 +178,16 @@ def test_a_notebook_that_runs_by_itself_is_refused_and_told_what_would_help(tmp_
     declared = json.dumps({"mcpServers": {"free": {"command": sys.executable, "args": ["s.py"], "sampling": "auto"}}})
     (tmp_path / "mcp.json").write_text(declared)
     (tmp_path / "s.py").write_text(SERVER + "writer.run()\n")
-    cells = [*SETUP, SUMMARISE, "%mcp up mcp.json", "r = %mcp call free:summarise\nr.text"]
+    (tmp_path / "a.json").write_text(json.dumps({"sampling": [{"server": "writ*", "reply": "All fly."}]}))
+    replied = "r = %mcp call writer:summarise --answers a.json\nr.text"
+    cells = [*SETUP, SUMMARISE, replied, "%mcp up mcp.json", "r = %mcp call free:summarise\nr.text"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
     client = nbclient.NotebookClient(
         notebook, timeout=60, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}
     )
     client.execute()
 
-    refused, _, answered = notebook.cells[-3:]
+    refused, from_file, _, answered = notebook.cells[-4:]
+    assert from_file.outputs[-1]["data"]["text/plain"] == "'a.json endTurn: All fly.'"
     assert "`%mcp connect --sampling auto` answers without asking" in refused.outputs[-1]["evalue"]
     assert answered.outputs[-1]["data"]["text/plain"] == QUOTED

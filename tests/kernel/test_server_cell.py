@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -15,7 +16,6 @@ from mcp_magic.serving.interface import compared, interface_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from tests.kernel.driving import Cell, Kernel
 
@@ -145,6 +145,43 @@ def test_an_error_in_a_tool_shows_the_lines_of_its_cell_and_debug_stops_there(sh
     assert "mcp_magic/" not in shown
     frame = "import sys\ntb = sys.last_traceback\nwhile tb.tb_next: tb = tb.tb_next\n"
     assert shop.ok(f"{frame}tb.tb_frame.f_code.co_name, tb.tb_frame.f_locals").text == "('_unit', {'item': 'melon'})"
+
+
+def test_a_tool_that_calls_sys_exit_fails_with_its_lines_and_the_kernel_lives(shop: Kernel) -> None:
+    shop.ok("from mcp_magic import host\nkept = 7")
+    leaving = (
+        "import sys\nasync def leave() -> str:\n    sys.exit('enough')\ndef stop(n: int) -> int:\n    sys.exit(n)\n"
+    )
+    shop.ok(f"%%mcp_server leaving\n{leaving}")
+    failed = shop.run("%mcp call leaving:leave")
+    assert (failed.ename, failed.evalue) == ("ToolCrashError", "leaving:leave failed: SystemExit: enough")
+    assert "----> 4     sys.exit('enough')" in failed.shown_error
+    assert "mcp_magic/" not in failed.shown_error
+    own = "from mcp.server.mcpserver import MCPServer\nown = MCPServer('own', log_level='CRITICAL')"
+    shop.ok(f"{own}\n@own.tool()\nasync def halt() -> str:\n    raise KeyboardInterrupt\n%mcp connect own")
+    failed = shop.run("await host['own'].call('halt')")
+    assert (failed.ename, failed.evalue) == ("ToolCrashError", "own:halt failed: KeyboardInterrupt")
+    assert shop.run("%mcp call leaving:stop n=3").evalue == "leaving:stop failed: SystemExit: 3"
+    assert shop.ok("kept").text == "7"
+    shop.ok("%mcp disconnect leaving own")
+
+
+def test_a_parameter_asks_and_a_request_in_the_middle_of_a_call_says_what_to_write(shop: Kernel, folder: Path) -> None:
+    section = (Path(__file__).parents[2] / "docs" / "servers.md").read_text().partition("### A tool that asks")[2]
+    cell = section.split("```")[1].strip()
+    by_request = "from mcp.server.mcpserver import Context\nasync def ask(ctx: Context) -> str:\n"
+    shop.ok(f"{cell}\n\n{by_request}    return (await ctx.elicit('Where to?', Trip)).action\n")
+    (folder / "answers.json").write_text('[{"city": "Oslo"}]')
+    assert shop.ok("%mcp call trips:plan --answers answers.json").text == "3 days in Oslo"
+    failed = shop.run("%mcp call trips:ask")
+    assert failed.evalue.startswith("trips:ask: the server asks the person by `ctx.elicit` in the middle of the call")
+    assert "`answer: Annotated[ElicitationResult[Model], Resolve(ask)]`" in failed.evalue
+    shop.ok("%mcp export trips trips.py")
+    assert (
+        "3 days in Oslo"
+        in shop.ok("%mcp connect trips.py --name exported\n%mcp call exported:plan --answers answers.json").text
+    )
+    shop.ok("%mcp disconnect trips exported")
 
 
 def test_an_error_of_a_tool_is_content_for_whoever_does_not_raise_it(shop: Kernel, cell: Cell) -> None:
@@ -291,20 +328,22 @@ async def test_a_server_is_served_to_whoever_has_the_token(shop: Kernel, cell: C
 def test_serving_ends_with_the_extension_and_says_what_is_wrong_with_a_port(shop: Kernel, cell: Cell) -> None:
     shop.ok("import socket\ntaken = socket.create_server(('127.0.0.1', 0))\nport = taken.getsockname()[1]")
     port = shop.ok("port").text
+    before = shop.ok("%mcp serve shop").text
     failed = shop.run(f"%mcp serve shop --port {port}")
     assert f"port {port} on 127.0.0.1: Address already in use" in failed.evalue
+    assert shop.ok("%mcp serve").text == before, "it is still served where it was"
     shop.ok("taken.close()")
     assert "which server?" in shop.run("%mcp serve --stop").evalue
 
 
 def test_a_snapshot_is_compared_with_what_the_server_offers_now(shop: Kernel, cell: Cell, folder: Path) -> None:
-    assert "4 tools, 1 prompts, 1 resources, 1 templates" in shop.ok("%mcp snapshot shop").text
+    assert "4 tools, 1 prompt, 1 resource, 1 template" in shop.ok("%mcp snapshot shop").text
     assert "nothing has changed" in shop.ok("%mcp diff shop").text
     shop.ok(SHOP.replace("count: int = 1", "count: int"))
     text = words(shop.ok("%mcp diff shop").text)
     assert "breaking tool price count is required now" in text
     failed = shop.run("%mcp diff shop --check")
-    assert "1 breaking changes since shop.mcp.json: tool price: count is required now" in failed.evalue
+    assert "1 breaking change since shop.mcp.json: tool price: count is required now" in failed.evalue
     (folder / "odd.json").write_text("{}")
     assert "is no snapshot of a server" in shop.run("%mcp diff shop odd.json").evalue
     assert "No such file" in shop.run("%mcp diff shop none.json").evalue

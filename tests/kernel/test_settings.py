@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mcp_magic.errors import ConfigError
+from mcp_magic.magics.settings import Settings
 from tests.kernel.servers import SHOWCASE, connect_in_process
 
 if TYPE_CHECKING:
@@ -117,6 +119,23 @@ def test_config_lists_the_settings_with_their_help(kernel: Kernel) -> None:
     assert "Rows shown of a table." in said
 
 
+def test_a_setting_that_may_hold_a_secret_is_not_shown_but_read_in_code(kernel: Kernel) -> None:
+    kernel.ok("%config MCPMagics.threads = 'postgresql://me:sesame@db.example/threads?password=sesame'")
+    kernel.ok("class Model:\n    def __repr__(self):\n        return 'sesame'\n%config MCPMagics.model = Model()")
+    listed = kernel.ok("%config MCPMagics").stdout
+    shown = kernel.ok("%config MCPMagics.threads").text
+    refused = kernel.run("%config MCPMagics.tokens = 'sesame'").streams["stderr"]
+    read = kernel.ok("found = %config MCPMagics.threads\nfound.count('sesame')").text
+    kernel.ok("%config MCPMagics.threads = ''\n%config MCPMagics.model = ''")
+
+    assert "Current: 'postgresql://***@db.example/threads?password=***'" in listed
+    assert "Current: <Model>" in listed
+    assert shown == "'postgresql://***@db.example/threads?password=***'"
+    assert "expected any of ['auto', 'keyring', 'file', 'memory'], not the str '***'" in refused
+    assert "sesame" not in listed + refused
+    assert read == "2"
+
+
 def test_environment_variables_set_what_nobody_else_did(start: Callable[..., Kernel]) -> None:
     kernel = start(MCP_MAGIC_DISPLAY_ROWS="7", MCP_MAGIC_CALL_TIMEOUT="0.2", MCP_MAGIC_TIMEOUT="12")
     kernel.ok("%load_ext mcp_magic")
@@ -136,6 +155,19 @@ def test_a_wrong_environment_variable_is_an_error_that_names_it(start: Callable[
     assert (cell.status, cell.ename) == ("error", "ConfigError")
     assert "MCP_MAGIC_DISPLAY_ROWS: 'many' does not fit" in cell.evalue
     assert len(cell.shown_error.splitlines()) == 1
+
+
+def test_a_secret_in_the_wrong_environment_variable_is_not_repeated() -> None:
+    settings = Settings()
+    for name, value, shown in (
+        ("TOKENS", "sesame-1234", "***"),
+        ("APPROVAL", "https://me:sesame@auth.example.com", "'https://***@auth.example.com'"),
+        ("TELEMETRY", "http://me:sesame@otel.example.com:4318", "'http://***@otel.example.com:4318' is none of"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            settings.read_environment({f"MCP_MAGIC_{name}": value})
+        assert shown in str(refused.value)
+        assert "sesame" not in str(refused.value)
 
 
 def test_a_profile_loads_the_extension_and_wins_over_the_environment(

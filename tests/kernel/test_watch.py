@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from tests.kernel.answering import VIEW, Frontend
-from tests.kernel.driving import Kernel, environment
+from tests.kernel.driving import Kernel, environment, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,3 +237,34 @@ def test_a_notebook_that_runs_by_itself_is_not_kept_waiting(tmp_path: Path) -> N
     shown = outputs[len(cells)][0]["data"]
     assert VIEW not in shown
     assert "<b>first</b>" in shown["text/plain"]
+    assert "1 update, the last at" in shown["text/plain"]
+    assert "<ins>+ x</ins>" in shown["text/html"]
+
+
+LATER = """
+async def later():
+    while cells.running:
+        await asyncio.sleep(0.01)
+    await host["notes"].call("write", line="between")
+    while w.updates < 1:
+        await asyncio.sleep(0.01)
+    open("updated", "w").close()
+import asyncio
+cells = get_ipython().magics_manager.registry["MCPMagics"].cells
+later = asyncio.create_task(later())
+"""
+
+
+def test_what_came_while_no_cell_ran_is_shown_when_the_next_one_begins(tmp_path: Path) -> None:
+    cells = [*SETUP, "w = %mcp watch note://lines --background", LATER, "'next'", "'last'"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
+
+    def hold(cell: Any, cell_index: int) -> None:
+        if cell.source == "'next'":
+            until((tmp_path / "updated").exists, what="the update has come")
+
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=60, resources=resources, on_cell_start=hold).execute()
+    outputs: list[Any] = [cell.outputs for cell in notebook.cells]
+    assert "<ins>+ between</ins>" in outputs[len(SETUP)][0]["data"]["text/html"]
+    assert [[output["data"]["text/plain"] for output in each] for each in outputs[-2:]] == [["'next'"], ["'last'"]]

@@ -96,6 +96,8 @@ async def test_stubs_call_the_session_of_their_name(tmp_path: Path) -> None:
     assert await made.add(3, 4) == 7
     assert await made.primes(10) == [2, 3, 5, 7]
     assert (await made.statistics([1, 2, 3]))["mean"] == 2
+    assert "a (integer or number): The left number" in made.add.__doc__
+    assert "n (integer, 0 to 1000): A whole number" in made.factorial.__doc__
     await notebook_host.close()
 
 

@@ -30,9 +30,9 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     running.child.close(force=True)
 
 
-def link(terminal: Terminal, protected: Protected) -> str:
-    """Begin to connect; return the link that is printed."""
-    terminal.send(f"%mcp connect {protected.url} --name notes --timeout 5")
+def link(terminal: Terminal, protected: Protected, line: str = "") -> str:
+    """Begin to connect, or what the line says; return the link that is printed."""
+    terminal.send(line or f"%mcp connect {protected.url} --name notes --timeout 5")
     terminal.child.expect(r"Open +(http.*?)\r?\nWaiting for the browser to come back")
     return re.sub(r"\s", "", terminal.child.match[1])
 
@@ -66,4 +66,16 @@ def test_c_cancels_and_so_does_ctrl_c(terminal: Terminal, protected: Protected) 
     said, seconds = terminal.interrupt()
     assert "KeyboardInterrupt" in said
     assert seconds < 5
+
+
+@pytest.mark.timed
+def test_ctrl_c_ends_one_that_a_listing_has_begun(terminal: Terminal, protected: Protected) -> None:
+    httpx2.get(link(terminal, protected), follow_redirects=True)
+    terminal.wait()
+    protected.authority.tokens.clear()
+    protected.authority.refresh.clear()
+    link(terminal, protected, "%mcp tools notes --refresh")
+    said, seconds = terminal.interrupt()
+    assert "KeyboardInterrupt" in said
+    assert seconds < 1, "half a second, and as much for a machine that is busy"
     assert "2" in terminal.run("1 + 1")

@@ -32,6 +32,7 @@ def test_a_call_says_now_and_then_how_far_it_is_and_at_the_end(terminal: Termina
     assert 2 <= len(lines) < 6
     assert re.match(r"reports:work: \d of 6 \(\d\d %\) · \d(\.\d)?/s · \d\.\d s · loading", lines[0])
     assert lines[-1].startswith("✓ reports:work: 6 of 6 (100 %) · ")
+    assert "6 of 6" not in "".join(lines[:-1])
 
 
 def test_a_call_that_reports_nothing_says_nothing(terminal: Terminal) -> None:

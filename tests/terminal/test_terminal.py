@@ -130,6 +130,19 @@ def test_tables_read_well(terminal: Terminal) -> None:
     assert re.search(r"math:add +a, b", said)
 
 
+def test_an_error_is_red_only_where_the_terminal_has_colours(terminal: Terminal) -> None:
+    def raw(line: str) -> str:
+        terminal.run(line)
+        return str(terminal.child.before)
+
+    assert "UnknownToolError: " in raw("%mcp call math:nothing")
+    assert "\x1b" not in raw("%mcp call math:nothing")
+    terminal.run("%colors linux")
+    assert "\x1b[31mUnknownToolError\x1b[0m: " in raw("%mcp call math:nothing")
+    terminal.run("%colors nocolor")
+    assert "\x1b" not in raw("%mcp call math:nothing")
+
+
 def test_an_error_is_one_line_and_the_next_command_works(terminal: Terminal) -> None:
     said = terminal.run("%mcp call math:divide a=1 b=0")
 
