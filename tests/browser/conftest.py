@@ -1,4 +1,4 @@
-"""One JupyterLab for all the live tests; a browser for each module.
+"""One JupyterLab for all the live tests of a process; a browser for each module.
 
 Playwright keeps an event loop running in this thread as long as it lives, in which no asynchronous test of another
 folder can be run: it may not outlive a module.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")  # not "package": a worker that has other tests in between would end it
 def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]:
     problem = missing()
     if problem and os.environ.get("MCP_MAGIC_REQUIRE_BROWSER") == "1":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.lab import JupyterLab, Lab, chromium, missing
+from tests.browser.living import run
 from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
 
 if TYPE_CHECKING:
@@ -206,3 +207,19 @@ def test_a_long_listing_scrolls_under_its_header(hostile: Lab) -> None:
     assert box is not None
     assert header is not None
     assert abs(header["y"] - box["y"]) < 2
+
+
+def test_text_that_is_written_from_right_to_left_begins_at_the_right(hostile: Lab) -> None:
+    shown = run(hostile, "%mcp call showcase:one_text text='שלום עולם!'")
+    first, last, left, right = shown.locator("pre").evaluate("""(pre) => {
+        const text = pre.firstChild, place = (at) => {
+            const range = document.createRange();
+            range.setStart(text, at);
+            range.setEnd(text, at + 1);
+            return range.getBoundingClientRect();
+        };
+        const box = pre.getBoundingClientRect();
+        return [place(0).right, place(text.data.trimEnd().length - 1).left, box.left, box.right];
+    }""")
+    assert right - first < 20, "the first letter"
+    assert left < last < first - 40, "the exclamation mark, which ends the sentence"

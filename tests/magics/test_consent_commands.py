@@ -36,7 +36,7 @@ async def test_a_rule_can_be_put_first_and_removed(magic: Any) -> None:
     with pytest.raises(errors.DeniedError):
         await magic("call math:add a=2 b=2")
     assert len(await magic("approvals --clear")) == 0
-    with pytest.raises(errors.CommandError, match="there is no rule 3; there are 0"):
+    with pytest.raises(errors.CommandError, match="there is no rule 3; there are none"):
         await magic("approvals --remove 3")
 
 

@@ -368,7 +368,7 @@ async def test_a_server_that_ends_shows_up_as_lost_and_can_be_connected_again(ex
     await host.connect_spec(spec, "process")
     await until(lambda: "open" in server_rows(explorer).get("process", ("",))[0])
     explorer.search.value = "process:add"
-    assert rows(explorer) == ["process:add"]
+    await until(lambda: rows(explorer) == ["process:add"])
     choose(explorer, "process:add")
     for child in set(psutil.Process().children(recursive=True)) - known:
         child.kill()

@@ -88,8 +88,8 @@ async def approvals(invocation: Invocation, arguments: argparse.Namespace) -> Li
         consent.rules.clear()
     for number in sorted(set(arguments.remove), reverse=True):
         if not 1 <= number <= len(consent.rules):
-            rules = f"1 to {len(consent.rules)}" if consent.rules else "none"
-            raise CommandError(f"%mcp approvals: there is no rule {number}; the rules are {rules}")
+            rules = f"the rules are 1 to {len(consent.rules)}" if consent.rules else "there are none"
+            raise CommandError(f"%mcp approvals: there is no rule {number}; {rules}")
         del consent.rules[number - 1]
     if arguments.load:
         path = invocation.directory / Path(arguments.load).expanduser()
