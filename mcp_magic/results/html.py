@@ -34,6 +34,11 @@ _NO_MATH = "mathjax_ignore tex2jax_ignore"
 """The classes that keep MathJax 3 (JupyterLab) and 2 (nbconvert) from setting "$5 to $10" as a formula."""
 
 
+_LEFT = {"style": "text-align:left"}
+"""For cells of text: a notebook that is not trusted yet, as Binder opens it, has no style but that of elements, and
+JupyterLab's own sets cells flush right."""
+
+
 class Markup(str):
     """Text that is markup already; `escape` leaves it alone."""
 
@@ -113,14 +118,14 @@ def table(headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit:
             break
         body.append(line)
         numbers.update(column for column, cell in enumerate(row) if _is_number(cell))
-    classes = ({"class_": "mcp-number"} if column in numbers else {} for column in range(len(headers)))
-    head = "".join(tag("th", header, **given) for header, given in zip(headers, classes, strict=True))
+    kinds = ({"class_": "mcp-number"} if column in numbers else _LEFT for column in range(len(headers)))
+    head = "".join(tag("th", header, **given) for header, given in zip(headers, kinds, strict=True))
     return _framed(f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"), len(body)
 
 
 def facts(rows: Iterable[tuple[object, object]]) -> Markup:
     """Return names and what they are, as a table without a header."""
-    lines = "".join(f"<tr>{tag('th', name)}{tag('td', value)}</tr>" for name, value in rows)
+    lines = "".join(f"<tr>{tag('th', name, **_LEFT)}{tag('td', value, **_LEFT)}</tr>" for name, value in rows)
     return _framed(f"<tbody>{lines}</tbody>")
 
 
@@ -136,7 +141,7 @@ def _is_number(cell: object) -> bool:
 def _cell(cell: object) -> Markup:
     if _is_number(cell):
         return tag("td", cell, class_="mcp-number")
-    return tag("td", "" if cell is None else cell)
+    return tag("td", "" if cell is None else cell, **_LEFT)
 
 
 def page(parts: Iterable[Markup]) -> str:
