@@ -261,7 +261,7 @@ async def test_a_protocol_error_has_its_code_and_what_it_means(host: Host) -> No
     connection = await host.connect(load("showcase_server").server, name="show")
     with pytest.raises(errors.ProtocolError) as caught:
         await connection.call("fail_protocol")
-    said = "show:fail_protocol: This tool always refuses its parameters. (-32602, invalid params; fault: the caller)"
+    said = "show:fail_protocol: This tool always refuses its parameters (-32602, invalid params; fault: the caller)"
     assert str(caught.value) == said
     assert (caught.value.code, caught.value.data) == (-32602, {"reason": "showcase"})
 

@@ -374,7 +374,12 @@ def test_every_code_has_somebody_whose_fault_it_is() -> None:
 )
 def test_a_failure_says_whose_fault_it_is(direction: str, code: int, status: int | None, whose: str) -> None:
     text = json.dumps({"error": {"code": code, "message": "no"}}).encode()
-    assert fault(Entry(1, 0.0, "s", direction, "error", "x", 1, len(text), text, status=status)) == whose
+    assert fault(Entry(2, 0.0, "s", direction, "error", "x", 1, len(text), text, status=status, pair=1)) == whose
+
+
+def test_an_answer_that_nobody_asked_for_is_the_servers_fault() -> None:
+    text = b'{"error": {"code": -32602, "message": "no"}}'
+    assert fault(Entry(2, 0.0, "s", IN, "error", "", 1, len(text), text)) == "the server"
 
 
 class Locked(BaseHTTPRequestHandler):

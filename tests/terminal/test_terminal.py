@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pexpect
@@ -31,6 +33,8 @@ class Terminal:
             env={**environment(folder), "TERM": "dumb", "COLUMNS": "150", "LINES": "50"},
             encoding="utf-8",
             timeout=30,
+            # whoever runs the tests may ignore it, as `nohup` does, and programs inherit that
+            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
             dimensions=(50, 150),
         )
         self.said = ""
