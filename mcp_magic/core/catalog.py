@@ -99,9 +99,13 @@ class Catalog:
             await self._join(kind)
         return self._items[kind]
 
+    def settles(self, kind: str) -> bool:
+        """Whether a listing that was fetched is known to have changed."""
+        return kind in self._items and self._changed(kind)
+
     async def settle(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
         """Wait a while for a listing that is known to have changed; if it cannot be fetched, the old one stays."""
-        if kind in self._items and self._changed(kind):
+        if self.settles(kind):
             task = self._running.get(kind) or self._start(kind)
             task.add_done_callback(_retrieve)
             await asyncio.wait({task}, timeout=seconds)

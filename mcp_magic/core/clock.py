@@ -51,8 +51,6 @@ class Clock:
             TimeoutError: It is, and there was no sign of life.
             RequestTimeoutError: It is, since the last sign of life or in all.
         """
-        if not self.limited:
-            return await sending
         limit = asyncio.timeout_at(self._begin())
         try:
             async with limit as self._limit:

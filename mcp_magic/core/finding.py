@@ -36,7 +36,8 @@ class Finding(Sending):
         Raises:
             UnknownToolError: The server has no such tool.
         """
-        await self.catalog.settle("tools")
+        if self.catalog.settles("tools"):
+            await self.catalog.settle("tools")
         tool = self._index().get(name)
         if tool is None:
             await self.catalog.get("tools")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mcp_magic.core.telemetry.meter import Meter, seconds_text
+from mcp_magic.core.meter import Meter, seconds_text
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:

@@ -91,10 +91,11 @@ class Requests(Finding, Linted):
         Raises:
             DeniedError: Consent refused the call; nothing was sent.
         """
-        if not validate:
+        if self.catalog.settles("tools"):
             await self.catalog.settle("tools")
-        known = await self.find_tool(tool) if validate else self._index().get(tool)
-        if validate and known is not None:
+        known = self._index().get(tool)
+        if validate:
+            known = known or await self.find_tool(tool)
             schema.check_arguments(arguments, known.input_schema)
         if self.consent is not None and (decision is not None or asker != PERSON or self.consent.rules):
             request = Request(self.name, tool, arguments, asker, known, self.spec.trust, run)

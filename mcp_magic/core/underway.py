@@ -117,7 +117,7 @@ class CallUnderWay:
         self._task = task = asyncio.current_task()
         before = task.cancelling() if task is not None else 0
         try:
-            return await self._clock.wait(sending)
+            return await (self._clock.wait(sending) if self._clock.limited else sending)
         except asyncio.CancelledError:
             # Interrupt may have cancelled it as well, and goes further
             if not self._cancelled or task is None or task.uncancel() > before:

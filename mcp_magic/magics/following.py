@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.following import STDERR, LogFollower
 from mcp_magic.core.loglevels import at_least
-from mcp_magic.core.telemetry.meter import seconds_text
+from mcp_magic.core.meter import seconds_text
 from mcp_magic.magics.running import until_interrupted
 from mcp_magic.widgets.board_text import message_line
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcp_magic.core.meter import Meter
 from mcp_magic.core.progress import Report
-from mcp_magic.core.telemetry.meter import Meter
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError
 from tests.core.reporting_server import reporting_server
 from tests.processes import start_http

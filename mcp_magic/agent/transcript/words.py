@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mcp_magic.agent.transcript.entries import OPEN, Called, Said
 from mcp_magic.agent.transcript.reading import add_usage
 from mcp_magic.core.consent.consent import PERSON
-from mcp_magic.core.telemetry.meter import amount_text
+from mcp_magic.core.meter import amount_text
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
