@@ -45,7 +45,20 @@ def bundled(folder: Path) -> Path:
     return folder / "math_server.py"
 
 
-def test_nbclient_records_a_notebook_and_nbval_finds_the_same_outputs_without_server_and_programs(
+def run(*command: str, folder: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a module of Python to its end, in a folder."""
+    return subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_nbclient_records_a_notebook_and_nbval_and_papermill_replay_it_without_server_and_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = bundled(tmp_path)
@@ -59,20 +72,20 @@ def test_nbclient_records_a_notebook_and_nbval_finds_the_same_outputs_without_se
     nbformat.write(made, tmp_path / "sums.ipynb")
 
     server.write_text("raise SystemExit('gone')")
-    ran = subprocess.run(
-        [
-            sys.executable,
-            *("-m", "pytest", "--nbval", "-q", "-p", "no:cacheprovider", "sums.ipynb", "--nbval-sanitize-with"),
-            SANITIZE,
-        ],
-        cwd=tmp_path,
-        env={**variables, "MCP_MAGIC_CASSETTE_MODE": "replay", "PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    variables |= {"MCP_MAGIC_CASSETTE_MODE": "replay", "PATH": str(tmp_path)}
+    ran = run(
+        *("pytest", "--nbval", "-q", "-p", "no:cacheprovider", "sums.ipynb", "--nbval-sanitize-with", SANITIZE),
+        folder=tmp_path,
+        variables=variables,
     )
     assert f"{len(CELLS)} passed" in ran.stdout, ran.stdout
+
+    again = run("papermill", "sums.ipynb", "again.ipynb", "-k", "python3", folder=tmp_path, variables=variables)
+    assert again.returncode == 0, again.stderr
+    played = nbformat.read(tmp_path / "again.ipynb", as_version=4).cells
+    assert [played[cell].outputs[0].data["text/plain"] for cell in (2, 5)] == [
+        made.cells[cell].outputs[0].data["text/plain"] for cell in (2, 5)
+    ]
 
 
 def test_a_cassette_is_put_in_and_taken_out_by_hand(kernel: Kernel, folder: Path) -> None:
