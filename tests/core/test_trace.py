@@ -270,6 +270,9 @@ async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
         assert host.trace.size <= 20_000
     kept = calls(host.trace)[-1]
     assert kept.message["result"]["structuredContent"]["result"] == 59
+    for n in range(60):
+        await math.call("add", a=n, b=0)
+        assert host.trace._size <= 20_000  # also as long as nobody looks, who would make it so
     assert host.trace.size == sum(len(entry.text) + 600 for entry in host.trace)
     with pytest.raises(errors.NotFoundError, match=r"the trace has no message 1; it has \d+ to \d+"):
         host.trace.find(1)

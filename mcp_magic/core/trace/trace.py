@@ -134,7 +134,8 @@ class Trace:
     def add(self, row: Row, settles: Settles) -> None:
         """Keep a message; `settles` is told when it gets its number."""
         self._fresh.append((row, settles))
-        if len(self._fresh) >= FRESH:
+        self._size += len(row[TEXT]) + ENTRY_BYTES
+        if len(self._fresh) >= FRESH or self._size > self.bytes:
             self.settle()
 
     def settle(self) -> None:
@@ -144,7 +145,6 @@ class Trace:
             self._number = row[NUMBER] = self._number + 1
             settles.settled(row)
             self._rows.append(row)
-            self._size += len(row[TEXT]) + ENTRY_BYTES
         while self._rows and (len(self._rows) > self.messages or self._size > self.bytes):
             self._size -= len(self._rows.popleft()[TEXT]) + ENTRY_BYTES
             self._dropped += 1
