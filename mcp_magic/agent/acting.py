@@ -15,7 +15,7 @@ from mcp_magic.core.consent.consent import Decision
 from mcp_magic.errors import CassetteError, DeniedError, MCPMagicError
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.results.safe import one_line
-from mcp_magic.wording import sentence
+from mcp_magic.wording import counted, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ class Acting:
 
     async def stop(self, state: AgentState) -> dict[str, Any]:
         """Answer the calls of a model that has had all its turns, and end with what is known."""
-        steps = "1 step" if self._max_steps == 1 else f"{self._max_steps} steps"
+        steps = counted(self._max_steps, "steps")
         reason = f"not called: the run ends after {steps}"
         refused = [
             ToolMessage(reason, tool_call_id=wanted["id"], name=wanted["name"], status="error")

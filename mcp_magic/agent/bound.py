@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_magic.agent.registry import Registry
 from mcp_magic.core.lint.writing import CHARACTERS_A_TOKEN
 from mcp_magic.results import Listing
+from mcp_magic.wording import counted
 
 if TYPE_CHECKING:
     from mcp_magic.core.host import Host
@@ -35,7 +36,7 @@ async def bound_tools(host: Host, server: str | None = None, search: str = "") -
             size = {"characters": len(text), "tokens": -(-len(text) // CHARACTERS_A_TOKEN)}
             rows.append({"bound as": offer.name, "tool": offer.person_name, **size})
     total = sum(row["tokens"] for row in rows)  # type: ignore[misc]
-    tools = "1 tool" if len(rows) == 1 else f"{len(rows)} tools"
+    tools = counted(len(rows), "tools")
     note = (
         f"{tools}, about {total:,} tokens at each turn of the model (counted as {CHARACTERS_A_TOKEN} characters each)"
     )

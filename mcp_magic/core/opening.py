@@ -16,7 +16,7 @@ from mcp_magic.core.sampling.sampling import Samplers
 from mcp_magic.core.shortcuts import Shortcuts
 from mcp_magic.core.telemetry.metrics import Metrics
 from mcp_magic.core.trace.trace import Trace
-from mcp_magic.core.watching.watchers import Watchers
+from mcp_magic.core.watchers import Watchers
 from mcp_magic.errors import HTTPStatusError, MCPMagicError
 
 if TYPE_CHECKING:

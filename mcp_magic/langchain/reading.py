@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.results.content import to_media
 from mcp_magic.results.limits import size_text
 from mcp_magic.results.safe import is_base64, mime, one_line
+from mcp_magic.wording import counted
 
 if TYPE_CHECKING:
     from mcp_magic.results.media import Media
@@ -69,7 +70,7 @@ class Reader:
     def finish(self) -> list[str | dict[str, Any]]:
         """Return what there is to read."""
         if self._skipped:
-            more = "1 more block" if self._skipped == 1 else f"{self._skipped:,} more blocks"
+            more = counted(self._skipped, "more blocks")
             self._items.append(f"[{more} with {self._skipped_characters:,} characters: too long to be read]")
             self._skipped = 0
         return self._items

@@ -14,6 +14,7 @@ from mcp_magic.results.jsontree import brief, tree
 from mcp_magic.results.limits import Budget
 from mcp_magic.results.parts import Part
 from mcp_magic.results.safe import clean, cut, one_line
+from mcp_magic.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -89,7 +90,7 @@ def _reply_parts(reply: Sampled) -> list[Part]:
 def outcome_bundle(asked: SamplingRequest, expected: Expected, review: Review | None, seconds: float) -> dict[str, Any]:
     """Return one line about a request and what the person said of it, as a mimebundle, which needs no kernel."""
     sign = "… not answered" if review is None else "✓ approved" if review.approved else "✗ denied"
-    count = "1 message" if len(asked.messages) == 1 else f"{len(asked.messages)} messages"
+    count = counted(len(asked.messages), "messages")
     edited = ", edited" if review is not None and review.request is not None else ""
     by = f" to {one_line(expected.model, 80)}" if expected.model else ""
     return _line(sign, f": {count}{by} for ", asked.server, f"{edited}, {seconds:.1f} s")

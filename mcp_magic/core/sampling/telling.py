@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.results.safe import one_line
+from mcp_magic.wording import counted
 
 if TYPE_CHECKING:
     from mcp_types import ErrorData
@@ -31,8 +32,8 @@ def failed(error: Exception) -> str:
 
 def said(asked: SamplingRequest) -> str:
     """Say what was asked for, without the texts."""
-    count = "1 message" if len(asked.messages) == 1 else f"{len(asked.messages)} messages"
-    tools = f", {len(asked.tools)} tool{'s' if len(asked.tools) > 1 else ''}" if asked.tools else ""
+    count = counted(len(asked.messages), "messages")
+    tools = f", {counted(len(asked.tools), 'tools')}" if asked.tools else ""
     return f"sampling ({count}{tools}, at most {asked.max_tokens:,} tokens)"
 
 

@@ -9,6 +9,7 @@ from mcp_magic.results.diff import diff_html, diff_text
 from mcp_magic.results.html import details, error_label, joined, note, tag
 from mcp_magic.results.parts import Part
 from mcp_magic.results.safe import one_line, shorten
+from mcp_magic.wording import counted
 
 if TYPE_CHECKING:
     from mcp_magic.core.watching.watch import Watch
@@ -18,7 +19,7 @@ __all__ = ["status_text", "update_line", "watch_parts"]
 
 def status_text(watch: Watch) -> str:
     """Return in one line how it stands: how many updates, when the last came, whether it goes on."""
-    count = "1 update" if watch.updates == 1 else f"{watch.updates:,} updates"
+    count = counted(watch.updates, "updates")
     last = f", the last at {_clock(watch.changed_at)}" if watch.changed_at is not None else ""
     if watch.ended:
         seconds = (watch.stopped_at or time.time()) - watch.began

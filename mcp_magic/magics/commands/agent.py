@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.errors import CommandError
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
+from mcp_magic.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -41,8 +42,9 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing 
             thread, step = await _place(arguments.fork, opened.saver)
             name = arguments.name or f"{thread}-fork"
             steps = await history.fork_thread(opened.saver, thread, step, name)
-            counted = "1 step" if steps == 1 else f"{steps} steps"
-            done = f"{name!r} has {counted} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
+            done = (
+                f"{name!r} has {counted(steps, 'steps')} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
+            )
         if arguments.delete:
             await history.delete_thread(opened.saver, arguments.delete)
             done = f"{arguments.delete!r} is deleted"
@@ -82,8 +84,7 @@ def _steps(thread: str, messages: list[Any]) -> str:
             begins.append(step + 1)
         step += message.type == "ai"
     later = [f"request {number} begins with step {first}" for number, first in enumerate(begins, 1) if number > 1]
-    counted = "1 step" if step == 1 else f"{step} steps"
-    return f"{', '.join([counted, *later[-5:]])}; `%mcp agent --fork {thread}@STEP` copies up to a step"
+    return f"{', '.join([counted(step, 'steps'), *later[-5:]])}; `%mcp agent --fork {thread}@STEP` copies up to a step"
 
 
 async def _place(text: str, saver: Any) -> tuple[str, int | None]:
