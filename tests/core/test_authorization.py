@@ -321,60 +321,59 @@ async def test_interrupt_leaves_nothing_behind(host: Host) -> None:
     assert not [thread for thread in threading.enumerate() if "callback" in thread.name]
 
 
-@pytest.mark.parametrize("kind", ["modern", "handshake"])
-async def test_the_end_of_a_call_is_the_end_of_its_log_in(host: Host, kind: str) -> None:
-    shown, ended = asyncio.Event(), asyncio.Event()
+class Waiting:
+    """A person who sees a log-in and does nothing: when it was shown, and when nobody waits for it any more."""
 
-    async def announcing(login: LogIn) -> None:
-        shown.set()
+    def __init__(self) -> None:
+        self.shown, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, login: LogIn) -> None:
+        self.shown.set()
         try:
             await login.answered()
         finally:
-            ended.set()
+            self.ended.set()
 
+
+@pytest.mark.parametrize("kind", ["modern", "handshake"])
+async def test_the_end_of_a_call_is_the_end_of_its_log_in(host: Host, kind: str) -> None:
+    waiting = Waiting()
     person = logging_in(host)
     async with protected_server(kind=kind) as protected:
         connection = await host.connect(protected.url)
         protected.authority.tokens.clear()
         protected.authority.refresh.clear()
-        host.logins.authorizer = announcing
+        host.logins.authorizer = waiting
         call = asyncio.ensure_future(connection.call("whoami"))
-        await shown.wait()
+        await waiting.shown.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(waiting.ended.wait(), 5)
         host.logins.authorizer = person
         assert (await connection.call("whoami")).text == "client-1: read offline_access"
         await host.close()
     assert not [thread for thread in threading.enumerate() if "callback" in thread.name]
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("kind", ["modern", "handshake", "sse"])
 async def test_the_end_of_a_listing_is_the_end_of_its_log_in(host: Host, kind: str) -> None:
-    shown, ended = asyncio.Event(), asyncio.Event()
-
-    async def announcing(login: LogIn) -> None:
-        shown.set()
-        try:
-            await login.answered()
-        finally:
-            ended.set()
-
+    waiting = Waiting()
     person = logging_in(host)
     async with protected_server(kind=kind) as protected:
         connection = await host.connect(protected.url, transport="sse" if kind == "sse" else "http")
         protected.authority.tokens.clear()
         protected.authority.refresh.clear()
-        host.logins.authorizer = announcing
+        host.logins.authorizer = waiting
         await connection.catalog.prefetch(0)
         connection.catalog.changed("resources")  # of which the server has told, and nobody waits for it
         listing = asyncio.ensure_future(connection.listing("tools", refresh=True))
-        await shown.wait()
+        await waiting.shown.wait()
         listing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await listing
-        await asyncio.wait_for(ended.wait(), 0.5)
+        await asyncio.wait_for(waiting.ended.wait(), 0.5)
         host.logins.authorizer = person
         assert "whoami" in [tool.name for tool in await connection.listing("tools")]
         await host.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,8 @@ from tests.core.protected_server import protected_server
 from tests.core.test_doctor import fails, told
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from mcp_magic.core.doctor import DoctorReport
     from mcp_magic.core.host import Host
 
@@ -27,6 +30,16 @@ def unharmed(report: DoctorReport, protected: Any) -> None:
     assert report.ok, str(report)
     assert [step.name for step in report.steps if step.status == "not reached"] == []
     assert not [secret for secret in secrets(protected) if secret in str(report) + str(report._repr_mimebundle_())]
+
+
+@asynccontextmanager
+async def logged_in_before(host: Host) -> AsyncIterator[tuple[Any, Any]]:
+    """A server to which a person has logged in, whose token is kept and whose session has ended."""
+    person = logging_in(host)
+    async with protected_server() as protected:
+        await host.connect(protected.url, name="notes")
+        await host.disconnect("notes")
+        yield person, protected
 
 
 @pytest.mark.parametrize("kind", ["modern", "handshake"])
@@ -47,11 +60,7 @@ async def test_with_login_the_person_logs_in_once_and_the_steps_go_on(host: Host
 
 
 async def test_a_token_that_is_kept_is_used_without_a_word(host: Host) -> None:
-    person = logging_in(host)
-    async with protected_server() as protected:
-        await host.connect(protected.url, name="notes")
-        await host.disconnect("notes")
-
+    async with logged_in_before(host) as (person, protected):
         report = await examine(host, protected.url)
 
         unharmed(report, protected)
@@ -61,10 +70,7 @@ async def test_a_token_that_is_kept_is_used_without_a_word(host: Host) -> None:
 
 
 async def test_a_kept_token_that_expired_is_renewed(host: Host) -> None:
-    person = logging_in(host)
-    async with protected_server() as protected:
-        await host.connect(protected.url, name="notes")
-        await host.disconnect("notes")
+    async with logged_in_before(host) as (person, protected):
         protected.authority.tokens.clear()
 
         unharmed(await examine(host, protected.url), protected)
@@ -74,10 +80,7 @@ async def test_a_kept_token_that_expired_is_renewed(host: Host) -> None:
 
 
 async def test_a_kept_token_that_is_worth_nothing_is_said_to_be_and_nobody_is_asked(host: Host) -> None:
-    person = logging_in(host)
-    async with protected_server() as protected:
-        await host.connect(protected.url, name="notes")
-        await host.disconnect("notes")
+    async with logged_in_before(host) as (person, protected):
         protected.authority.tokens.clear()
         protected.authority.refresh.clear()
 
