@@ -31,6 +31,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 GOODBYE_SECONDS = 2.0
 """Seconds for the message that ends a session: a server that is gone must not keep the person waiting."""
 
+STREAM_SECONDS = 0.5
+"""Seconds for which the first request of a session waits for the stream of notifications to be open. What a server
+tells before that is lost; but some answer the request for the stream only when there is something to tell."""
+
 _AWAY = (409, *BUSY, 502, 504)
 """HTTP statuses of a stream that may be there a moment later. 409: the server has not noticed yet that the one before
 was cut."""
@@ -49,6 +53,9 @@ class PersistentClient:
         self._client = client
         self._line = line
         self._isolate = isolate
+        self._session: str | None = None
+        self._stream_answered = asyncio.Event()
+        self._stream_answered.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -65,13 +72,26 @@ class PersistentClient:
         keeper = self._line.keeper
         if request.method == "DELETE":
             return await self._goodbye(request, options)
-        if keeper is None:
-            return await self._client.send(request, **options)
-        if not self._isolate:
-            return await self._or_lost(request, keeper, options)
-        if request.method == "GET":
+        if request.method == "GET" and self._isolate:
             return await self._stream(request, options)
-        return await self._one(request, keeper, options)
+        if keeper is None:
+            response = await self._client.send(request, **options)
+        elif self._isolate:
+            response = await self._one(request, keeper, options)
+        else:
+            response = await self._or_lost(request, keeper, options)
+        await self._after_stream()
+        return response
+
+    async def _after_stream(self) -> None:
+        """Wait until a stream of notifications that was asked for meanwhile is open.
+
+        The SDK asks for it while it sends `notifications/initialized`, and sends no request before that is answered.
+        """
+        if not self._stream_answered.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stream_answered.wait(), STREAM_SECONDS)
+            self._stream_answered.set()
 
     async def _one(self, request: httpx2.Request, keeper: Keeper, options: dict[str, Any]) -> httpx2.Response:
         """Send one message; its failure is an answer that fails this message and no other."""
@@ -88,7 +108,7 @@ class PersistentClient:
             keeper.doubted(error)
         else:
             if _is_stream(response):
-                response.stream = _Followed(response.stream, keeper)
+                response.stream = _Followed(response.stream, self._line)
             return response
         closed = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": f"Connection closed: {problem}"}}
         return httpx2.Response(502, json=closed, request=request)
@@ -108,10 +128,13 @@ class PersistentClient:
         """Open a stream, or open it again where it was: `Last-Event-ID` is in the request already."""
         made = outcome.current.get()
         pause = FIRST_PAUSE
+        if (session := request.headers.get("mcp-session-id")) != self._session:
+            self._session = session
+            self._stream_answered.clear()
         while True:
             keeper = self._line.keeper
             try:
-                response = await self._client.send(request, **options)
+                response = await self._ask_for_stream(request, options)
             except httpx2.TransportError as error:
                 if keeper is None or (made is not None and made.over):
                     raise
@@ -126,13 +149,17 @@ class PersistentClient:
             await asyncio.sleep(pause if asked is None else min(asked, LONGEST_PAUSE))
             pause = min(pause * 2, LONGEST_PAUSE)
 
+    async def _ask_for_stream(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        try:
+            return await self._client.send(request, **options)
+        finally:
+            self._stream_answered.set()
+
     async def _opened(self, response: httpx2.Response, keeper: Keeper | None) -> httpx2.Response:
-        if keeper is None:
-            return response
         if _is_stream(response):
             # A stream that breaks off and one that ends are the same to whoever opens it again, except to the SDK.
-            response.stream = _Followed(response.stream, keeper, quietly=True)
-        elif "mcp-session-id" in response.request.headers and response.status_code in (400, 404):
+            response.stream = _Followed(response.stream, self._line, quietly=True)
+        elif keeper and "mcp-session-id" in response.request.headers and response.status_code in (400, 404):
             await response.aread()
             if response.status_code == 404 or says_no_session(response.text):
                 keeper.forgotten()
@@ -150,13 +177,13 @@ class _Followed(httpx2.AsyncByteStream):
 
     Args:
         stream: The stream.
-        keeper: Who is told.
+        line: Whose `keeper` is told, if it has one by then.
         quietly: Whether it then just ends.
     """
 
-    def __init__(self, stream: Any, keeper: Keeper, *, quietly: bool = False) -> None:
+    def __init__(self, stream: Any, line: Line, *, quietly: bool = False) -> None:
         self._stream = stream
-        self._keeper = keeper
+        self._line = line
         self._quietly = quietly
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -164,7 +191,8 @@ class _Followed(httpx2.AsyncByteStream):
             async for chunk in self._stream:
                 yield chunk
         except httpx2.TransportError as error:
-            self._keeper.doubted(error)
+            if self._line.keeper is not None:
+                self._line.keeper.doubted(error)
             if not self._quietly:
                 raise
 

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
@@ -16,7 +15,7 @@ from mcp_magic.core.cassette.deck import deck
 from mcp_magic.errors import CassetteError, CommandNotFoundError, MCPMagicError, SessionClosedError
 from tests.core.asgi import Forgetful, answering, serving
 from tests.core.test_cassette import GONE, hosting, lines
-from tests.core.test_sessions import until
+from tests.core.test_sessions import children, until
 from tests.faults.rogue_http import rogue_http
 from tests.faults.speaking import LEGACY, MODERN
 from tests.processes import free_port
@@ -210,7 +209,7 @@ async def test_a_session_that_ended_while_nothing_was_asked_has_ended_by_the_nex
         connection = await host.connect(target, name="math")
         found: list[Any] = [(await connection.call("add", a=1, b=2)).data, connection.state]
         if kill:
-            for process in psutil.Process().children():
+            for process in children():
                 process.kill()
             await until(lambda: connection.state == "lost")
         with pytest.raises(SessionClosedError) as failed:

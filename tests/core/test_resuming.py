@@ -11,7 +11,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.streamable_http import EventMessage, EventStore
 
 from mcp_magic import errors
-from mcp_magic.core import listening
+from mcp_magic.core import listening, persistent
 from tests.core.asgi import Forgetful, serving
 from tests.core.proxy import proxied
 from tests.core.test_sessions import until
@@ -49,6 +49,8 @@ class Stepping:
         runs: How often it was called.
         steps: Gets the steps to report; None ends the call.
         gets: The streams that were opened with GET: when, and after which event.
+        live: How many of them went on after an event and have got to what is told from now on. What the SDK's server
+            tells between the replay and that is lost until the stream is opened once more.
     """
 
     def __init__(self) -> None:
@@ -56,6 +58,7 @@ class Stepping:
         self.steps: asyncio.Queue[int | None] = asyncio.Queue()
         self.gets: list[tuple[float, str]] = []
         self.gates: list[int] = []
+        self.live = 0
         self._server = MCPServer("stepping")
         self._server.add_tool(self.step)
         self._server.add_tool(self.grow)
@@ -93,7 +96,13 @@ class Stepping:
                 await send({"type": "http.response.start", "status": status, "headers": []})
                 await send({"type": "http.response.body", "body": b""})
                 return
-        await self._app(scope, receive, send)
+
+        async def sent(message: Any) -> None:
+            await send(message)
+            if scope["method"] == "GET" and b"retry:" in message.get("body", b""):
+                self.live += 1
+
+        await self._app(scope, receive, sent if scope["type"] == "http" else send)
 
     def resumed(self) -> list[tuple[float, str]]:
         """Return the streams that went on after an event."""
@@ -129,7 +138,7 @@ async def test_the_answer_and_all_progress_arrive_although_the_stream_is_cut(qui
             cut = time.monotonic()
             proxy.cut()
             server.steps.put_nowait(2 * number - 1)  # it says this while nobody hears it
-            await until(lambda: len(server.resumed()) > seen)  # noqa: B023
+            await until(lambda: server.live > seen)  # noqa: B023
             assert server.resumed()[seen][0] - cut >= RETRY_MS / 1000, "the server's `retry` is honoured"
             server.steps.put_nowait(2 * number)
             await until(lambda: len(told) == 2 * number + 1)  # noqa: B023
@@ -215,6 +224,60 @@ async def test_the_stream_of_notifications_is_opened_again_as_often_as_it_is_cut
             await until(lambda: any(tool.name == name for tool in connection.catalog.cached("tools")))  # noqa: B023
         assert all(after for _, after in server.gets[1:]), "each goes on where the one before was cut"
         await quick.disconnect("stepping")
+
+
+class Dallying:
+    """A server that lets the request for the stream of notifications wait.
+
+    Attributes:
+        opens: What it waits for.
+        order: The HTTP methods of what came, in the order in which it went on.
+    """
+
+    def __init__(self) -> None:
+        self.opens = asyncio.Event()
+        self.order: list[str] = []
+        self._app = Stepping()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["method"] == "GET":
+            await self.opens.wait()
+        if scope["type"] == "http":
+            self.order.append(scope["method"])
+        await self._app(scope, receive, send)
+
+
+async def test_what_the_first_call_makes_a_server_tell_is_not_lost_because_the_stream_opens_late(
+    host: Host,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(persistent, "STREAM_SECONDS", 30)
+    server = Dallying()
+    async with serving(server) as url:
+        connection = await host.connect(f"{url}/mcp", name="dallying")
+        asyncio.get_running_loop().call_later(0.1, server.opens.set)
+        name = (await connection.call("grow")).text
+        await until(lambda: any(tool.name == name for tool in connection.catalog.cached("tools")))
+        asked = server.order.index("GET")
+        assert server.order[:asked] == ["POST"] * 3, "discovery and the handshake, and nothing else before the stream"
+        await host.disconnect("dallying")
+
+
+async def test_a_server_that_opens_no_stream_before_it_has_something_to_tell_is_waited_for_once(
+    host: Host,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(persistent, "STREAM_SECONDS", 0.05)
+    server = Dallying()
+    async with serving(server) as url:
+        connection = await host.connect(f"{url}/mcp", name="dallying")
+        assert (await connection.call("grow")).text == "grown_2"
+        monkeypatch.setattr(persistent, "STREAM_SECONDS", 30)
+        async with asyncio.timeout(10):
+            assert (await connection.call("grow")).text == "grown_3"
+        assert "GET" not in server.order
+        server.opens.set()
+        await host.disconnect("dallying")
 
 
 class Announcing:
