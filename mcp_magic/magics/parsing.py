@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mcp_magic.errors import ArgumentsError, CommandError, did_you_mean
+from mcp_magic.errors import ArgumentsError, CommandError, UnknownServerError, did_you_mean
 from mcp_magic.results.plain import terminal_width
 from mcp_magic.results.text import Text
+from mcp_magic.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
+    from mcp_magic.core.connection import Connection
     from mcp_magic.magics.extension import MCPMagics
     from mcp_magic.notebook import NotebookHost
 
@@ -58,6 +60,22 @@ class Invocation:
     lookup: Callable[[str], Any] = lambda name: None
     directory: Path = field(default_factory=Path.cwd)
     variables: Callable[[], Iterable[str]] = tuple
+
+    def connection(self, name: str | None) -> Connection:
+        """Return the connection of that name; without one the only connection there is.
+
+        Raises:
+            UnknownServerError: None has that name, or there is none at all.
+            ArgumentsError: No name is given, and there are several.
+        """
+        found = self.host.connections
+        if name is None and len(found) == 1:
+            return next(iter(found.values()))
+        if name is not None:
+            return self.host[name]
+        if not found:
+            raise UnknownServerError("no server is connected; `%mcp connect TARGET` opens one")
+        raise ArgumentsError(f"which server? Connected: {listed(found)}")
 
     def value(self, word: str) -> Any:
         """Return the object that `$name` or `{expression}` stands for, or the word itself."""

@@ -198,3 +198,16 @@ async def test_help_is_there_for_all_and_for_one(magic: Any) -> None:
     assert str(await magic("call --help")).startswith("%mcp call")
     with pytest.raises(errors.CommandError, match="%%mcp tools takes no cell below"):
         await magic("tools", "a cell")
+
+
+@pytest.mark.parametrize("line", ["logs", "roots", "docs", "stubs", "snapshot", "diff"])
+async def test_the_name_of_the_only_server_may_be_left_out(magic: Any, line: str) -> None:
+    await magic("snapshot math")
+    assert "math" in str(await magic(line))
+    await magic("connect $show --name show", show=load("showcase_server").server)
+    with pytest.raises(errors.ArgumentsError, match=r"^which server\? Connected: math, show$"):
+        await magic(line)
+    await magic("disconnect show")
+    await magic("disconnect math")
+    with pytest.raises(errors.UnknownServerError, match=r"no server is connected; `%mcp connect TARGET` opens one"):
+        await magic(line)

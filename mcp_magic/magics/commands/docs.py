@@ -28,7 +28,7 @@ class Markdown(Text):
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("server", metavar="SERVER", help="a connected server")
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
     parser.add_argument("-o", "--out", metavar="FILE", help="write it into a file")
 
 
@@ -36,7 +36,7 @@ async def docs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
     """Describe a server on a page."""
     from mcp_magic.serving.markdown import page
 
-    text = await page(invocation.host[arguments.server])
+    text = await page(invocation.connection(arguments.server))
     return _written(invocation, "docs", arguments.out, text) if arguments.out else Markdown(text)
 
 
@@ -44,7 +44,7 @@ async def stubs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
     """Write a server's tools as functions."""
     from mcp_magic.serving.stubs import stubs as module
 
-    connection = invocation.host[arguments.server]
+    connection = invocation.connection(arguments.server)
     text = module(connection.name, await connection.listing("tools"))
     return _written(invocation, "stubs", arguments.out, text) if arguments.out else Text(text)
 

@@ -23,7 +23,7 @@ __all__ = ["COMMAND"]
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("server", metavar="SERVER", help="a connected server")
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
     parser.add_argument("--last", type=int, default=LISTED, metavar="N", help=f"lines of each kind (default: {LISTED})")
     parser.add_argument("--level", choices=LEVELS, metavar="LEVEL", help=f"log from now on: {', '.join(LEVELS)}")
     parser.add_argument("--follow", action="store_true", help="show what comes until Interrupt")
@@ -32,7 +32,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Set the level, if one is given; list stderr's last lines and the last log notifications; follow them."""
-    connection = invocation.host[arguments.server]
+    connection = invocation.connection(arguments.server)
     said = ""
     if arguments.level is not None and not await connection.set_log_level(arguments.level):
         said = f"{connection.name} does not say that it logs at all"

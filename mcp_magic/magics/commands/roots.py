@@ -16,7 +16,7 @@ __all__ = ["COMMAND"]
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("server", metavar="SERVER", help="a connected server")
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
     parser.add_argument(
         "directories", nargs="*", default=[], metavar="DIR", help="directories, instead of those before"
     )
@@ -25,7 +25,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Set the roots, if any are given, and list them."""
-    connection = invocation.host[arguments.server]
+    connection = invocation.connection(arguments.server)
     if arguments.clear and arguments.directories:
         message = "%mcp roots takes directories, or --clear"
         raise CommandError(message)

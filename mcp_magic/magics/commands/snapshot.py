@@ -26,7 +26,7 @@ def _file(invocation: Invocation, given: str | None, server: str) -> Path:
 
 def snapshot_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("server", metavar="SERVER", help="a connected server")
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
     parser.add_argument("-o", "--out", metavar="FILE", help="where to write it (default: SERVER.mcp.json)")
 
 
@@ -34,8 +34,9 @@ async def snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Tex
     """Write a server's interface into a file."""
     from mcp_magic.serving.interface import interface_of, written
 
-    found = await interface_of(invocation.host[arguments.server])
-    file = _file(invocation, arguments.out, arguments.server)
+    connection = invocation.connection(arguments.server)
+    found = await interface_of(connection)
+    file = _file(invocation, arguments.out, connection.name)
     problem = ""
     try:
         file.write_text(written(found), encoding="utf-8")
@@ -44,12 +45,12 @@ async def snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Tex
     if problem:
         raise CommandError(problem)
     counts = ", ".join(counted(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
-    return Text(f"{file}: {counts}; `%mcp diff {arguments.server}` says what has changed since.")
+    return Text(f"{file}: {counts}; `%mcp diff {connection.name}` says what has changed since.")
 
 
 def diff_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("server", metavar="SERVER", help="a connected server")
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
     parser.add_argument("file", nargs="?", metavar="FILE", help="a snapshot (default: SERVER.mcp.json)")
     parser.add_argument("--check", action="store_true", help="breaking changes are an error, so that Run All stops")
 
@@ -58,16 +59,17 @@ async def diff(invocation: Invocation, arguments: argparse.Namespace) -> Listing
     """Compare a server with a snapshot."""
     from mcp_magic.serving.interface import compared, interface_of, read_snapshot
 
-    file = _file(invocation, arguments.file, arguments.server)
-    before = read_snapshot(file, arguments.server)
-    changes = compared(before, await interface_of(invocation.host[arguments.server]))
+    connection = invocation.connection(arguments.server)
+    file = _file(invocation, arguments.file, connection.name)
+    before = read_snapshot(file, connection.name)
+    changes = compared(before, await interface_of(connection))
     breaking = [change for change in changes if change.breaking]
     if arguments.check and breaking:
         first = "; ".join(str(change).removeprefix("breaking: ") for change in breaking[:3])
         more = f" and {len(breaking) - 3} more" if len(breaking) > 3 else ""
         counts = counted(len(breaking), "breaking changes")
         raise CommandError(f"%mcp diff: {counts} since {file.name}: {first}{more}")
-    return change_listing(changes, f"{arguments.server} since {file.name}")
+    return change_listing(changes, f"{connection.name} since {file.name}")
 
 
 def change_listing(changes: Sequence[Change], title: str) -> Listing:
