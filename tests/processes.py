@@ -173,7 +173,17 @@ async def kept_open(client: Client) -> AsyncIterator[Client]:
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of 127.0.0.1 that nobody listens on, and that the system gives nobody who does not name it.
+
+    For about a minute: a connection on it has just been closed there, which keeps it out of those that port 0 and
+    outgoing connections are given, while a server with SO_REUSEADDR, as all have, can take it.
+    """
+    with socket.socket() as listener, socket.socket() as client:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        client.connect(listener.getsockname())
+        accepted, _ = listener.accept()
+        accepted.close()  # before the other side, so that the wait is on this port
+        client.recv(1)
+        return int(listener.getsockname()[1])

@@ -108,15 +108,10 @@ async def serve(name: str, server: MCPServer[Any], folder: Path, *, port: int = 
 
 
 def _socket(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((HOST, port))
+        return socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:
-        listening.close()
-        problem = getattr(error, "strerror", None) or str(error)
-    else:
-        return listening
+        problem = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     raise CommandError(f"%mcp serve: port {port} on {HOST}: {problem}; --port names another, 0 any that is free.")
 
 

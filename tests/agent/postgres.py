@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ def cluster() -> Iterator[int]:
     try:
         if unprivileged:
             os.chown(folder, unprivileged["user"], unprivileged["group"])
-        password, port = folder / "password", _free_port()
+        password, port = folder / "password", free_port()
         password.write_text(PASSWORD)
         password.chmod(0o644)
         options = ["-D", str(folder / "data"), "-U", "tester", "-A", "scram-sha-256", f"--pwfile={password}", "-N"]
@@ -73,9 +74,3 @@ def _run(command: list[str], folder: Path, unprivileged: dict[str, Any]) -> None
     assert done.returncode == 0, (
         f"{command} failed: {(folder / 'log').read_text() if (folder / 'log').exists() else ''}"
     )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from tests.browser.lab import SHOTS
 from tests.browser.living import SETUP, WAIT_MS, expect, field, press
 from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
 from tests.kernel.driving import environment
-from tests.processes import start_http
+from tests.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,19 +34,12 @@ CELLS = (*SETUP, "%mcp tool show:one_text", "%mcp call show:one_text text=shown"
 START_SECONDS = 60.0
 
 
-def free_port() -> int:
-    """Voila does not say which port it got, so it is told one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def page(jupyterlab: JupyterLab, live_browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """The page that is made of a notebook; that there is a browser is what the first two fixtures say."""
     folder = copy_of(NOTEBOOKS, tmp_path_factory.mktemp("voila") / "notebooks")
     write_notebook(folder / "page.ipynb", CELLS, may_fail=False)
-    port = free_port()
+    port = free_port()  # it does not say which it got
     command = [sys.executable, "-m", "voila", "page.ipynb", "--no-browser", "--Voila.ip=127.0.0.1", f"--port={port}"]
     own = environment(folder.parent, JUPYTER_PLATFORM_DIRS="1")
     with start_http(command, own, r"(?P<url>http://127\.0\.0\.1:\d+)/", START_SECONDS, cwd=folder) as running:

@@ -22,16 +22,10 @@ from mcp.shared.exceptions import MCPError
 
 from tests.core.asgi import Forgetful, answer
 from tests.core.authorization_server import AuthorizationServer, Behaviour, read_proof
+from tests.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @dataclass

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from mcp_magic import errors
 from tests.core.authorization_server import Behaviour
 from tests.core.persons import Person, logging_in
-from tests.core.protected_server import free_port, protected_server
+from tests.core.protected_server import protected_server
+from tests.processes import free_port
 
 if TYPE_CHECKING:
     from mcp_magic.core.host import Host
