@@ -34,10 +34,10 @@ _PARTS: dict[str, Callable[[Connection, Any], Any]] = {
 }
 
 
-def make_form(connection: Connection, item: Item) -> Any:
-    """Return the form of a tool, template or prompt; imported only now."""
+def make_form(connection: Connection, item: Item, timeout: float | None = None) -> Any:
+    """Return the form of a tool, template or prompt, which waits for so many seconds; imported only now."""
     forms = importlib.import_module("mcp_magic.widgets.tool_form")
-    return getattr(forms, FORMS[item.kind])(connection, item.definition)
+    return getattr(forms, FORMS[item.kind])(connection, item.definition, timeout=timeout)
 
 
 class Detail:

@@ -37,8 +37,15 @@ class RequestForm(Shown):
 
     Subclasses say what is asked; they call `_build` when they know.
 
+    Args:
+        connection: Whom.
+        name: What is asked for, with its server.
+        timeout: Seconds to wait for an answer, or None for as long as it takes.
+        loop: The connection's event loop; the one that runs now, if left out.
+
     Attributes:
         connection: Whom.
+        timeout: Seconds to wait for an answer, or None.
         form: The form itself.
         widget: All of it.
     """
@@ -49,9 +56,17 @@ class RequestForm(Shown):
     _definition: Tool | None = None
     """Whose schema says which arguments are secret; without one, their names do."""
 
-    def __init__(self, connection: Connection, name: str, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        name: str,
+        *,
+        timeout: float | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         self.connection = connection
         self.name = name
+        self.timeout = timeout
         self._shop = Shop()
         self._runner = Runner(self._shop, loop)
 

@@ -56,6 +56,7 @@ class PromptForm(_CompletedForm):
     Args:
         connection: The session.
         prompt: The prompt's definition.
+        timeout: Seconds to wait for an answer, or None for as long as it takes.
         loop: The connection's event loop; the one that runs now, if left out.
 
     Attributes:
@@ -65,17 +66,22 @@ class PromptForm(_CompletedForm):
     verb = "Get"
 
     def __init__(
-        self, connection: Connection, prompt: Prompt, *, loop: asyncio.AbstractEventLoop | None = None
+        self,
+        connection: Connection,
+        prompt: Prompt,
+        *,
+        timeout: float | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         from mcp_types import PromptReference
 
-        super().__init__(connection, f"{connection.name}:{prompt.name}", loop=loop)
+        super().__init__(connection, f"{connection.name}:{prompt.name}", timeout=timeout, loop=loop)
         self.prompt = prompt
         schema = prompt_schema(prompt.arguments or ())
         self._build_completed(schema, PromptReference(type="ref/prompt", name=prompt.name))
 
     async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> PromptResult:
-        return await self.connection.prompt(self.prompt.name, arguments)
+        return await self.connection.prompt(self.prompt.name, arguments, timeout=self.timeout)
 
     def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
         return prompt_line(self.name, arguments) + as_variables(secret)
@@ -90,6 +96,7 @@ class TemplateForm(_CompletedForm):
     Args:
         connection: The session.
         template: The template's definition.
+        timeout: Seconds to wait for an answer, or None for as long as it takes.
         loop: The connection's event loop; the one that runs now, if left out.
 
     Attributes:
@@ -99,11 +106,16 @@ class TemplateForm(_CompletedForm):
     verb = "Read"
 
     def __init__(
-        self, connection: Connection, template: ResourceTemplate, *, loop: asyncio.AbstractEventLoop | None = None
+        self,
+        connection: Connection,
+        template: ResourceTemplate,
+        *,
+        timeout: float | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         from mcp_types import ResourceTemplateReference
 
-        super().__init__(connection, template.uri_template, loop=loop)
+        super().__init__(connection, template.uri_template, timeout=timeout, loop=loop)
         self.template = template
         self._expander = _parsed(template.uri_template)
         reference = ResourceTemplateReference(type="ref/resource", uri=template.uri_template)
@@ -115,7 +127,7 @@ class TemplateForm(_CompletedForm):
         return self._expander.expand(_texts(self.form.draft))
 
     async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> ResourceResult:
-        return await self.connection.read(self._expander.expand(arguments))
+        return await self.connection.read(self._expander.expand(arguments), timeout=self.timeout)
 
     def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
         if secret:

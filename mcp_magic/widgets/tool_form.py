@@ -45,9 +45,8 @@ class ToolForm(RequestForm):
         timeout: float | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        super().__init__(connection, f"{connection.name}:{tool.name}", loop=loop)
+        super().__init__(connection, f"{connection.name}:{tool.name}", timeout=timeout, loop=loop)
         self.tool = self._definition = tool
-        self.timeout = timeout
         self._build(tool.input_schema)
 
     async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> ToolResult:

@@ -22,11 +22,13 @@ from mcp_types import (
     InputRequiredResult,
     ListPromptsResult,
     ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     Prompt,
     PromptMessage,
     ReadResourceResult,
     Resource,
+    ResourceTemplate,
     TextContent,
     TextResourceContents,
     Tool,
@@ -55,6 +57,11 @@ class Waiting:
 
     async def resources(self, context: Any, params: Any) -> ListResourcesResult:
         return ListResourcesResult(resources=[Resource(uri=f"waiting://{name}", name=name) for name in NAMES])
+
+    async def templates(self, context: Any, params: Any) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult(
+            resource_templates=[ResourceTemplate(uri_template="waiting://{name}", name="any")]
+        )
 
     async def prompts(self, context: Any, params: Any) -> ListPromptsResult:
         if self.stuck:
@@ -100,6 +107,7 @@ def waiting_server(handlers: Waiting, *, handshake: bool = False) -> Server[Any]
         on_list_tools=handlers.tools,
         on_call_tool=handlers.call,
         on_list_resources=handlers.resources,
+        on_list_resource_templates=handlers.templates,
         on_read_resource=handlers.read,
         on_list_prompts=handlers.prompts,
         on_get_prompt=handlers.prompt,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_magic import errors
 from mcp_magic.notebook import host
+from tests.core.test_sessions import until
 from tests.core.waiting_server import Waiting, waiting_server
 from tests.processes import start_http
 from tests.servers.bundled import FOLDER, command, load
@@ -142,6 +144,31 @@ async def test_reads_prompts_and_raw_requests_take_the_time_outs_of_a_call(magic
         await magic(line)
 
 
+@pytest.mark.parametrize("line", ["waiting:never", "waiting:never --prompt", "waiting://{name} name=never"])
+async def test_forms_of_all_kinds_take_the_time_out_too(magic: Any, line: str) -> None:
+    await host.connect(waiting_server(Waiting()), name="waiting")
+    magic.settings.call_timeout = 0.1
+    for more in ("", " --timeout 0.2"):
+        form = await magic(f"form {line}{more}")
+        with closing(form), pytest.raises(errors.RequestTimeoutError, match="within 0.2 s" if more else "within 0.1 s"):
+            await form.run()
+
+
+async def test_forms_of_the_explorer_take_the_setting_when_they_are_opened(magic: Any) -> None:
+    await host.connect(waiting_server(Waiting()), name="waiting")
+    with closing(await magic("ui")) as explorer:
+        magic.settings.call_timeout = 0.1
+        for kind, item in (("tools", "never"), ("prompts", "never"), ("templates", "waiting://{name}")):
+            explorer.kinds.value, explorer.search.value = kind, item
+            await until(lambda: bool(explorer.found))
+            [chosen] = [found for found in explorer.found if found.kind == kind]
+            explorer.choose(chosen)
+            explorer.detail.open_form()
+            explorer.detail.form.set_arguments({"name": "never"} if kind == "templates" else {})
+            with pytest.raises(errors.RequestTimeoutError, match=r"within 0\.1 s"):
+                await explorer.detail.form.run()
+
+
 async def test_a_listing_takes_a_time_out_and_one_that_is_no_time_is_refused(magic: Any) -> None:
     handlers = Waiting()
     await host.connect(waiting_server(handlers), name="waiting")
@@ -150,8 +177,9 @@ async def test_a_listing_takes_a_time_out_and_one_that_is_no_time_is_refused(mag
     assert [row["prompt"] for row in listing] == ["math:explain"]
     assert "waiting: prompts: not listed within 0.2 s; --timeout S waits longer." in str(listing)
     for word in ("soon", "0", "-1", "nan"):
-        with pytest.raises(errors.CommandError, match=f"seconds above 0 are meant, for example 2.5, not '{word}'"):
-            await magic(f"read math://constants --timeout={word}")
+        for line in ("read math://constants --timeout", "form math:add --timeout", "ping --timeout", "logs --seconds"):
+            with pytest.raises(errors.CommandError, match=f"seconds above 0 are meant, for example 2.5, not '{word}'"):
+                await magic(f"{line}={word}")
 
 
 async def test_resources_and_prompts_are_read(magic: Any) -> None:

@@ -14,6 +14,7 @@ from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, did_you_m
 from mcp_magic.magics.auth_options import auth_options, auth_table
 from mcp_magic.magics.commands.servers import server_listing, server_row
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import seconds_typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--env", action="append", default=[], metavar="K=V", help="environment variable (stdio); K alone hands it on")
     add("--cwd", metavar="DIR", help="working directory of a stdio server")
     add("--transport", choices=("stdio", "http", "sse", "ws"), help="instead of what the target says")
-    add("--timeout", type=float, metavar="S", help="seconds for the handshake (default: the setting, 30)")
+    add("--timeout", type=seconds_typed, metavar="S", help="seconds for the handshake (default: the setting, 30)")
     add("--trust", action="store_true", help="believe what this server's tools say of themselves")
     add(
         "--reconnect",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic.errors import UnknownResourceError, did_you_mean
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import seconds_typed
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +31,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--prompt", action="store_true", help="it is a prompt")
     parser.add_argument("--server", metavar="NAME", help="whose URI template it is, where that is not clear")
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer of a tool")
+    parser.add_argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer")
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
@@ -60,14 +61,14 @@ async def _made(invocation: Invocation, arguments: argparse.Namespace) -> Reques
     from mcp_magic.widgets.tool_form import PromptForm, TemplateForm, ToolForm
 
     host, name = invocation.host, str(arguments.name)
+    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
     if arguments.prompt:
         connection, prompt = await host.resolve(name, "prompts")
-        return PromptForm(connection, prompt, loop=host.loop)
+        return PromptForm(connection, prompt, timeout=timeout, loop=host.loop)
     if "{" in name or "://" in name:
         connection, template = await _template(invocation, name, arguments.server)
-        return TemplateForm(connection, template, loop=host.loop)
+        return TemplateForm(connection, template, timeout=timeout, loop=host.loop)
     connection, tool = await host.resolve(name)
-    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
     return ToolForm(connection, tool, timeout=timeout, loop=host.loop)
 
 

@@ -9,6 +9,7 @@ from mcp_magic.core.following import STDERR
 from mcp_magic.core.loglevels import LEVELS, LogMessage, at_least, log_text
 from mcp_magic.magics.following import LISTED, follow
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.results import Listing
 from mcp_magic.results.plain import Verbatim
 
@@ -27,7 +28,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--last", type=int, default=LISTED, metavar="N", help=f"lines of each kind (default: {LISTED})")
     parser.add_argument("--level", choices=LEVELS, metavar="LEVEL", help=f"log from now on: {', '.join(LEVELS)}")
     parser.add_argument("--follow", action="store_true", help="show what comes until Interrupt")
-    parser.add_argument("--seconds", type=float, metavar="S", help="end --follow after that time")
+    parser.add_argument("--seconds", type=seconds_typed, metavar="S", help="end --follow after that time")
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:

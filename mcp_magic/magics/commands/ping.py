@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.health import seen
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ __all__ = ["COMMAND"]
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
-    parser.add_argument("--timeout", type=float, metavar="S", help="seconds to wait for the answer (default: 5)")
+    parser.add_argument(
+        "--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer (default: 5)"
+    )
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:

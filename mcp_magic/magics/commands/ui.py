@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.files import discover_servers
 from mcp_magic.magics.parsing import Command, Invocation
@@ -10,7 +10,9 @@ from mcp_magic.magics.parsing import Command, Invocation
 if TYPE_CHECKING:
     import argparse
 
+    from mcp_magic.core.connection import Connection
     from mcp_magic.widgets.explorer import Explorer
+    from mcp_magic.widgets.explorer_items import Item
 
 __all__ = ["COMMAND"]
 
@@ -24,10 +26,15 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Explorer
     """Open an explorer; the one that an earlier run of the cell opened is closed."""
     from mcp_magic.magics.places import keep_here
     from mcp_magic.widgets.explorer import Explorer
+    from mcp_magic.widgets.explorer_detail import make_form
 
     configured = discover_servers(invocation.directory)
     offered = {e.name: e.spec for e in configured if e.spec and not (e.problem or e.disabled or e.shadowed_by)}
-    explorer = Explorer(invocation.host, arguments.server, offered=offered)
+
+    def form(connection: Connection, item: Item) -> Any:
+        return make_form(connection, item, invocation.settings.call_timeout)
+
+    explorer = Explorer(invocation.host, arguments.server, offered=offered, form=form)
     return keep_here(explorer, invocation.settings.shell)
 
 

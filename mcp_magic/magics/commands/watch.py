@@ -10,6 +10,7 @@ from mcp_magic.core.watching.watch import Watch
 from mcp_magic.errors import CommandError, UnknownResourceError, did_you_mean, listed
 from mcp_magic.magics.asking import how_to_ask
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.magics.watching import Running, running, screen_for
 from mcp_magic.results import Listing
 
@@ -27,9 +28,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("uri", nargs="?", metavar="URI", help="of a resource; without it, what is watched")
     parser.add_argument("--server", metavar="NAME", help="whose it is, where that is not clear")
     parser.add_argument("--background", action="store_true", help="let the cell end, and go on below it")
-    parser.add_argument("--for", dest="seconds", type=float, metavar="SECONDS", help="end after that time")
+    parser.add_argument("--for", dest="seconds", type=seconds_typed, metavar="SECONDS", help="end after that time")
     parser.add_argument("--count", type=int, metavar="N", help="end after so many updates")
-    parser.add_argument("--every", type=float, metavar="S", help="read it every S seconds, where nothing is announced")
+    parser.add_argument(
+        "--every", type=seconds_typed, metavar="S", help="read it every S seconds, where nothing is announced"
+    )
     parser.add_argument("--stop", action="store_true", help="watch URI no more; without URI, nothing")
 
 
