@@ -113,6 +113,9 @@ class Host(Opening):
         """
         check_name(name)
         self.loop = asyncio.get_running_loop()
+        while (arrival := self._arrivals.find(spec, name)) is not None:
+            if (joined := await arrival.joined()) is not None:
+                return joined
         for known in [name, *(n for n in self._connections if lookup.numbered(n, name))]:
             open_ = self._connections.get(known)
             if open_ is not None and open_.spec == spec and open_.state == "reconnecting":
@@ -120,10 +123,13 @@ class Host(Opening):
             if open_ is not None and open_.state == "open" and open_.spec == spec:
                 return open_
         if not replace:
-            name = unique_name(name, [connection.name for connection in self.find()])
-        connection = await self._open(spec, name)
-        old = self._connections.get(name)
-        self._add(connection)
+            name = unique_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
+        with self._arrivals.add(spec, name) as arrival:
+            connection = await self._open(arrival)
+            arrival.wanted()
+            old = self._connections.get(name)
+            self._add(connection)
+            arrival.done(connection)
         if old is not None:
             await old.close()
         await connection.catalog.prefetch(PREFETCH_SECONDS)
@@ -179,7 +185,7 @@ class Host(Opening):
 
     async def close(self) -> None:
         """Close all sessions and end all servers that were started."""
-        connections = list(self._connections.values())
+        connections = [*self._connections.values(), *self._arrivals.refuse()]
         self._connections.clear()
         for connection in connections:
             connection.notices.subscriptions.end()
@@ -221,9 +227,8 @@ class Host(Opening):
             return connection, await find(rest)
         if not self._connections:
             raise UnknownServerError(f"no server is connected, so there is no {name!r}; see `%mcp connect --help`")
-        listings = await asyncio.gather(
-            *(connection.listing(kind) for connection in self.find()), return_exceptions=True
-        )
-        offered = {c.name: items for c, items in zip(self.find(), listings, strict=False) if isinstance(items, tuple)}
+        asked = {connection.name: connection for connection in self.find()}
+        listings = await asyncio.gather(*(each.listing(kind) for each in asked.values()), return_exceptions=True)
+        offered = {name: items for name, items in zip(asked, listings, strict=True) if isinstance(items, tuple)}
         found = lookup.pick(name, kind, offered, self._connections)
-        return self._connections[found[0]], found[1]
+        return asked[found[0]], found[1]

@@ -13,15 +13,16 @@ from mcp_magic.core.foreign import is_closed
 from mcp_magic.core.lost import away, gave_up
 from mcp_magic.core.reconnection import Backoff, Reconnection
 from mcp_magic.core.requests import Requests
+from mcp_magic.errors import SessionClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp import Client
 
+    from mcp_magic.core.host import Host
     from mcp_magic.core.oauth.logins import LogIns
     from mcp_magic.core.trace.record import Recorder
-    from mcp_magic.errors import SessionClosedError
 
 __all__ = ["Lasting"]
 
@@ -44,6 +45,7 @@ class Lasting(Requests):
 
     trace: Recorder
     logins: LogIns | None
+    host: Host | None
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +61,8 @@ class Lasting(Requests):
         self._leave, self._left = asyncio.Event(), asyncio.Event()
         self._ready: asyncio.Future[None] | None = None
         self._reopening = asyncio.Lock()
-        self._closing = self._renewing = self._ended = self._entering = self._gave_up = False
+        self._closing = self._renewing = self._ended = self._entering = self._gave_up = self._replacing = False
+        self._closes = 0
         self._sessions = 0
         self._up_since = self._up_for = 0.0
         self._backoff: Backoff | None = None
@@ -156,12 +159,17 @@ class Lasting(Requests):
             self._lost = closed_error(self._place, self._why or failure)
             if self._gave_up and self._backoff is not None and self.reconnection.covers(self.spec):
                 self._lost = gave_up(self._lost, self._backoff, self._last_attempt())
-        if self._ready is not None and not self._ready.done() and not (self._closing and self._reopening.locked()):
-            failed = self._gone() if self._sessions else connect_error(failure or EOFError("closed"), self._place)
-            failed.__context__ = failed.__cause__ = None
+        if self._ready is not None and not self._ready.done() and not self._replacing:
+            never = not self._sessions and not self._closing
+            self._refuse(connect_error(failure or EOFError("closed"), self._place) if never else self._gone())
+        self.on_state()
+
+    def _refuse(self, failed: Exception) -> None:
+        """Tell whoever waits for a session why there will be none."""
+        failed.__context__ = failed.__cause__ = None
+        if self._ready is not None and not self._ready.done():
             self._ready.set_exception(failed)
             self._ready.exception()  # seen, should nobody wait for it any more
-        self.on_state()
 
     # What the transport and the requests notice
 
@@ -205,7 +213,14 @@ class Lasting(Requests):
             await asyncio.shield(self._ready)
 
     def _gone(self) -> SessionClosedError:
-        gone = closed_error(self._place) if self._lost is None else type(self._lost)(*self._lost.args)
+        if self._lost is not None:
+            gone = type(self._lost)(*self._lost.args)
+        elif self._closing:
+            known = self.host is not None and self.host.connections.get(self.name) is self
+            again = f"`%mcp reconnect {self.name}` opens it again" if known else "`%mcp connect` opens one"
+            gone = SessionClosedError(f"{self.name}: the session was closed; {again}.")
+        else:
+            gone = closed_error(self._place)
         gone.sent = False
         return gone
 

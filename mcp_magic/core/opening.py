@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.specs import HttpSpec, SseSpec
+from mcp_magic.core.arrivals import Arrival, Arrivals
 from mcp_magic.core.connection import Connection
 from mcp_magic.core.consent.consent import Consent
 from mcp_magic.core.elicitation import Elicitors
@@ -35,6 +36,7 @@ class Opening(Shortcuts):
 
     def __init__(self) -> None:
         self._connections: dict[str, Connection] = {}
+        self._arrivals = Arrivals()
         self._closing: set[asyncio.Task[Any]] = set()
         self._watchers = Watchers(lambda name: self.consent.definitions.look(self._connections.get(name)))
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -48,8 +50,9 @@ class Opening(Shortcuts):
         self.reports = Reports()
         self.reconnection = Reconnection()
 
-    async def _open(self, spec: Spec, name: str) -> Connection:
-        connection = self._made(name, spec)
+    async def _open(self, arrival: Arrival) -> Connection:
+        spec, name = arrival.spec, arrival.name
+        connection = arrival.connection = self._made(name, spec)
         failed: HTTPStatusError | None = None
         try:
             await connection.open()
@@ -62,8 +65,9 @@ class Opening(Shortcuts):
         if failed is None:
             return connection
         assert isinstance(spec, HttpSpec)
+        arrival.wanted()
         shared = {field.name: getattr(spec, field.name) for field in fields(SseSpec)}
-        sse = self._made(name, SseSpec(**shared))
+        sse = arrival.connection = self._made(name, SseSpec(**shared))
         try:
             await sse.open()
         except MCPMagicError:

@@ -65,7 +65,15 @@ class Owning(Lasting):
         self.connect_seconds = time.perf_counter() - started
 
     async def close(self) -> None:
-        """Close the session and end the server, if it is ours. Closing twice is fine."""
+        """Close the session and end the server, if it is ours. Closing twice is fine.
+
+        Whoever opens it again just now does not: the one who closes it has the last word.
+        """
+        self._closes += 1
+        self._replacing = False
+        await self._close()
+
+    async def _close(self) -> None:
         self._closing = True
         self._lost = None
         self._leave.set()
@@ -86,13 +94,28 @@ class Owning(Lasting):
 
         Raises:
             ConnectError: Why it could not be opened; its state is `"lost"` then.
+            SessionClosedError: It was closed meanwhile.
         """
+        closes = self._closes
         async with self._reopening:
-            await self.close()
+            if self._closes == closes:
+                await self._close_for_another()
+            if self._closes != closes:
+                gone = self._gone()
+                self._refuse(gone)
+                raise gone
             self.opened_by_hand += by_hand
             await self.open()
             for kind in KINDS:
                 self.catalog.changed(kind)
+
+    async def _close_for_another(self) -> None:
+        """Close the session; calls that wait for one wait on."""
+        self._replacing = True
+        try:
+            await self._close()
+        finally:
+            self._replacing = False
 
     async def renew(self, client: Client) -> None:
         """Replace a session that the server has forgotten by a new one over the same HTTP client.
