@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.magics.running import interrupt
+from mcp_magic.magics.interrupts import interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mcp_magic.magics.asking_input import InputAsker
-from mcp_magic.magics.running import interrupt
+from mcp_magic.magics.interrupts import interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

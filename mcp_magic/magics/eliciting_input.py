@@ -9,7 +9,7 @@ from mcp_magic import schema
 from mcp_magic.core.elicitation import Answer
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.magics.asking_input import InputAsker
-from mcp_magic.magics.running import interrupt
+from mcp_magic.magics.interrupts import interrupt
 from mcp_magic.results.safe import one_line
 from mcp_magic.schema import UNSET
 from mcp_magic.schema.coerce import UnfitText, from_text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.following import STDERR, LogFollower
 from mcp_magic.core.loglevels import at_least
 from mcp_magic.core.meter import seconds_text
-from mcp_magic.magics.running import until_interrupted
+from mcp_magic.magics.interrupts import until_interrupted
 from mcp_magic.widgets.board_text import message_line
 
 if TYPE_CHECKING:

@@ -1,29 +1,36 @@
-"""How a magic's coroutine is run, and how Interrupt reaches it.
-
-SIGINT cancels the coroutine's own task, by way of `call_soon_threadsafe`: the kernel's handler
-schedules a cancellation without waking the event loop, which may then sleep for seconds, and in
-terminal IPython Ctrl-C would leave the task pending and print the loop's insides.
-"""
+"""How a magic's coroutine is run: awaited by the cell, nested in it, or for another thread."""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import signal
 import socket
+import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.browser import IN_BROWSER
 from mcp_magic.errors import CommandError
+from mcp_magic.magics.interrupts import interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-    from types import FrameType
+    from collections.abc import Coroutine
 
-__all__ = ["home_loop", "interrupt", "interruptible", "run_nested", "until_interrupted"]
+__all__ = ["home_loop", "interruptible", "run_nested"]
 
 T = TypeVar("T")
+
+BLOCKED_SECONDS = 2.0
+"""Seconds after which another thread looks whether the cell's loop still turns."""
+
+BLOCKED = (
+    "%mcp in a thread needs the kernel's loop, and the cell waits for threads without letting it turn. "
+    "Let the cell await them: `await asyncio.gather(*(asyncio.to_thread(f, x) for x in xs))`."
+)
+
+_WAITING = ("threading", "concurrent.futures", "queue", "multiprocessing")
 
 _home: asyncio.AbstractEventLoop | None = None
 
@@ -61,102 +68,19 @@ def _wake_on_signals(loop: asyncio.AbstractEventLoop) -> None:
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
 
 
-class _Interrupts:
-    """The SIGINT handler while magics run: cancels the latest of their tasks."""
-
-    def __init__(self) -> None:
-        self._tasks: list[asyncio.Task[Any]] = []
-        self._interrupted: set[asyncio.Task[Any]] = set()
-        self._previous: Any = None
-
-    @contextmanager
-    def cancelling(self, task: asyncio.Task[Any]) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield  # signals reach the main thread only
-            return
-        if not self._tasks:
-            self._previous = signal.signal(signal.SIGINT, self._handle)
-        self._tasks.append(task)
-        try:
-            yield
-        finally:
-            self._tasks.remove(task)
-            self._interrupted.discard(task)
-            if not self._tasks and signal.getsignal(signal.SIGINT) == self._handle:
-                signal.signal(signal.SIGINT, self._previous)
-
-    def took(self, task: asyncio.Task[Any]) -> bool:
-        """Whether the task was interrupted by the person (and not cancelled by code)."""
-        return task in self._interrupted
-
-    def forgive(self, task: asyncio.Task[Any]) -> bool:
-        """Take back that a task was interrupted, if it was: that was the way to end something in it."""
-        if task not in self._interrupted:
-            return False
-        self._interrupted.discard(task)
-        return True
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        task = self._tasks[-1]
-        if task in self._interrupted and callable(self._previous):
-            self._previous(number, frame)  # it does not end: the second Ctrl-C is the shell's own
-            return
-        self._interrupt(task)
-
-    def interrupt(self) -> bool:
-        """Interrupt the latest magic; return whether one runs."""
-        for task in self._tasks[-1:]:
-            self._interrupt(task)
-        return bool(self._tasks)
-
-    def _interrupt(self, task: asyncio.Task[Any]) -> None:
-        self._interrupted.add(task)
-        task.get_loop().call_soon_threadsafe(task.cancel)
-
-
-_interrupts = _Interrupts()
-
-INTERRUPT_SECONDS = 1.0
-"""Seconds that a cancellation needs at most until it is where a question was asked."""
-
-
-async def interrupt() -> None:
-    """End the magic that runs, as Interrupt does; return where none runs: the question alone is answered with no.
-
-    For a Ctrl-C that came while `input()` had stopped the loop, and SIGINT was Python's own.
-
-    Raises:
-        CancelledError: By way of the magic's task, which ends with a KeyboardInterrupt.
-    """
-    if _interrupts.interrupt():
-        await asyncio.sleep(INTERRUPT_SECONDS)
-
-
-@contextmanager
-def until_interrupted() -> Iterator[None]:
-    """Let Interrupt end what is within, and not the magic: for what goes on until somebody stops it."""
-    task = asyncio.current_task()
-    try:
-        yield
-    except asyncio.CancelledError:
-        if task is None or not _interrupts.forgive(task):
-            raise
-        task.uncancel()
-
-
 async def interruptible(work: Coroutine[Any, Any, T]) -> T:
     """Await `work`; Interrupt cancels it and raises KeyboardInterrupt here."""
     __tracebackhide__ = True
     task = asyncio.ensure_future(work)
     home_loop(task.get_loop())
-    with _interrupts.cancelling(task):
+    with interrupts.cancelling(task):
         try:
             result = await task
         except asyncio.CancelledError:
-            if not _interrupts.took(task):
+            if not interrupts.took(task):
                 raise
         else:  # the signal may have come in its last step, too late to cancel it: a loop must end all the same
-            if not _interrupts.took(task):
+            if not interrupts.took(task):
                 return result
     raise KeyboardInterrupt from None  # a nested loop's tasks step in an except block, so there is a context
 
@@ -176,19 +100,42 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
     if loop is None:
         home = home_loop()
         assert home is not None
-        return asyncio.run_coroutine_threadsafe(work, home).result()
+        return _wait_for(work, home)
     home_loop(loop)
     task = loop.create_task(work)
-    with _interrupts.cancelling(task):
+    with interrupts.cancelling(task):
         try:
             result = loop.run_until_complete(task)
         except asyncio.CancelledError:
-            if not _interrupts.took(task):
+            if not interrupts.took(task):
                 raise
         else:
-            if not _interrupts.took(task):
+            if not interrupts.took(task):
                 return result
     raise KeyboardInterrupt from None  # a nested loop's tasks step in an except block, so there is a context
+
+
+def _wait_for(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop) -> T:
+    """Wait in another thread for what the cells' loop does.
+
+    Raises:
+        CommandError: The cell that has the loop waits itself, for this thread perhaps.
+    """
+    future = asyncio.run_coroutine_threadsafe(work, home)
+    while True:
+        came_round = threading.Event()
+        home.call_soon_threadsafe(came_round.set)
+        if concurrent.futures.wait([future], timeout=BLOCKED_SECONDS).done:
+            return future.result()
+        if not came_round.is_set() and _main_thread_waits():
+            future.cancel()
+            raise CommandError(BLOCKED)
+
+
+def _main_thread_waits() -> bool:
+    """Whether the main thread is in `join()`, `result()` or the like; one that computes comes round some time."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_WAITING)
 
 
 def _browsers(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:

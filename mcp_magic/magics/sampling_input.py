@@ -9,7 +9,7 @@ from mcp_magic.core.sampling.sampling import Review
 from mcp_magic.core.sampling.texts import reply_texts, request_texts, with_reply_texts, with_request_texts
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.magics.asking_input import InputAsker
-from mcp_magic.magics.running import interrupt
+from mcp_magic.magics.interrupts import interrupt
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:

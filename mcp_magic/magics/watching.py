@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic.core.watching.text import status_text, update_line
 from mcp_magic.magics.asking import show_below
-from mcp_magic.magics.running import until_interrupted
+from mcp_magic.magics.interrupts import until_interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

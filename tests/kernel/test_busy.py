@@ -1,0 +1,96 @@
+"""Interrupt while the loop is busy, and threads for which it does not turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kernel.driving import until
+from tests.kernel.servers import HERE
+from tests.kernel.test_interrupt import interrupt
+
+if TYPE_CHECKING:
+    from tests.kernel.driving import Kernel
+
+pytestmark = pytest.mark.timed
+
+LIMIT = 1.5
+"""Seconds: a quarter until the loop counts as busy, half of one for IPython to render the error, some for others."""
+
+X = f"x={'a' * 40}b"
+LINES = {
+    "the arguments": f"%mcp call endless:takes {X}",
+    "many references": f"%mcp call endless:refers {X}",
+    "the answer": "%mcp call endless:answers",
+    "nested": f"[get_ipython().run_line_magic('mcp', 'call endless:takes {X}') for _ in '1']",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server(kernel: Kernel) -> None:
+    kernel.ok(f"%mcp connect {HERE / 'endless_server.py'} --name endless")
+    kernel.ok("%mcp tools")
+
+
+def busy(kernel: Kernel) -> None:
+    """Wait until the kernel computes."""
+    before = kernel.process.cpu_times().user
+    until(lambda: kernel.process.cpu_times().user > before + 1.0, timeout=30, what="the kernel computes")
+
+
+@pytest.mark.parametrize("what", LINES)
+def test_interrupt_ends_a_check_that_would_take_for_ever(kernel: Kernel, what: str) -> None:
+    calling = kernel.start(LINES[what])
+    busy(kernel)
+
+    cell = interrupt(kernel, calling)
+
+    assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
+    assert cell.seconds < LIMIT
+    assert kernel.ok("%mcp call endless:ping", timeout=5).text == "pong"
+
+
+def test_a_signal_that_is_sent_again_is_not_the_next_cells(kernel: Kernel) -> None:
+    for _ in range(3):
+        calling = kernel.start(LINES["the arguments"])
+        busy(kernel)
+        assert interrupt(kernel, calling).ename == "KeyboardInterrupt"
+        assert kernel.ok("import time\ntime.sleep(0.6)\n'slept'").text == "'slept'"
+
+
+SETUP = """\
+import asyncio, threading
+from concurrent.futures import ThreadPoolExecutor
+said = []
+def ping(n=0):
+    try:
+        said.append((%mcp call endless:ping).text)
+    except Exception as error:
+        said.append(f"{type(error).__name__}: {error}")
+""".replace("(%mcp call endless:ping).text", "get_ipython().run_line_magic('mcp', 'call endless:ping').text")
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "thread = threading.Thread(target=ping)\nthread.start()\nthread.join()",
+        "with ThreadPoolExecutor(2) as pool:\n    list(pool.map(ping, range(2)))",
+    ],
+)
+def test_a_thread_that_the_cell_waits_for_is_told_so(kernel: Kernel, wait: str) -> None:
+    cell = kernel.run(f"{SETUP}\n{wait}\nset(said)", timeout=20)
+    assert cell.status == "ok", cell.shown_error
+    assert "CommandError: %mcp in a thread needs the kernel's loop" in cell.text
+    assert "await asyncio.gather(*(asyncio.to_thread(f, x) for x in xs))" in cell.text
+
+
+def test_threads_that_the_cell_awaits_get_their_answers(kernel: Kernel) -> None:
+    code = f"{SETUP}\nawait asyncio.gather(*(asyncio.to_thread(ping, n) for n in range(4)))\nsaid"
+    assert kernel.ok(code, timeout=20).text == "['pong', 'pong', 'pong', 'pong']"
+
+
+def test_a_thread_waits_for_a_cell_that_computes(kernel: Kernel) -> None:
+    computing = "import time\nend = time.monotonic() + 5\nwhile time.monotonic() < end:\n    sum(range(1000))"
+    kernel.ok(f"{SETUP}\nthread = threading.Thread(target=ping)\nthread.start()\n{computing}", timeout=20)
+    assert kernel.ok("await asyncio.to_thread(thread.join)\nsaid").text == "['pong']"
