@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.config import get_stream_writer
 
+from mcp_magic.agent.approving import decided_call
 from mcp_magic.agent.exactness import sent
 from mcp_magic.agent.state import AgentState, RunContext, calls_of, context
 from mcp_magic.core.calltext import call_line
@@ -15,6 +16,7 @@ from mcp_magic.core.consent.consent import Decision
 from mcp_magic.errors import CassetteError, DeniedError, MCPMagicError
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.results.safe import one_line
+from mcp_magic.schema.merge import json_equal
 from mcp_magic.wording import counted, sentence
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from mcp_magic.agent.registry import Offer, Registry
 
 __all__ = ["Acting", "takes_images"]
+
+OTHER_CALL = "not called: what was decided is about another tool or other arguments; call it again"
 
 KNOWN_CHARACTERS = 500
 """Characters of each of the last results in the words with which a stopped run ends."""
@@ -71,13 +75,14 @@ class Acting:
         if not self._registry.offers:
             await self._registry.refresh()
         run, write = context(), get_stream_writer()
-        wanted_now = calls_of(state["messages"][-1])
+        turn = state["messages"][-1]
+        wanted_now = calls_of(turn)
         approvals = state.get("approvals") or {}
-        if any(wanted["id"] not in approvals for wanted in wanted_now):
+        if any(not _is_of(approvals.get(wanted["id"]), turn) for wanted in wanted_now):
             approvals = (await self._approving.approve(state))["approvals"]
 
         async def one(wanted: dict[str, Any]) -> ToolMessage:
-            message = await self._answer(wanted, approvals.get(wanted["id"]), run, write)
+            message = await self._answer(wanted, self._approval(turn, wanted, approvals), run, write)
             run.done[wanted["id"]] = message
             write({"kind": "result", "id": wanted["id"], "message": message})
             return message
@@ -87,18 +92,29 @@ class Acting:
 
     async def stop(self, state: AgentState) -> dict[str, Any]:
         """Answer the calls of a model that has had all its turns, and end with what is known."""
-        steps = counted(self._max_steps, "steps")
-        reason = f"not called: the run ends after {steps}"
+        turns = counted(self._max_steps, "turns")
+        reason = f"not called: the run ends after {turns}"
         refused = [
             ToolMessage(reason, tool_call_id=wanted["id"], name=wanted["name"], status="error")
             for wanted in calls_of(state["messages"][-1])
         ]
-        known = _what_is_known(state["messages"], steps, self._registry.person_name)
+        known = _what_is_known(state["messages"], turns, self._registry.person_name)
         message = AIMessage(known, response_metadata={"stopped": "max_steps"})
         write = get_stream_writer()
-        write({"kind": "note", "text": f"stopped after {steps}", "level": "warning"})
+        write({"kind": "note", "text": f"stopped after {turns}", "level": "warning"})
         write({"kind": "said", "message": message})
         return {"messages": [*refused, message]}
+
+    def _approval(
+        self, turn: Any, wanted: dict[str, Any], approvals: dict[str, dict[str, Any]]
+    ) -> dict[str, Any] | None:
+        """Return what was decided about a call; what was decided about another is a problem."""
+        approval = approvals.get(wanted["id"])
+        offer = self._registry.offers.get(wanted["name"] or "")
+        if approval is None or offer is None or approval.get("problem"):
+            return approval
+        same = json_equal(approval.get("of"), decided_call(turn, wanted, offer))
+        return approval if same else {"problem": OTHER_CALL}
 
     async def _answer(
         self, wanted: dict[str, Any], approval: dict[str, Any] | None, run: RunContext, write: Callable[[Any], None]
@@ -171,6 +187,11 @@ async def _together(work: list[Any]) -> list[Any]:
         raise
 
 
+def _is_of(approval: dict[str, Any] | None, turn: Any) -> bool:
+    """Whether something was decided in this turn, and not in one that came to no end."""
+    return approval is not None and approval.get("of", {}).get("turn") == turn.id
+
+
 def _denied(offer: Offer, decision: Decision) -> str:
     denied = sentence(f"{offer.person_name} was not called; denied by {decision.by}", decision.reason)
     return f"{denied} Do not try the same again."
@@ -204,10 +225,10 @@ def _with_note(content: Any, note: str) -> Any:
     return [note, *content]
 
 
-def _what_is_known(messages: list[Any], steps: str, person_name: Callable[[str], str]) -> str:
+def _what_is_known(messages: list[Any], turns: str, person_name: Callable[[str], str]) -> str:
     """Say where a run was stopped, and what it had found out: the last results."""
     since = max((i for i, message in enumerate(messages) if message.type == "human"), default=0)
     results = [m for m in messages[since:] if m.type == "tool" and m.status == "success"]
     lines = [f"- {person_name(m.name or '')}: {one_line(m.text, KNOWN_CHARACTERS)}" for m in results[-5:]]
     known = "Known so far:\n\n" + "\n".join(lines) if lines else "Nothing is known yet."
-    return f"Stopped after {steps}, before the work was done. {known}"
+    return f"Stopped after {turns}, before the work was done. {known}"

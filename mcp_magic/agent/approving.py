@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langgraph.config import get_stream_writer
+from langgraph.errors import GraphInterrupt
 from langgraph.types import interrupt
 
 from mcp_magic import schema
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from mcp_magic.core.consent.consent import Approver
     from mcp_magic.core.definitions import Definitions
 
-__all__ = ["Approving"]
+__all__ = ["Approving", "decided_call"]
+
+SAME_ID = "another call of this turn has the same id, and what is decided about one could be taken for the other's"
 
 
 class Wanted(NamedTuple):
@@ -58,6 +62,7 @@ class Approving:
         self._registry = registry
         self._policy = policy
         self._ask = ask
+        self._shown: dict[str, dict[str, tuple[str, str]]] = {}
 
     def asks(self, state: AgentState) -> bool:
         """Whether somebody is to be asked about a call of the last turn."""
@@ -73,16 +78,24 @@ class Approving:
     async def approve(self, state: AgentState) -> dict[str, Any]:
         """Return what was decided about each call of the last turn; all of them wait at the same time."""
         offers = self._registry.offers or await self._registry.refresh()
-        wanted = [self._wanted(call, offers) for call in calls_of(state["messages"][-1])]
+        turn = state["messages"][-1]
+        wanted = self._all_wanted(calls_of(turn), offers)
         for connection in {one.offer.connection.name: one.offer.connection for one in wanted if one.offer}.values():
             await connection.catalog.settle("tools")  # what is approved is the tool as it is now
         run = context()
-        approver = self._by_interrupt(wanted, run) if self._ask == "interrupt" else None
+        approver = self._by_interrupt(wanted, run, turn) if self._ask == "interrupt" else None
         self._announce(wanted, steps_taken(state["messages"]))
         if run.before_asking is not None:
             await run.before_asking({one.id for one in wanted})
         decided = await asyncio.gather(*(self._decide(one, run, approver) for one in wanted))
-        return {"approvals": {one.id: decision for one, decision in zip(wanted, decided, strict=True)}}
+        told = zip(wanted, calls_of(turn), decided, strict=True)
+        return {"approvals": {one.id: {**d, "of": decided_call(turn, call, one.offer)} for one, call, d in told}}
+
+    def _all_wanted(self, calls: list[dict[str, Any]], offers: Mapping[str, Offer]) -> list[Wanted]:
+        """Return the calls of a turn. Those of a model have ids of their own; a state may be written from outside."""
+        wanted = [self._wanted(call, offers) for call in calls]
+        times = Counter(one.id for one in wanted)
+        return [one._replace(problem=SAME_ID) if times[one.id] > 1 else one for one in wanted]
 
     def _wanted(self, call: Mapping[str, Any], offers: Mapping[str, Offer]) -> Wanted:
         name, given = str(call.get("name") or ""), call["args"]
@@ -132,10 +145,11 @@ class Approving:
         told = {"by": decision.by, "reason": decision.reason, "definition": decision.definition}
         return {"decision": verdict, "arguments": kept(arguments), **told}
 
-    def _by_interrupt(self, wanted: list[Wanted], run: RunContext) -> Approver | None:
+    def _by_interrupt(self, wanted: list[Wanted], run: RunContext, turn: Any) -> Approver | None:
         """Interrupt the graph with the calls that somebody must decide about; return an approver that has the answers.
 
-        Nothing may happen before it: the node runs again from its beginning when the graph is resumed.
+        Nothing may happen before it: the node runs again from its beginning when the graph is resumed. Which tools were
+        asked about is noted, as one may be another by then; a kernel that has started anew does not know.
         """
         consent = self._registry.host.consent
         asked = [
@@ -144,13 +158,28 @@ class Approving:
         if not asked:
             return None
         known = consent.definitions
-        answers = interrupt({"kind": "approval", "calls": [_described(one, known) for one in asked]})
+        now = {one.id: (name, known.digest(name)) for one in asked if one.offer and (name := one.offer.person_name)}
+        try:
+            answers = interrupt({"kind": "approval", "calls": [_described(one, known) for one in asked]})
+        except GraphInterrupt:
+            self._shown[turn.id] = now
+            raise
+        shown = self._shown.get(turn.id, now)
         ids = {id(one.arguments): one.id for one in asked}
+        single = isinstance(answers, dict) and "decision" in answers and not answers.keys() & now.keys()
 
         async def approver(request: Request) -> Decision:
-            return _decision(_answer_for(answers, ids[id(request.arguments)]))
+            call = ids[id(request.arguments)]
+            if shown.get(call) != now[call]:
+                return Decision.deny("the tool is not as it was when it was asked about", by="check")
+            return _decision(answers if single else _answer_for(answers, call))
 
         return approver
+
+
+def decided_call(turn: Any, call: Mapping[str, Any], offer: Offer | None) -> dict[str, Any]:
+    """Return what a decision is about: the turn, the tool and the arguments as the model gives them."""
+    return {"turn": turn.id, "tool": offer.person_name if offer else call["name"], "arguments": call["args"]}
 
 
 def _request(one: Wanted, run: RunContext) -> Request:
@@ -182,7 +211,7 @@ def _described(one: Wanted, definitions: Definitions) -> dict[str, Any]:
 
 
 def _answer_for(answers: Any, call: str) -> Any:
-    if isinstance(answers, dict) and "decision" not in answers:
+    if isinstance(answers, dict):
         return answers.get(call, {"decision": "deny", "reason": f"no decision was given for {call}"})
     return answers
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langgraph.graph import END, START, StateGraph
 
 from mcp_magic.agent.state import AgentState
+from mcp_magic.agent.transcript.reading import is_turn
 from mcp_magic.errors import ThreadError, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ async def fork_thread(saver: Keeper, thread: str, step: int | None, name: str) -
     if await _messages(saver, name):
         raise ThreadError(f"there is a thread {name!r} already; `%mcp agent --delete {name}` deletes it")
     await _writer(saver).aupdate_state({"configurable": {"thread_id": name}}, {"messages": messages}, as_node="keep")
-    return sum(message.type == "ai" for message in messages)
+    return sum(map(is_turn, messages))
 
 
 def until_step(messages: Sequence[BaseMessage], step: int | None, thread: str) -> list[BaseMessage]:
@@ -100,7 +101,7 @@ def until_step(messages: Sequence[BaseMessage], step: int | None, thread: str) -
     >>> [message.text for message in until_step(said, 1, "t")]
     ['a', 'b']
     """
-    turns = [index for index, message in enumerate(messages) if message.type == "ai"]
+    turns = [index for index, message in enumerate(messages) if is_turn(message)]
     if step is None:
         return list(messages)
     if not 1 <= step <= len(turns):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mcp_magic.agent.binding import bind_tools
 from mcp_magic.agent.functions import function_of
 from mcp_magic.errors import MCPMagicError, UnknownServerError, UnknownToolError, did_you_mean, listed
 from mcp_magic.langchain.names import Names
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from mcp_magic.core.host import Host
 
 __all__ = ["Offer", "Registry"]
+
+WITHOUT_TOOLS = ", or `%mcp disconnect --all`: without tools it answers"
+"""What can be done with a model that takes no tools."""
 
 
 class Offer(NamedTuple):
@@ -86,10 +90,14 @@ class Registry:
         return self.offers
 
     def bind(self, model: BaseChatModel) -> Runnable[Any, Any]:
-        """Return the model with the tools bound; the same one as long as they are the same."""
+        """Return the model with the tools bound; the same one as long as they are the same.
+
+        Raises:
+            ModelError: There are tools, and it can be given none.
+        """
         if self._bound is None or self._bound[0] is not self.offers:
             tools = [offer.bound for offer in self.offers.values()]
-            self._bound = (self.offers, model.bind_tools(tools) if tools else model)
+            self._bound = (self.offers, bind_tools(model, tools, instead=WITHOUT_TOOLS) if tools else model)
         return self._bound[1]
 
     def person_name(self, name: str) -> str:

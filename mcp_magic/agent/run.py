@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.messages import calls_frame, get_final_answer, usage_of
+from mcp_magic.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +29,7 @@ class AgentRun:
         messages: The messages of this run, the request first; LangChain messages.
         transcript: What is shown of it.
         seconds: How long it took.
-        stopped: Why it ended before the work was done (`"interrupted"`, `"max_steps"`), or "".
+        stopped: Why it ended before the work was done (`"interrupted"`, `"error"`, `"max_steps"`), or "".
     """
 
     request: str
@@ -38,6 +39,11 @@ class AgentRun:
     messages: list[BaseMessage] = field(default_factory=list)
     seconds: float = 0.0
     stopped: str = ""
+
+    @property
+    def broken_off(self) -> bool:
+        """Whether it was interrupted or failed: what it is the value of has raised."""
+        return self.stopped in ("interrupted", "error")
 
     @property
     def answer(self) -> str:
@@ -60,9 +66,9 @@ class AgentRun:
         return usage_of(self.messages)
 
     def __repr__(self) -> str:
-        calls = sum(message.type == "tool" for message in self.messages)
+        calls = counted(len(self.transcript.calls), "calls")
         state = f", {self.stopped}" if self.stopped else ""
-        return f"<AgentRun {self.thread}: {calls} call{'' if calls == 1 else 's'}, {self.seconds:.1f} s{state}>"
+        return f"<AgentRun {self.thread}: {calls}, {self.seconds:.1f} s{state}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return self.transcript._repr_mimebundle_(include, exclude)

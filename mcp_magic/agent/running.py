@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 import uuid
 from contextlib import suppress
@@ -15,9 +16,11 @@ from mcp_magic.agent.spans import agent_span
 from mcp_magic.agent.state import RunContext, unanswered
 from mcp_magic.agent.threads import prune
 from mcp_magic.agent.transcript import Transcript
+from mcp_magic.agent.transcript.reading import is_stop
+from mcp_magic.errors import MCPMagicError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from langgraph.graph.state import CompiledStateGraph
 
@@ -55,6 +58,7 @@ async def run_agent(
     show: str = "full",
     screen: Screen | None = None,
     notes: Iterable[tuple[str, str]] = (),
+    over: Callable[[AgentRun], None] = lambda _: None,
 ) -> AgentRun:
     """Let an agent work on a request.
 
@@ -68,6 +72,7 @@ async def run_agent(
         show: `"full"`, `"answer"` or `"none"`.
         screen: What it is shown on while it goes on.
         notes: What is said before it begins, each with its level: `"info"` or `"warning"`.
+        over: Is given the run when it has ended: one that was interrupted or failed, too, before that is raised.
 
     Returns:
         The run. One that is interrupted or fails raises, and the thread keeps what was done.
@@ -84,27 +89,25 @@ async def run_agent(
     live.tell({"kind": "asked", "text": request})
     for text, level in notes:
         live.tell({"kind": "note", "text": text, "level": level})
+    made = AgentRun(request, thread, model, live.transcript)
     try:
         with agent_span(asker, model):
             await _follow(graph, asked, config, run, live)
-    except BaseException:
+        live.finish()
+        made.messages = _since(asked.id, (await graph.aget_state(config)).values["messages"])
+        made.stopped = "max_steps" if any(map(is_stop, made.messages[-1:])) else ""
+        await prune(graph.checkpointer, thread)
+    except BaseException as error:
+        made.stopped = "error" if isinstance(error, Exception) else "interrupted"
         live.interrupted()
-        await asyncio.shield(_keep(graph, config, run))
+        made.messages = _since(asked.id, await asyncio.shield(_keep(graph, config, run)))
+        _explain(error, made, live)
         raise
     finally:
         host.consent.forget_run(run.run or "")
-    live.finish()
-    messages = _since(asked.id, (await graph.aget_state(config)).values["messages"])
-    await prune(graph.checkpointer, thread)
-    return AgentRun(
-        request=request,
-        thread=thread,
-        model=model,
-        transcript=live.transcript,
-        messages=messages,
-        seconds=time.perf_counter() - started,
-        stopped="max_steps" if _was_stopped(messages[-1]) else "",
-    )
+        made.seconds = time.perf_counter() - started
+        over(made)
+    return made
 
 
 async def _follow(
@@ -178,9 +181,39 @@ def _text(event: Any) -> dict[str, Any] | None:
     return {"kind": "text", "id": chunk.id, "text": chunk.text}
 
 
-async def _keep(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, run: RunContext) -> None:
+def _explain(error: BaseException, made: AgentRun, live: _Live) -> None:
+    """Say in the transcript why a run broke off, and how its thread is gone on with, if anything was done."""
+    on = f"`--thread {shlex.quote(made.thread)}` goes on from there" if len(made.messages) > 1 else ""
+    if made.stopped == "interrupted":
+        live.tell({"kind": "note", "text": "; ".join(filter(None, ("interrupted", on))), "level": "warning"})
+    else:
+        live.tell({"kind": "note", "text": _said(error), "level": "error"})
+        if on and "--thread" not in _said(error):
+            _add_line(error, on)
+    live.flush()
+
+
+def _said(error: BaseException) -> str:
+    """Return an error's own words: one that is raised again, by a scripted model, has a line of the last time."""
+    if not isinstance(error, MCPMagicError):
+        return type(error).__name__  # others may quote anything
+    return str(error).partition("\n`--thread ")[0]
+
+
+def _add_line(error: BaseException, line: str) -> None:
+    if isinstance(error, MCPMagicError):
+        error.args = (f"{_said(error)}\n{line}",)
+    else:
+        error.add_note(line)
+
+
+async def _keep(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, run: RunContext) -> list[Any]:
+    """Mend the thread and return its messages; none where it cannot be read."""
     with suppress(Exception):  # what broke the run may have broken the file as well; the first error counts
         await _mend(graph, config, run.done)
+        messages: list[Any] = (await graph.aget_state(config)).values.get("messages", [])
+        return messages
+    return []
 
 
 async def _mend(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, done: dict[str, ToolMessage]) -> None:
@@ -207,10 +240,6 @@ def _not_answered(call: dict[str, Any]) -> ToolMessage:
 
 
 def _since(request: str | None, messages: list[Any]) -> list[Any]:
-    """Return the messages from a request on."""
-    index = next((i for i, message in enumerate(messages) if message.id == request), 0)
+    """Return the messages from a request on; none if it is not among them."""
+    index = next((i for i, message in enumerate(messages) if message.id == request), len(messages))
     return messages[index:]
-
-
-def _was_stopped(message: Any) -> bool:
-    return isinstance(message, AIMessage) and message.response_metadata.get("stopped") == "max_steps"

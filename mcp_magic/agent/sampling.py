@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mcp_magic.agent.binding import bind_tools
 from mcp_magic.agent.choosing import Choosing
 from mcp_magic.agent.modelerrors import model_error
 from mcp_magic.agent.spans import note_usage, turn_span
@@ -64,7 +65,8 @@ class ModelSampler:
         """Let the model answer.
 
         Raises:
-            ModelError: It cannot be made, or its provider refused or failed; one line, without a key.
+            ModelError: It cannot be made, takes no tools and is given some, or its provider refused or failed; one
+                line, without a key.
         """
         from mcp_magic.langchain.sampling_reply import to_sampled
 
@@ -136,7 +138,7 @@ async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str
     functions = [bound.function for bound in tools.values()]
     if asked.usable_tools:
         choice = {"tool_choice": "any"} if asked.tool_choice == "required" else {}
-        runnable = runnable.bind_tools(functions, **choice)
+        runnable = bind_tools(runnable, functions, **choice)
     elif functions and any(message.type == "tool" for message in messages):  # some providers want them defined then
         runnable, messages = _without_calls(runnable, functions, messages)
     stops = _passed_stops(model, asked)
@@ -161,10 +163,10 @@ def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]
 
     none = _NONE.get(type(model).__module__.partition(".")[0])
     if none is not None:
-        return model.bind_tools(functions, tool_choice=none), messages
+        return bind_tools(model, functions, tool_choice=none), messages
     first = messages[0].text if messages[0].type == "system" else ""
     told = SystemMessage(f"{first}\n\n{NO_MORE}".strip())
-    return model.bind_tools(functions), [told, *messages[bool(first) :]]
+    return bind_tools(model, functions), [told, *messages[bool(first) :]]
 
 
 def _takes(model: BaseChatModel) -> Takes:

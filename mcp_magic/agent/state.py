@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from langgraph.graph import MessagesState
 from langgraph.runtime import get_runtime
 
+from mcp_magic.agent.transcript.reading import is_turn
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
@@ -21,7 +23,7 @@ class AgentState(MessagesState):
 
     Attributes:
         approvals: By tool call id: `decision` ("approve", "edit", "deny"), `arguments` (those that go out),
-            `by`, `reason`; or `problem`, why the call cannot go out at all.
+            `by`, `reason`; or `problem`, why the call cannot go out at all; and `of`, which call that is about.
     """
 
     approvals: dict[str, dict[str, Any]]
@@ -61,7 +63,7 @@ def steps_taken(messages: Sequence[BaseMessage]) -> int:
     for message in reversed(messages):
         if message.type == "human":
             break
-        steps += message.type == "ai"
+        steps += is_turn(message)
     return steps
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.messages import BaseMessage
+
+from mcp_magic.agent.transcript.reading import is_turn
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
@@ -25,7 +28,7 @@ def summary_of(checkpoint: Checkpoint) -> dict[str, Any]:
     asked = [message for message in messages if getattr(message, "type", "") == "human"]
     return {
         "requests": len(asked),
-        "steps": sum(getattr(message, "type", "") == "ai" for message in messages),
+        "steps": sum(is_turn(message) for message in messages if isinstance(message, BaseMessage)),
         "last": one_line(asked[-1].text, LAST) if asked else "",
         "changed": checkpoint["ts"],
     }

@@ -55,13 +55,13 @@ class Thinking:
         """Let the model have its turn, with the tools that there are now.
 
         Raises:
-            ModelError: The provider refused or failed; one line, without a key.
+            ModelError: It takes no tools, or its provider refused or failed; one line, without a key.
         """
         await self._registry.refresh()
-        bound = self._registry.bind(self._model)
         last = steps_taken(state["messages"]) + 1 >= self._max_steps
         problem: Exception | None = None
         try:
+            bound = self._registry.bind(self._model)
             with turn_span(self._model) as turn:
                 answer = await take_turn(bound, self._told(state["messages"], last=last))
                 note_usage(turn, answer)
@@ -97,11 +97,8 @@ def _spelled(message: Any) -> BaseMessage:
 
 
 def _complete(answer: Any) -> AIMessage:
-    """Give the message an id and each call one: some models name none, and a thread needs them."""
+    """Give the message an id: some models name none, and a thread needs it."""
     message = answer if isinstance(answer, AIMessage) else AIMessage(str(getattr(answer, "content", answer)))
-    for call in (*message.tool_calls, *message.invalid_tool_calls):
-        if not call.get("id"):
-            call["id"] = f"call_{uuid.uuid4().hex[:12]}"
     for call in message.tool_calls:
         call["args"] = kept(call["args"])
     if not isinstance(message.content, str):

@@ -1,4 +1,4 @@
-"""One turn of a model, streamed, with the arguments of its calls read to the letter.
+"""One turn of a model, streamed, with the arguments of its calls read to the letter, and each call under its own id.
 
 LangChain completes arguments that end in the middle (a stream that broke off, a limit of tokens) to what looks whole:
 `{"path": "/home/me/pro` becomes a path, and a tool would be called with it.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages.ai import add_ai_message_chunks
 
+from mcp_magic.agent.callids import with_own_ids
 from mcp_magic.errors import ModelError
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ _CUT_OFF = ("length", "max_tokens", "MAX_TOKENS")
 async def take_turn(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) -> AIMessage:
     """Return what a model answers; calls whose arguments are not whole are in `invalid_tool_calls`.
 
+    Args:
+        model: The model.
+        messages: The conversation; no call gets an id that one of it has.
+
     Raises:
         ModelError: It answered nothing at all.
     """
@@ -38,8 +43,9 @@ async def take_turn(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) 
         raise ModelError("the model answered nothing; try again")
     chunks = [part for part in parts if isinstance(part, AIMessageChunk)]
     if len(chunks) < len(parts):  # a model that does not stream gives its whole message
-        return parts[-1] if isinstance(parts[-1], AIMessage) else AIMessage(str(getattr(parts[-1], "content", "")))
-    return exact(add_ai_message_chunks(chunks[0], *chunks[1:]))
+        whole = parts[-1] if isinstance(parts[-1], AIMessage) else AIMessage(str(getattr(parts[-1], "content", "")))
+        return with_own_ids(whole, messages)
+    return with_own_ids(exact(add_ai_message_chunks(chunks[0], *chunks[1:])), messages)
 
 
 def exact(answer: AIMessageChunk) -> AIMessage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.notebook import host
@@ -31,14 +32,14 @@ def agent_texts(
     if (command, option) in _THREADS:
         from mcp_magic.agent.threads import thread_names
 
-        return thread_names(settings.threads or None if settings else None)
+        return [shlex.quote(name) for name in thread_names(settings.threads or None if settings else None)]
     if command != "mcp_agent":
         return None
     if option == "--servers":
         return _further(fragment, host)
     if option == "--tools":
         tools = (f"{c.name}:{tool.name}" for c in host.find() for tool in c.catalog.cached("tools"))
-        return _further(fragment, [*(f"{name}:*" for name in host), *tools])
+        return _further(fragment, [*(f"{name}:*" for name in host), *filter(_plain, tools)])
     if option == "--model":
         return ["offline", *(f"${name}" for name, value in namespace.items() if _is_model(name, value))]
     return None
@@ -49,6 +50,11 @@ def _further(fragment: str, names: Iterable[str]) -> list[str]:
     quote = fragment[:1] if fragment[:1] in ("'", '"') else ""
     given = fragment.removeprefix(quote).split(",")[:-1]
     return [quote + ",".join([*given, name]) for name in names if name not in given]
+
+
+def _plain(name: str) -> bool:
+    """Whether a tool's name, which is its server's word, can stand in a list without quotes."""
+    return shlex.quote(name) == name and "," not in name
 
 
 def _is_model(name: str, value: Any) -> bool:

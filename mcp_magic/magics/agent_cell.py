@@ -14,6 +14,7 @@ from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from langgraph.graph.state import CompiledStateGraph
 
@@ -42,7 +43,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--thread", metavar="NAME", help="go on with a conversation, or begin one of this name")
     parser.add_argument("--approve", choices=POLICIES, help="what decides where no consent rule matches")
     parser.add_argument("--show", choices=SHOWS, help="how much of what happens is shown")
-    parser.add_argument("--max-steps", type=int, metavar="N", help="turns of the model")
+    parser.add_argument("--max-steps", type=int, metavar="N", help="turns of the model for this request")
     parser.add_argument("--system", metavar="TEXT", help="what the model is told first, or $variable")
     parser.add_argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun")
 
@@ -62,12 +63,13 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun
     screen = screen_for(invocation.settings.cells.circumstances())
     async with open_threads(invocation.settings.threads or None) as opened:
         notes = _notes(invocation, plan, opened)
-        made = await _run(invocation, plan, model, request, opened, screen, notes)
-        if opened.problem and (_in_memory(opened), "warning") not in notes:  # it failed in the middle
-            made.transcript.on_event({"kind": "note", "text": _in_memory(opened), "level": "warning"})
-            screen.flush(made.transcript)
-    _keep(invocation, made, screen, arguments.out)
-    return made
+
+        def over(made: AgentRun) -> None:
+            if opened.problem and (_in_memory(opened), "warning") not in notes:  # it failed in the middle
+                made.transcript.on_event({"kind": "note", "text": _in_memory(opened), "level": "warning"})
+            _keep(invocation, made, screen, arguments.out)
+
+        return await _run(invocation, plan, model, request, opened, screen, notes, over)
 
 
 async def _run(
@@ -78,6 +80,7 @@ async def _run(
     opened: Opened,
     screen: Screen,
     notes: list[tuple[str, str]],
+    over: Callable[[AgentRun], None],
 ) -> AgentRun:
     from mcp_magic.agent.models import model_name
     from mcp_magic.agent.running import run_agent
@@ -93,6 +96,7 @@ async def _run(
         show=plan.show,
         screen=screen,
         notes=notes,
+        over=over,
     )
 
 
@@ -145,9 +149,13 @@ def _in_memory(opened: Opened) -> str:
 
 
 def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | None) -> None:
+    """Assign a run that is over, and see to it that it has been shown once."""
     shell = invocation.settings.shell
     if name:
         shell.user_ns[name] = made
+    if made.broken_off:
+        screen.broken_off(made.transcript)
+        return
     screen.end(made.transcript)
     if screen.live:
         shown_once(shell, made)
@@ -171,4 +179,5 @@ AGENT = Command(
     "the agent runs on `offline`, which needs no network. The thread is kept: --thread goes on with it, "
     "`%mcp agent --threads` lists them.",
     takes_body=True,
+    left_over="The request goes below the line.",
 )

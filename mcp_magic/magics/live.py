@@ -42,9 +42,12 @@ class Screen(Protocol):
     def end(self, transcript: Transcript) -> None:
         """The run is over."""
 
+    def broken_off(self, transcript: Transcript) -> None:
+        """The run is over without a value that the cell could show."""
+
 
 class AtTheEnd:
-    """Shows nothing: the value of the cell does."""
+    """Shows nothing: the value of the cell does. Of a run that breaks off there is none, and it is shown here."""
 
     live = False
 
@@ -52,6 +55,12 @@ class AtTheEnd:
         """Nothing is shown yet."""
 
     flush = end = changed
+
+    def broken_off(self, transcript: Transcript) -> None:
+        """Show what there is; a request and what is about to be raised are not worth it."""
+        bundle = transcript._repr_mimebundle_()
+        if bundle["text/plain"] and transcript.is_answered:
+            _show(bundle)
 
 
 class NotebookScreen:
@@ -86,7 +95,7 @@ class NotebookScreen:
             elif bundle["text/plain"]:
                 self._shown[index] = _show(bundle)
 
-    end = flush
+    end = broken_off = flush
 
 
 class TerminalScreen:
@@ -112,6 +121,8 @@ class TerminalScreen:
         self.changed(transcript)
         if transcript.summary and transcript.show != "none":
             print(transcript.summary, flush=True)
+
+    broken_off = end
 
 
 def screen_for(where: Circumstances) -> Screen:

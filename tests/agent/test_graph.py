@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic.agent.callids import with_own_ids
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.core.consent.consent import Decision, Request
@@ -268,6 +269,129 @@ async def test_what_a_rule_decides_does_not_interrupt(host: Host, shop: Shop) ->
     assert shop.called == [("price", {"item": "pear"})]
 
 
+# Calls of the same id
+
+
+def same_ids(*calls: tuple[str, dict[str, Any]], id: str = "call_1") -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": id} for name, arguments in calls])
+
+
+async def test_what_is_decided_about_a_call_holds_for_no_other_of_the_same_id(host: Host, shop: Shop) -> None:
+    twin = type(shop)()
+    await host.connect(twin.server, name="live")
+    host.consent.rules = [Rule("deny", "live:*"), Rule("allow", "shop:*")]
+    turn = same_ids(("live__buy", {"item": "pear"}), ("shop__buy", {"item": "pear"}))
+
+    state = await build_graph(ScriptedModel([turn, "done"]), host).ainvoke(asked())
+
+    assert (twin.called, shop.called) == ([], [("buy", {"item": "pear", "count": 1})])
+    said = [m for m in state["messages"] if isinstance(m, ToolMessage)]
+    calls = next(m for m in state["messages"] if isinstance(m, AIMessage)).tool_calls
+    assert [(m.tool_call_id, m.status) for m in said] == [("call_1", "error"), ("call_1_2", "success")]
+    assert [call["id"] for call in calls] == ["call_1", "call_1_2"]
+
+
+async def test_a_person_denies_one_of_two_calls_of_the_same_id(host: Host, shop: Shop) -> None:
+    async def approver(request: Request) -> Decision:
+        return Decision.approve() if request.arguments["item"] == "apple" else Decision.deny("no")
+
+    host.consent.policy, host.consent.approver = "ask", approver
+    turn = same_ids(("shop__buy", {"item": "pear"}), ("shop__buy", {"item": "apple"}))
+
+    state = await build_graph(ScriptedModel([turn, "done"]), host).ainvoke(asked())
+
+    assert shop.called == [("buy", {"item": "apple", "count": 1})]
+    assert [status for status, _ in tools_said(state)] == ["error", "success"]
+
+
+async def test_an_id_that_comes_again_in_a_later_turn_becomes_another(host: Host) -> None:
+    turn = same_ids(("shop__price", {"item": "pear"}))
+    state = await build_graph(ScriptedModel([turn, turn, "done"]), host).ainvoke(asked())
+
+    ids = [m.tool_call_id for m in state["messages"] if isinstance(m, ToolMessage)]
+    assert ids == ["call_1", "call_1_2"]
+
+
+async def test_blocks_of_content_get_the_ids_of_their_calls() -> None:
+    turn = same_ids(("a", {}), ("b", {}))
+    turn.content = [{"type": "tool_use", "id": "call_1", "name": name, "input": {}} for name in ("a", "b")]
+
+    named = with_own_ids(turn)
+
+    assert [block["id"] for block in named.content if isinstance(block, dict)] == ["call_1", "call_1_2"]
+    assert turn.tool_calls[1]["id"] == "call_1"  # a model may hold on to what it gave
+
+
+async def test_calls_of_the_same_id_in_a_state_that_was_written_from_outside_do_not_go_out(
+    host: Host, shop: Shop
+) -> None:
+    graph = build_graph(ScriptedModel(["done"]), host, checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    turn = same_ids(("shop__buy", {"item": "pear"}), ("shop__buy", {"item": "apple"}))
+    await graph.aupdate_state(config, {"messages": [HumanMessage("go"), turn]}, as_node="think")
+
+    state = await graph.ainvoke(None, config)
+
+    assert shop.called == []
+    assert all("another call of this turn has the same id" in text for _, text in tools_said(state))
+
+
+async def test_a_call_that_was_changed_after_it_was_approved_does_not_go_out(host: Host, shop: Shop) -> None:
+    model = ScriptedModel([[("shop:buy", {"item": "pear"})], "done"])
+    graph = build_graph(model, host, ask="interrupt", approve="ask", checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    await graph.ainvoke(asked(), config)
+    await graph.ainvoke(Command(resume="approve"), config, interrupt_before=["act"])
+    [turn] = [m for m in (await graph.aget_state(config)).values["messages"] if isinstance(m, AIMessage)]
+    changed = turn.model_copy(update={"tool_calls": [{**turn.tool_calls[0], "args": {"item": "apple"}}]})
+    await graph.aupdate_state(config, {"messages": [changed]}, as_node="approve")
+
+    state = await graph.ainvoke(None, config)
+
+    assert shop.called == []
+    assert "what was decided is about another tool or other arguments" in tools_said(state)[0][1]
+
+
+async def test_what_was_decided_in_a_turn_that_came_to_no_end_holds_for_no_later_one(host: Host, shop: Shop) -> None:
+    model = ScriptedModel([same_ids(("shop__buy", {"item": "pear"})), "done"])
+    graph = build_graph(model, host, approve="deny", checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    left = {"decision": "approve", "arguments": {"item": "pear"}, "by": "person", "reason": ""}
+    of = {"turn": "earlier", "tool": "shop:buy", "arguments": {"item": "pear"}}
+    await graph.aupdate_state(config, {"approvals": {"call_1": {**left, "of": of}}}, as_node="act")
+
+    await graph.ainvoke(asked(), config)
+
+    assert shop.called == []
+
+
+async def test_an_id_that_reads_like_a_decision_is_none(host: Host, shop: Shop) -> None:
+    host.consent.policy = "ask"
+    turn = AIMessage("", tool_calls=[{"name": "shop__buy", "args": {"item": i}, "id": i} for i in ("decision", "pear")])
+    graph = build_graph(ScriptedModel([turn, "ok"]), host, ask="interrupt", checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+
+    await graph.ainvoke(asked(), config)
+    await graph.ainvoke(Command(resume={"decision": "approve", "pear": "deny"}), config)
+
+    assert shop.called == [("buy", {"item": "decision", "count": 1})]
+
+
+async def test_a_tool_that_changes_before_the_graph_is_resumed_is_not_called(host: Host, shop: Shop) -> None:
+    host.consent.policy = "ask"
+    calls = [("shop:buy", {"item": "pear"})]
+    graph = build_graph(ScriptedModel([calls, "ok"]), host, ask="interrupt", checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    await graph.ainvoke(asked(), config)
+
+    changed = (await host["shop"].find_tool("buy")).model_copy(update={"description": "Sells the house."})
+    host.consent.definitions.saw("shop", [changed])
+    state = await graph.ainvoke(Command(resume="approve"), config)
+
+    assert shop.called == []
+    assert "the tool is not as it was when it was asked about" in tools_said(state)[0][1]
+
+
 # The tools
 
 
@@ -341,9 +465,9 @@ async def test_a_run_ends_after_its_steps_with_what_is_known(host: Host) -> None
     state = await build_graph(model, host, max_steps=2).ainvoke(asked())
 
     last = state["messages"][-1]
-    assert last.text.startswith("Stopped after 2 steps, before the work was done. Known so far:")
+    assert last.text.startswith("Stopped after 2 turns, before the work was done. Known so far:")
     assert "- shop:price: 2.0" in last.text
-    assert tools_said(state) == [("success", "2.0"), ("error", "not called: the run ends after 2 steps")]
+    assert tools_said(state) == [("success", "2.0"), ("error", "not called: the run ends after 2 turns")]
     assert "This is the last turn" in model.seen[1].messages[0].text
     assert "This is the last turn" not in model.seen[0].messages[0].text
 

@@ -106,6 +106,17 @@ async def test_a_step_that_is_not_there_is_told(host: Host, trip: Any, step: int
         assert [summary.thread for summary in await list_threads(opened.saver)] == ["trip"]
 
 
+async def test_the_words_of_a_stopped_run_are_no_step(host: Host, where: Any) -> None:
+    await run(host, where, [BUY, BUY], "buy two", thread="trip", max_steps=2)
+    async with open_threads(where, fall_back=False) as opened:
+        [listed] = await list_threads(opened.saver)
+        assert listed.steps == 2
+        assert await fork_thread(opened.saver, "trip", 2, "copy") == 2
+        assert [m.type for m in await messages_of(opened.saver, "copy")] == ["human", "ai", "tool", "ai", "tool"]
+        with pytest.raises(ThreadError, match="it has the steps 1 to 2"):
+            await fork_thread(opened.saver, "trip", 3, "other")
+
+
 async def test_a_fork_takes_no_name_that_is_taken(host: Host, trip: Any) -> None:
     async with open_threads(trip, fall_back=False) as opened:
         with pytest.raises(ThreadError) as caught:

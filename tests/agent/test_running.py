@@ -6,15 +6,19 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.running import run_agent
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.agent.state import unanswered
+from mcp_magic.agent.state import steps_taken, unanswered
 from mcp_magic.core.consent.consent import Decision, Request
 from mcp_magic.errors import ModelError
+from tests.agent.telling import html
 
 if TYPE_CHECKING:
     from mcp_magic.agent.run import AgentRun
@@ -46,9 +50,11 @@ class Agent:
         self.saver = InMemorySaver()
         self.graph = build_graph(self.model, host, checkpointer=self.saver, **options)
         self.screen = Screen()
+        self.over: list[AgentRun] = []
 
     async def run(self, request: str, thread: str = "t") -> AgentRun:
-        return await run_agent(self.graph, self.host, request, thread=thread, model="scripted", screen=self.screen)
+        told: Any = {"model": "scripted", "screen": self.screen, "over": self.over.append}
+        return await run_agent(self.graph, self.host, request, thread=thread, **told)
 
     async def messages(self, thread: str = "t") -> list[Any]:
         return list((await self.graph.aget_state({"configurable": {"thread_id": thread}})).values["messages"])
@@ -195,6 +201,94 @@ async def test_a_model_that_fails_raises_one_line_and_the_thread_goes_on(host: H
     assert (await agent.run("again")).answer == "ok"
 
 
+async def test_a_run_that_fails_is_a_run_all_the_same_and_says_how_to_go_on(host: Host) -> None:
+    agent = Agent(host, ["before", [("shop:buy", {"item": "pear"})], RuntimeError("overloaded"), "going on"])
+    await agent.run("hi")
+    agent.over.clear()
+
+    with pytest.raises(ModelError) as caught:
+        await agent.run("buy")
+    assert str(caught.value) == "scripted: overloaded\n`--thread t` goes on from there"
+
+    [made] = agent.over
+    assert (made.stopped, made.answer, made.thread) == ("error", "", "t")
+    assert [m.text for m in made.messages] == ["buy", "", "bought 1 pear"]
+    assert made.calls["tool"].tolist() == ["buy"]
+    assert made.seconds > 0
+    assert "bought 1 pear" in str(made.transcript)
+    assert "(error: scripted: overloaded)" in str(made.transcript)
+    assert (await agent.run("go on")).answer == "going on"
+
+
+async def test_an_error_that_is_raised_twice_says_once_how_to_go_on(host: Host) -> None:
+    error, buy = ModelError("overloaded"), [("shop:buy", {"item": "pear"})]
+    agent = Agent(host, [buy, error, buy, error])
+
+    for thread in ("one", "my trip"):
+        with pytest.raises(ModelError):
+            await agent.run("buy", thread)
+
+    assert str(error) == "overloaded\n`--thread 'my trip'` goes on from there"
+    assert "(error: overloaded)" in str(agent.over[1].transcript)
+
+
+async def test_a_run_that_fails_before_anything_was_done_names_no_thread_to_go_on_with(host: Host) -> None:
+    agent = Agent(host, [RuntimeError("overloaded")])
+
+    with pytest.raises(ModelError) as caught:
+        await agent.run("go")
+
+    assert str(caught.value) == "scripted: overloaded"
+    assert [m.text for m in agent.over[0].messages] == ["go"]
+
+
+async def test_an_error_of_programming_in_a_model_is_named_in_the_transcript_without_its_words(host: Host) -> None:
+    agent = Agent(host, [[("shop:buy", {"item": "pear"})], TypeError("sk-abcdefghijklmnop")])
+
+    with pytest.raises(TypeError) as caught:
+        await agent.run("buy")
+
+    assert "(error: TypeError)" in str(agent.over[0].transcript)
+    assert "sk-" not in str(agent.over[0].transcript)
+    assert caught.value.__notes__[-1] == "`--thread t` goes on from there"
+
+
+async def test_an_interrupted_run_is_a_run_with_what_was_said_and_done(host: Host) -> None:
+    streaming = asyncio.Event()
+
+    async def turn(messages: list[Any]) -> str:
+        streaming.set()
+        return "one " + "more " * 1000
+
+    agent = Agent(host, [[("shop:buy", {"item": "pear"})], turn])
+    agent.model.pause = 0.01
+    running = asyncio.ensure_future(agent.run("buy"))
+    await streaming.wait()
+    while "more more" not in agent.screen.shown[-1]:
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    [made] = agent.over
+    assert made.stopped == "interrupted"
+    assert repr(made).endswith(" s, interrupted>")
+    assert [m.text for m in made.messages] == ["buy", "", "bought 1 pear"]
+    assert "more more" in agent.screen.flushed[-1]
+    assert "■ interrupted" in agent.screen.flushed[-1]
+    assert "(warning: interrupted; `--thread t` goes on from there)" in agent.screen.flushed[-1]
+    assert agent.screen.flushed[-1] == str(made.transcript)
+
+
+async def test_a_run_that_comes_to_its_end_is_told_once_as_over(host: Host) -> None:
+    agent = Agent(host, ["done"])
+
+    made = await agent.run("go")
+
+    assert agent.over == [made]
+    assert (made.stopped, made.answer) == ("", "done")
+
+
 async def test_a_run_that_is_out_of_steps_says_so(host: Host) -> None:
     agent = Agent(host, [[("shop:price", {"item": "pear"})]], max_steps=1)
 
@@ -202,7 +296,85 @@ async def test_a_run_that_is_out_of_steps_says_so(host: Host) -> None:
 
     assert run.stopped == "max_steps"
     assert "max_steps" in repr(run)
-    assert "stopped after 1 step" in str(run.transcript)
+    assert "stopped after 1 turn" in str(run.transcript)
+
+
+async def test_the_turns_that_are_counted_are_those_that_were_allowed(host: Host) -> None:
+    agent = Agent(host, [[("shop:price", {"item": "pear"})]] * 3, max_steps=3)
+
+    run = await agent.run("go")
+
+    assert run.transcript.summary.startswith("3 turns · 2 calls ·")
+    assert "stopped after 3 turns" in str(run.transcript)
+    assert steps_taken(run.messages) == 3
+    assert repr(run).startswith("<AgentRun t: 2 calls, ")
+
+
+async def test_what_arguments_hide_is_hidden_in_the_answer_of_their_call_and_nowhere_else(host: Host) -> None:
+    password = "hunter2 & <co>"  # as HTML and JSON write it, too
+
+    bank = MCPServer("bank", log_level="ERROR")
+
+    @bank.tool()
+    def login(user: str, password: str) -> dict[str, str]:
+        """Logs in."""
+        return {"said": f"{user} came in with {password}", password: user}
+
+    await host.connect(bank, name="bank")
+    agent = Agent(host, [[("bank:login", {"user": "Ann", "password": password})], "ok"])
+    run = await agent.run("log in")
+
+    shown = str(run.transcript) + html(run.transcript)
+    assert "hunter2" not in shown
+    assert "Ann came in with ***" in shown
+    assert password in agent.model.seen[1].messages[-1].text
+    assert run.results[0] is not None
+    assert run.results[0].data == {"said": f"Ann came in with {password}", password: "Ann"}
+
+
+async def test_a_secret_that_is_a_common_word_hides_nothing_else(host: Host) -> None:
+    bank = MCPServer("bank", log_level="ERROR")
+
+    @bank.tool()
+    def login(password: str, token: str) -> str:
+        """Logs in."""
+        return f"a {password} {token} b"
+
+    await host.connect(bank, name="bank")
+    run = await Agent(host, [[("bank:login", {"password": "a", "token": "none"})], "ok"]).run("log in")
+
+    assert "a a none b" in str(run.transcript)
+
+
+async def test_the_error_of_a_call_does_not_tell_what_its_arguments_hide(host: Host) -> None:
+    bank = MCPServer("bank", log_level="ERROR")
+
+    @bank.tool()
+    def login(password: str) -> str:
+        """Logs in."""
+        raise ToolError(f"wrong password {password}")
+
+    await host.connect(bank, name="bank")
+    run = await Agent(host, [[("bank:login", {"password": "hunter2hunter2"})], "ok"]).run("log in")
+
+    assert "wrong password ***" in str(run.transcript)
+    assert "hunter2" not in str(run.transcript) + html(run.transcript) + run.calls["error"][0]
+
+
+async def test_a_model_that_takes_no_tools_says_so_in_a_line_and_answers_without_any(host: Host) -> None:
+    agent = Agent(host, [])
+    agent.model = FakeListChatModel(responses=["hello"])
+    agent.graph = build_graph(agent.model, host, checkpointer=agent.saver)
+
+    with pytest.raises(ModelError) as caught:
+        await agent.run("hi")
+    assert str(caught.value) == (
+        "FakeListChatModel cannot be given tools (it has no bind_tools); choose a model that can, "
+        "or `%mcp disconnect --all`: without tools it answers"
+    )
+
+    await host.disconnect("shop")
+    assert (await agent.run("hi")).answer == "hello"
 
 
 async def test_what_was_approved_for_a_run_holds_for_that_run_only(host: Host, shop: Shop) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from mcp_types import (
     ImageContent,
     ModelHint,
@@ -205,6 +205,16 @@ def test_a_model_that_takes_no_tools_is_known(setting: Any, takes: bool) -> None
     assert ModelSampler(lambda: setting).takes_tools is takes
 
 
+async def test_a_model_that_takes_no_tools_and_is_given_some_says_so_in_a_line() -> None:
+    sampler = ModelSampler(lambda: FakeListChatModel(responses=["x"]))
+
+    with pytest.raises(ModelError) as caught:
+        await sampler(asking(tools=(ADD,)))
+
+    said = "FakeListChatModel cannot be given tools (it has no bind_tools); choose a model that can"
+    assert str(caught.value) == said
+
+
 async def test_a_model_that_cannot_be_made_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     sampler = ModelSampler(lambda: "openai:gpt-5")
@@ -212,6 +222,13 @@ async def test_a_model_that_cannot_be_made_is_an_error(monkeypatch: pytest.Monke
         sampler.expected(asking())
     with pytest.raises(ModelError, match="OPENAI_API_KEY is not set"):
         await sampler(asking())
+
+
+async def test_calls_that_a_model_gives_one_id_reach_the_server_under_their_own() -> None:
+    calls = [{"name": "add", "args": {"a": 1, "b": b}, "id": "call_1"} for b in (1, 2)]
+    reply = await ModelSampler(lambda: ScriptedModel([AIMessage("", tool_calls=calls)]))(asking(tools=(ADD,)))
+
+    assert [block.id for block in reply.content] == ["call_1", "call_1_2"]  # type: ignore[union-attr]
 
 
 async def test_a_tool_that_was_required_and_not_called_is_said() -> None:

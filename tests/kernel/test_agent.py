@@ -146,6 +146,61 @@ def test_interrupt_while_a_question_waits_stops_the_run(frontend: Frontend) -> N
     assert text_of(frontend, "called") == "[]"
 
 
+FAILS = "ScriptedModel([[('weather:forecast', {'location': 'Oslo'})], RuntimeError('overloaded')])"
+STREAMS = """
+def write(messages):
+    print("writing", flush=True)
+    return "some words " * 2000
+m = ScriptedModel([[("weather:forecast", {"location": "Oslo"})], write], pause=0.01)
+"""
+GOES_ON = "`--thread half` goes on from there"
+
+
+@pytest.mark.parametrize("watched", [True, False], ids=["watched", "nobody watches"])
+def test_a_run_that_fails_is_shown_once_and_is_what_the_variable_holds(frontend: Frontend, watched: bool) -> None:
+    frontend.run(f"%config MCPMagics.approval = 'auto'\nm = {FAILS}\nrun = 'the one before'")
+    cell = frontend.run("%%mcp_agent --model $m --thread half -o run\nOslo?", stdin=watched)
+
+    assert (cell.ename, cell.evalue) == ("ModelError", f"scripted: overloaded\n{GOES_ON}")
+    [shown] = cell.lines
+    assert "✓ ok weather:forecast(location=Oslo)" in shown
+    assert "(error: scripted: overloaded)" in shown
+    assert text_of(frontend, "run") == shown
+    assert text_of(frontend, "run.stopped, run.answer, len(run.messages)") == "('error', '', 3)"
+
+
+@pytest.mark.parametrize(
+    ("model", "options"), [(FAILS, "--show none"), ("ScriptedModel([RuntimeError('overloaded')])", "")]
+)
+def test_a_run_that_fails_shows_nothing_where_there_is_nothing_to_show(
+    frontend: Frontend, model: str, options: str
+) -> None:
+    frontend.run(f"%config MCPMagics.approval = 'auto'\nm = {model}")
+    cell = frontend.run(f"%%mcp_agent --model $m {options} --thread half\nOslo?", stdin=False)
+
+    assert cell.ename == "ModelError"
+    assert cell.lines == []
+
+
+@pytest.mark.parametrize("watched", [True, False], ids=["watched", "nobody watches"])
+def test_a_run_that_is_interrupted_while_the_model_writes_is_shown_once(frontend: Frontend, watched: bool) -> None:
+    frontend.run(f"%config MCPMagics.approval = 'auto'\n{STREAMS}\nrun = 'the one before'")
+    cell = frontend.start("%%mcp_agent --model $m --thread half -o run\nOslo?", stdin=watched)
+    frontend.read_until(
+        lambda: any("some words some" in line for line in cell.lines) if watched else "writing" in cell.stdout,
+        what="the model writes",
+    )
+    frontend.kernel.interrupt()
+    frontend.finish(cell, timeout=10)
+
+    assert cell.ename == "KeyboardInterrupt"
+    [shown] = cell.lines
+    assert "✓ ok weather:forecast(location=Oslo)" in shown
+    assert "■ interrupted" in shown or not watched
+    assert f"(warning: interrupted; {GOES_ON})" in shown
+    assert text_of(frontend, "run") == shown
+
+
 @pytest.mark.parametrize(("show", "seen", "not_seen"), [("answer", "fine", "forecast"), ("none", "", "fine")])
 def test_less_can_be_shown(frontend: Frontend, show: str, seen: str, not_seen: str) -> None:
     frontend.run(f"%config MCPMagics.approval = 'auto'\nm = {ASK_OSLO}")

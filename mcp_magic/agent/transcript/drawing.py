@@ -69,7 +69,7 @@ def draw(entry: Entry, level: Level, *, tokens: bool, media: int, before: Drawn 
 
 def _result(called: Called, level: Level, media: int, before: Drawn | None) -> ShownResult:
     """Return what a call answered: in full as `ToolResult` shows it, else the beginning of its text."""
-    if called.result is None or called.status == "denied":
+    if called.shown_result is None or called.status == "denied":
         return ShownResult(Markup(), "")
     if level == Level.FULL:
         return _full(called, media)
@@ -78,9 +78,10 @@ def _result(called: Called, level: Level, media: int, before: Drawn | None) -> S
 
 
 def _full(called: Called, media: int) -> ShownResult:
-    assert called.result is not None
+    result = called.shown_result
+    assert result is not None
     budget = Budget(min(RESULT, display.bytes), media, display.blocks, display.parse)
-    parts = called.result.parts(budget)[called.result.is_error :]  # the first says "error", as the call's line does
+    parts = result.parts(budget)[result.is_error :]  # the first says "error", as the call's line does
     text = "\n".join(part.plain for part in parts if part.plain)
     size = sum(len(part.html) for part in parts if part.media)
     return ShownResult(joined(part.html for part in parts), plain.excerpt(text), size)

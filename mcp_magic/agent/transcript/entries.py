@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.agent.transcript.hiding import hidden_in, hider
 from mcp_magic.agent.transcript.levels import RESULT
 from mcp_magic.agent.transcript.outcome import result_value
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from langchain_core.messages import ToolMessage
     from mcp_types import Tool
@@ -88,6 +89,7 @@ class Said(Entry):
         complete: Whether the turn is over.
         calls: How many calls it asks for: with none, it is an answer.
         interrupted: Whether the turn was cut short.
+        is_turn: Whether the model said it; the words with which a run ends that has had all its turns are ours.
     """
 
     id: str = ""
@@ -100,6 +102,7 @@ class Said(Entry):
     complete: bool = False
     calls: int = 0
     interrupted: bool = False
+    is_turn: bool = True
 
     @property
     def is_over(self) -> bool:
@@ -163,6 +166,7 @@ class Called(Entry):
     reason: str = ""
     message: ToolMessage | None = None
     _result: ToolResult | None = None
+    _shown: ToolResult | None = None
 
     @property
     def is_over(self) -> bool:
@@ -195,12 +199,28 @@ class Called(Entry):
         return self._result
 
     @property
+    def shown_result(self) -> ToolResult | None:
+        """The result as it is displayed: what the arguments hide is hidden in it, too."""
+        if self._shown is None and self.result is not None:
+            hide = self._hider()
+            self._shown = hidden_in(self.result, hide) if hide else self.result
+        return self._shown
+
+    def hide(self, text: str) -> str:
+        """Return a text of the server without what the arguments hide."""
+        hide = self._hider()
+        return hide(text) if hide else text
+
+    def _hider(self) -> Callable[[str], str] | None:
+        return hider(self.definition, self.arguments, self.changed_arguments or {})
+
+    @property
     def error(self) -> str:
         """Why it failed, on one line; "" if it did not."""
         if self.status == "denied":
             return one_line(self.reason or "denied", 500)
         if self.status == "error":
-            texts = self.result.texts if self.result is not None else []
+            texts = self.shown_result.texts if self.shown_result is not None else []
             return one_line(" ".join(texts), 500) or "error"
         return self.status if self.status in ("interrupted", "cut off") else ""
 

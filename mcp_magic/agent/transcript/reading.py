@@ -22,6 +22,8 @@ __all__ = [
     "artifact_of",
     "failed",
     "images_of",
+    "is_stop",
+    "is_turn",
     "model_of",
     "seconds_of",
     "text_of",
@@ -33,6 +35,7 @@ __all__ = [
 TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 
 _THOUGHTS = ("thinking", "reasoning", "reasoning_content", "redacted_thinking")
+_MODELS = ("ai", "AIMessageChunk")
 _PICTURES = ("image", "image_url", "input_image", "image_file")
 
 
@@ -157,6 +160,22 @@ def failed(message: BaseMessage) -> bool:
     if isinstance(artifact, dict) and isinstance(artifact.get("is_error"), bool):
         return bool(artifact["is_error"]) or getattr(message, "status", "") == "error"
     return getattr(message, "status", "") == "error" or text_of(message).lstrip().startswith("Error:")
+
+
+def is_stop(message: BaseMessage) -> bool:
+    """Whether a message is the words with which a run ends that has had all its turns: ours, not the model's."""
+    return bool(message.type in _MODELS and message.response_metadata.get("stopped") == "max_steps")
+
+
+def is_turn(message: BaseMessage) -> bool:
+    """Whether a message is a turn of the model.
+
+    >>> from langchain_core.messages import AIMessage, HumanMessage
+    >>> stop = AIMessage("Stopped.", response_metadata={"stopped": "max_steps"})
+    >>> [is_turn(message) for message in (HumanMessage("a"), AIMessage("b"), stop)]
+    [False, True, False]
+    """
+    return message.type in _MODELS and not is_stop(message)
 
 
 def tokens_of(message: BaseMessage) -> dict[str, int]:

@@ -96,6 +96,7 @@ class Recorder:
         said.usage = reading.tokens_of(message)
         said.model = reading.model_of(message)
         said.calls = len(reading.wanted_by(message))
+        said.is_turn = not reading.is_stop(message)
         said.complete = True
         return said
 
@@ -163,7 +164,7 @@ class Recorder:
             called.server = str(artifact.get("server") or "")
             called.tool = str(artifact.get("tool") or called.tool)
         called.seconds = None if called.status == "denied" else reading.seconds_of(artifact)
-        called.message, called.progress, called._result = message, None, None
+        called.message, called.progress, called._result, called._shown = message, None, None, None
         if artifact.get("interrupted"):
             called.status = "interrupted"
         elif called.status != "denied":

@@ -114,6 +114,11 @@ class Transcript:
         return tuple(self._recorder.entries)
 
     @property
+    def is_answered(self) -> bool:
+        """Whether the model has begun to say anything."""
+        return any(isinstance(entry, Said) for entry in self._recorder.entries)
+
+    @property
     def calls(self) -> list[Called]:
         """The calls, in order."""
         return self._recorder.calls()

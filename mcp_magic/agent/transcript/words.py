@@ -84,7 +84,7 @@ def progress_text(called: Called) -> str:
     if called.progress is None:
         return ""
     done, total, message = called.progress
-    return one_line(f"{amount_text(done, total)} {message}", 200)
+    return one_line(f"{amount_text(done, total)} {called.hide(message)}", 200)
 
 
 def outcome_line(called: Called, text: str) -> str:
@@ -126,7 +126,7 @@ def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
             statuses[entry.status] += 1
             spent += entry.seconds or 0.0
         elif isinstance(entry, Said):
-            turns += 1
+            turns += entry.is_turn
             usages += [entry.usage] if tokens and entry.usage else []
     parts = [_counted(turns, "turn"), _calls_text(statuses)] if statuses else []
     parts += [f"{seconds_text(spent)} in tools"] if spent else []

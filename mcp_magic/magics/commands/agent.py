@@ -78,11 +78,13 @@ async def _show(invocation: Invocation, saver: Any, thread: str) -> Transcript:
 
 def _steps(thread: str, messages: list[Any]) -> str:
     """Return how many steps there are and with which each request begins: what `--fork` takes."""
+    from mcp_magic.agent.transcript.reading import is_turn
+
     begins, step = [], 0
     for message in messages:
         if message.type == "human":
             begins.append(step + 1)
-        step += message.type == "ai"
+        step += is_turn(message)
     later = [f"request {number} begins with step {first}" for number, first in enumerate(begins, 1) if number > 1]
     return f"{', '.join([counted(step, 'steps'), *later[-5:]])}; `%mcp agent --fork {thread}@STEP` copies up to a step"
 
@@ -106,5 +108,5 @@ COMMAND = Command(
     run,
     options,
     examples=("%mcp agent --threads", "%mcp agent --show trip", "%mcp agent --fork trip@2 --name other"),
-    details="A step is a turn of the model, with what its calls answered. `%%mcp_agent --help` is about runs.",
+    details="A step is a turn of the model, with what its calls answered. `%mcp_agent --help` is about runs.",
 )
