@@ -16,13 +16,13 @@ from mcp_magic.results.jsontree import brief
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mcp_types import Tool
 
     from mcp_magic.schema import Field
 
-__all__ = ["argument_cell", "argument_rows", "call_line", "changes", "hidden_arguments", "short_value"]
+__all__ = ["argument_cell", "argument_rows", "call_line", "changes", "hidden_arguments", "hidden_values", "short_value"]
 
 MAX_VALUE = 1000
 """Characters shown of one argument."""
@@ -36,30 +36,57 @@ MAX_LINE = 200
 _PLAIN = re.compile(r"[\w.:/@+*-]+")
 
 
-def hidden_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
+def hidden_arguments(
+    arguments: Mapping[str, Any], definition: Tool | None, mask: Callable[[Any], str] = lambda _: MASK
+) -> dict[str, Any]:
     """Return arguments with the values masked that their names or the tool's schema call secret.
+
+    Args:
+        arguments: The arguments.
+        definition: The tool, or None.
+        mask: Returns what stands in the place of a value.
 
     >>> hidden_arguments({"user": "me", "login": {"password": "pw"}}, None)
     {'user': 'me', 'login': {'password': '***'}}
     """
     field = schema.root_field(definition.input_schema) if definition is not None else None
-    shown: dict[str, Any] = _inside(dict(arguments), field)
+    shown: dict[str, Any] = _inside(dict(arguments), field, mask)
     return shown
 
 
-def _hidden(value: Any, field: Field | None, name: str) -> Any:
+def hidden_values(arguments: Mapping[str, Any], definition: Tool | None) -> list[Any]:
+    """Return what `hidden_arguments` masks.
+
+    >>> hidden_values({"user": "me", "login": {"password": "pw"}}, None)
+    ['pw']
+    """
+    return list(_differing(dict(arguments), hidden_arguments(arguments, definition)))
+
+
+def _differing(value: Any, shown: Any) -> Iterator[Any]:
+    if isinstance(shown, dict):
+        for name, inner in shown.items():
+            yield from _differing(value[name], inner)
+    elif isinstance(shown, list):
+        for inner, seen in zip(value, shown, strict=True):
+            yield from _differing(inner, seen)
+    elif shown is not value:
+        yield value
+
+
+def _hidden(value: Any, field: Field | None, name: str, mask: Callable[[Any], str]) -> Any:
     if value is not None and schema.is_secret(name, field):
-        return MASK
-    return _inside(value, field)
+        return mask(value)
+    return _inside(value, field, mask)
 
 
-def _inside(value: Any, field: Field | None) -> Any:
+def _inside(value: Any, field: Field | None, mask: Callable[[Any], str]) -> Any:
     if isinstance(value, dict):
         known = {child.name: child for child in field.children} if field else {}
-        return {name: _hidden(inner, known.get(name), str(name)) for name, inner in value.items()}
+        return {name: _hidden(inner, known.get(name), str(name), mask) for name, inner in value.items()}
     if isinstance(value, list):
         item = field.item if field else None
-        return [_hidden(inner, item, "") for inner in value]
+        return [_hidden(inner, item, "", mask) for inner in value]
     return value
 
 
@@ -107,10 +134,15 @@ def short_value(value: Any) -> str:
 
 
 def argument_rows(
-    before: Mapping[str, Any], after: Mapping[str, Any], definition: Tool | None, limit: int = MAX_VALUE
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    definition: Tool | None,
+    limit: int = MAX_VALUE,
+    *,
+    mask: Callable[[Any], str] = lambda _: MASK,
 ) -> Iterable[tuple[str, str, str]]:
     """Yield name, value and what was changed of each argument, also of those that were left out."""
-    shown, new = hidden_arguments(before, definition), hidden_arguments(after, definition)
+    shown, new = hidden_arguments(before, definition, mask), hidden_arguments(after, definition, mask)
     done = changes(before, after)
     for name in {**new, **shown}:
         was = f"; was {short_value(shown[name])}" if done.get(name) == "changed" else ""

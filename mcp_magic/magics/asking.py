@@ -112,7 +112,9 @@ class Asking:
         until = asyncio.get_running_loop().time() + self._consent.timeout - EARLIER
         way = await self.way()
         if way == "input":
-            return await InputAsker(seconds=until - asyncio.get_running_loop().time()).ask(request)
+            seconds = until - asyncio.get_running_loop().time()
+            reveal = _show_for_now if self._cells.kernel is not None else None
+            return await InputAsker(seconds=seconds, reveal=reveal).ask(request)
         if way == "panel":
             return await self.below_a_cell(lambda: self._in_panel(request, until))
         from mcp_magic.core.consent.consent import Decision
@@ -172,6 +174,12 @@ class Asking:
         finally:
             if not panel.waiting:
                 self._panels.pop(cell, None)
+
+
+def _show_for_now(text: str) -> Callable[[], None]:
+    """Show text below the cell; what is returned takes it away, so that it is not saved with the notebook."""
+    replace_it = show_below({"text/plain": text})
+    return lambda: replace_it({"text/plain": "hidden again"})
 
 
 def show_below(bundle: dict[str, Any]) -> Replace:

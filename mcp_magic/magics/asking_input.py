@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from mcp_magic.core.consent.consent import Decision, Request
+    from mcp_magic.core.hidden import Hidden
 
 __all__ = ["InputAsker"]
 
 CHOICES = "[y]es, [n]o (and why), [e]dit, [a]lways: "
+
+VIEW = "[y]es, [n]o (and why), [e]dit, [a]lways, [v]iew hidden: "
+"""The choices where something is hidden."""
 
 
 class _TimeIsUp(BaseException):
@@ -37,6 +41,8 @@ class InputAsker:
         read: Asks with a prompt and returns the line; `input` if None.
         write: Shows text; `print` if None.
         seconds: How long it waits for the answer to a question, with all lines that belong to it; None for ever.
+        reveal: Shows text that must not stay, and returns what takes it away; None where nothing that is written is
+            kept.
     """
 
     def __init__(
@@ -44,11 +50,13 @@ class InputAsker:
         read: Callable[[str], str] | None = None,
         write: Callable[[str], None] | None = None,
         seconds: float | None = None,
+        reveal: Callable[[str], Callable[[], None]] | None = None,
     ) -> None:
         # looked up here: ipykernel puts its own input() in the place of Python's while a cell runs
         self._read = read if read is not None else lambda prompt: input(prompt)
         self._write = write if write is not None else lambda text: print(text, flush=True)
         self._seconds = seconds
+        self._reveal = reveal
         self._until: float | None = None
 
     async def ask(self, request: Request) -> Decision:
@@ -63,8 +71,9 @@ class InputAsker:
         self._until = None if self._seconds is None else time.monotonic() + self._seconds
         while True:
             self._write(_question(request, arguments))
+            hidden = _hidden(request, arguments)
             try:
-                answer = self._line(f"Approve {_name(request)}? {CHOICES}")
+                answer = self._line(f"Approve {_name(request)}? {VIEW if hidden else CHOICES}")
                 letter, _, rest = answer.strip().partition(" ")
                 match letter.lower():
                     case "y" | "yes":
@@ -75,6 +84,8 @@ class InputAsker:
                         return self._approval(request, arguments, always=self._scope(request))
                     case "e" | "edit":
                         arguments = self._edited(request, arguments)
+                    case "v" | "view" if hidden:
+                        self._view(hidden)
                     case _:
                         self._write("y lets it go out, n refuses, e changes the arguments first, a asks no more")
             except EOFError:
@@ -83,6 +94,19 @@ class InputAsker:
                 break
         await interrupt()
         return Decision.deny("interrupted")
+
+    def _view(self, hidden: list[Hidden]) -> None:
+        """Show what is hidden, until a line is typed where it would be kept."""
+        from mcp_magic.core.hidden import revealed_text
+
+        if self._reveal is None:
+            self._write(revealed_text(hidden))
+            return
+        take_away = self._reveal(revealed_text(hidden))
+        try:
+            self._line("Enter hides it again: ")
+        finally:
+            take_away()
 
     def _approval(self, request: Request, arguments: Mapping[str, Any], always: str = "") -> Decision:
         from mcp_magic.core.consent.consent import Decision
@@ -148,6 +172,12 @@ def _question(request: Request, arguments: Mapping[str, Any]) -> str:
     from mcp_magic.widgets.approval_text import question_text
 
     return question_text(request, arguments)
+
+
+def _hidden(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
+    from mcp_magic.widgets.approval_text import hidden_of
+
+    return hidden_of(request, arguments)
 
 
 def _name(request: Request) -> str:

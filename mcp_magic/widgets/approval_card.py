@@ -12,8 +12,9 @@ from mcp_magic.core.consent.consent import Decision
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.safe import one_line
 from mcp_magic.widgets.approval_edit import editor_for
-from mcp_magic.widgets.approval_text import ALWAYS, changes, question_html
+from mcp_magic.widgets.approval_text import ALWAYS, changes, hidden_of, question_html
 from mcp_magic.widgets.look import FORM_STYLE, problem_markup
+from mcp_magic.widgets.revealing import Revealing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,11 +59,19 @@ class Card:
         self._text = shop.make(ipywidgets.HTML, "label", value=FORM_STYLE + question_html(request, self._arguments))
         self._problem = shop.make(ipywidgets.HTML, "label")
         self._place = shop.make(ipywidgets.VBox, "row")
+        self._revealing = self._made_revealing()
         self._make_buttons()
         buttons = [self._approve, self._edit, self._deny, self._reason, self._scope]
         line = shop.make(ipywidgets.HBox, "line", children=buttons)
-        inside = shop.make(ipywidgets.VBox, "inside", children=[self._text, self._place, self._problem, line])
+        hidden = [self._revealing.widget] if self._revealing is not None else []
+        inside = shop.make(ipywidgets.VBox, "inside", children=[self._text, *hidden, self._place, self._problem, line])
         self.widget = shop.make(ipywidgets.VBox, "row", children=[inside])  # apart from the next
+
+    def _made_revealing(self) -> Revealing | None:
+        """Make the button that shows what is hidden, where something is."""
+        if not hidden_of(self.request, self.request.arguments):
+            return None
+        return Revealing(self._shop, lambda: hidden_of(self.request, self._arguments), self._post)
 
     def _make_buttons(self) -> None:
         name = one_line(self.request.name, 80)
@@ -137,6 +146,8 @@ class Card:
     def _show(self, arguments: Mapping[str, Any], problem: str) -> None:
         self._arguments = arguments
         self._text.value = FORM_STYLE + question_html(self.request, arguments)
+        if self._revealing is not None:
+            self._revealing.refresh()
         self._problem.value = problem_markup(problem)
         self._approve.disabled = bool(problem)
         edited = bool(changes(self.request.arguments, arguments))

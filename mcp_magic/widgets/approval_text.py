@@ -1,17 +1,20 @@
 """What is said of a call that waits for an answer, and of what came of it.
 
 Pure functions from a request to text and markup. Names, descriptions and arguments come from servers and models:
-they are cleaned and escaped, and the values of secret-looking arguments never appear.
+they are cleaned and escaped, and the values of secret-looking arguments do not appear: `revealing.py` shows them.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.masking import MASK
 from mcp_magic.core.calltext import argument_cell, argument_rows, call_line, changes
 from mcp_magic.core.consent.consent import PERSON
+from mcp_magic.core.hidden import hidden_note, hidden_parts, sized
 from mcp_magic.results.badges import annotation_badges
 from mcp_magic.results.diff import diff_html, diff_text
 from mcp_magic.results.html import Markup, facts, joined, note, page, tag
@@ -21,9 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mcp_magic.core.consent.consent import Decision, Request
+    from mcp_magic.core.hidden import Hidden
     from mcp_magic.results.badges import Badge
 
-__all__ = ["Outcome", "call_text", "changes", "outcomes_bundle", "question_html", "question_text"]
+__all__ = ["Outcome", "call_text", "changes", "hidden_of", "outcomes_bundle", "question_html", "question_text"]
 
 MAX_DESCRIPTION = 600
 
@@ -115,7 +119,14 @@ def _description(request: Request) -> str:
 
 
 def _rows(request: Request, arguments: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
-    return argument_rows(request.arguments, arguments, request.definition)
+    if request.asker == PERSON:
+        return argument_rows(request.arguments, arguments, request.definition)
+    return argument_rows(request.arguments, arguments, request.definition, mask=partial(sized, MASK))
+
+
+def hidden_of(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
+    """Return what a person is not shown of a call that somebody else wants; they know what they typed themselves."""
+    return [] if request.asker == PERSON else hidden_parts(arguments, request.definition)
 
 
 def question_html(request: Request, arguments: Mapping[str, Any]) -> str:
@@ -129,6 +140,7 @@ def question_html(request: Request, arguments: Mapping[str, Any]) -> str:
         shown.append(tag("div", description, style="white-space:pre-wrap"))
     rows = [(name, argument_cell(value, mark)) for name, value, mark in _rows(request, arguments)]
     shown.append(facts(rows) if rows else note("without arguments"))
+    shown.append(note(hidden_note(hidden_of(request, arguments))))
     return page([joined(shown)])
 
 
@@ -142,6 +154,7 @@ def question_text(request: Request, arguments: Mapping[str, Any]) -> str:
     for name, value, mark in _rows(request, arguments):
         text = value.replace("\n", "\n      ")
         lines.append(f"  {name} = {text}{f'   ✎ {mark}' if mark else ''}")
+    lines += [f"  {said}"] if (said := hidden_note(hidden_of(request, arguments))) else []
     return "\n".join(lines)
 
 

@@ -8,7 +8,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import ArgumentsError, listed
-from mcp_magic.schema import prompt_line, prompt_schema
+from mcp_magic.results.content import read_line
+from mcp_magic.schema import line_or_comment, prompt_line, prompt_schema
 from mcp_magic.schema.items import escape_name
 from mcp_magic.widgets.completing import Completer
 from mcp_magic.widgets.inputs_completing import COMPLETES
@@ -84,7 +85,7 @@ class PromptForm(_CompletedForm):
         return await self.connection.prompt(self.prompt.name, arguments, timeout=self.timeout)
 
     def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
-        return prompt_line(self.name, arguments) + as_variables(secret)
+        return line_or_comment(prompt_line(self.name, arguments) + as_variables(secret))
 
     def _heading(self) -> str:
         return heading(self.name, self.prompt.title or "", self.prompt.description or "")
@@ -132,8 +133,7 @@ class TemplateForm(_CompletedForm):
     def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
         if secret:
             return f"# the URI holds a secret ({listed(secret)}); `%mcp read` takes one that you write yourself"
-        uri = shlex.quote(self._expander.expand(_texts(arguments)))
-        return f"%mcp read {uri} --server {shlex.quote(self.connection.name)}"
+        return read_line(self._expander.expand(_texts(arguments)), self.connection.name)
 
     def _heading(self) -> str:
         return heading(self.template.uri_template, self.template.title or "", self.template.description or "")

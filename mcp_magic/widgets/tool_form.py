@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.results import annotation_badges
 from mcp_magic.results.html import joined
-from mcp_magic.schema import call_line
+from mcp_magic.schema import call_line, line_or_comment
 from mcp_magic.widgets.look import heading
 from mcp_magic.widgets.request_form import RequestForm
 from mcp_magic.widgets.server_forms import PromptForm, TemplateForm, as_variables
@@ -56,7 +56,8 @@ class ToolForm(RequestForm):
         return result.raise_for_error()
 
     def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
-        return call_line(self.name, arguments, schema=self.tool.input_schema) + as_variables(secret)
+        line = call_line(self.name, arguments, schema=self.tool.input_schema) + as_variables(secret)
+        return line_or_comment(line)
 
     def _heading(self) -> str:
         hints = self.tool.annotations

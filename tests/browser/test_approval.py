@@ -53,6 +53,25 @@ def asked(cell: Locator) -> Locator:
     return output(cell)
 
 
+def test_what_is_hidden_of_a_call_is_shown_while_it_waits_and_not_saved(lab: Lab) -> None:
+    run(lab, '%%mcp_server vault\ndef unlock(password: str) -> str:\n    """Opens it."""\n    return "open"')
+    cell = start(lab, 'await host["vault"].call_tool("unlock", {"password": "t0p" + "-down"}, asker="agent")')
+    panel = asked(cell)
+    expect(panel).to_contain_text("*** (8 characters)")
+    expect(panel).to_contain_text("hidden: password (the name of a secret)")
+
+    button(cell, "Show hidden").click()
+    expect(panel).to_contain_text("t0p-down")
+    lab.shoot("approval-hidden", first=lab.cells.count() - 1)
+    while_it_waits = lab.page.evaluate("window.jupyterapp.shell.currentWidget.context.model.toJSON()")
+    assert "t0p-down" not in json.dumps(while_it_waits["cells"][-1]["outputs"])
+    button(cell, "Hide").click()
+    expect(panel).not_to_contain_text("t0p-down")
+    button(cell, "Deny").click()
+    finished(cell)
+    assert "t0p-down" not in json.dumps(saved(lab)["cells"][-1]["outputs"])
+
+
 def test_approve_lets_the_call_of_a_running_cell_go_out(lab: Lab) -> None:
     cell = start(lab, CALL)
     panel = asked(cell)

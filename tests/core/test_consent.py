@@ -83,6 +83,70 @@ def test_rules_reach_into_nested_arguments_and_need_them_to_be_there() -> None:
     assert not rule.matches("a:b", {"user": "Ada"})
 
 
+def test_patterns_inside_of_objects_are_patterns_of_their_paths() -> None:
+    nested = Rule("deny", "fs:*", {"opts": {"path": "/etc/*", "deep": {"n": 1}}})
+    table = '[[consent]]\ndeny = "fs:*"\narguments = { opts.path = "/etc/*", opts.deep.n = 1 }'
+    (read,) = parse_rules(table, source="")
+
+    assert nested.arguments == read.arguments == {"opts.path": "/etc/*", "opts.deep.n": 1}
+    assert nested.matches("fs:read", {"opts": {"path": "/etc/passwd", "deep": {"n": 1}}})
+    assert parse_rules(write_rules([nested]), source="") == [nested]
+    with pytest.raises(errors.ConfigError, match=r"names the argument 'a\.b' twice"):
+        Rule("deny", "*", {"a": {"b": 1}, "a.b": 2})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "arguments"),
+    [
+        ({"o.p": "/etc/*"}, {"o": {"p": "/etc/x"}, "o.p": "/tmp/x"}),
+        ({"o.p": "/etc/*"}, {"o": {"p": "/tmp/x"}, "o.p": "/etc/x"}),
+        ({"o.p": "/etc/*"}, {"o": [{"p": "/tmp/x"}, {"p": "/etc/x"}]}),
+        ({"a.b.c": "/etc/*"}, {"a": {"b.c": "/etc/x", "b": {"c": "/tmp/x"}}}),
+        ({"p": "/etc/*"}, {"p": ["/tmp/x", "/etc/x"]}),
+        ({"p": "/etc/*"}, {"p": [["/etc/x"]]}),
+        ({"p": "/etc/*"}, {"p": '["/etc/x"]'}),
+        ({"n": 1}, {"n": [1, 2]}),
+    ],
+)
+def test_a_rule_that_refuses_is_about_any_reading_of_a_call_and_one_that_allows_about_all(
+    wanted: dict[str, Any], arguments: dict[str, Any]
+) -> None:
+    assert Rule("deny", "*", wanted).matches("a:b", arguments)
+    assert Rule("ask", "*", wanted).matches("a:b", arguments)
+    assert Rule("allow", "*", wanted).matches("a:b", arguments) == (arguments in SURE)
+
+
+SURE: list[dict[str, Any]] = [{"p": [["/etc/x"]]}]
+"""All that is in it fits the pattern."""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value"), [(1, 1.0), (1.0, 1), ("1", 1.0), ("1.0", 1), ("1*", 1e3), ("1e3", 1000), (2**70, 2**70)]
+)
+@pytest.mark.parametrize("action", ["allow", "deny"])
+def test_numbers_are_compared_by_their_value(action: str, wanted: Any, value: Any) -> None:
+    assert Rule(action, "*", {"n": wanted}).matches("a:b", {"n": value})
+
+
+@pytest.mark.parametrize(("wanted", "value"), [(1, True), (True, 1), (1, 2), ("1", True), ("1", 10), (0, False)])
+def test_other_values_are_not_the_same_number(wanted: Any, value: Any) -> None:
+    assert not Rule("deny", "*", {"n": wanted}).matches("a:b", {"n": value})
+
+
+def test_a_text_that_a_server_may_take_for_a_value_is_refused_and_not_allowed() -> None:
+    assert Rule("deny", "*", {"force": True}).matches("a:b", {"force": "true"})
+    assert not Rule("allow", "*", {"force": True}).matches("a:b", {"force": "true"})
+
+
+def test_a_permission_is_for_no_list_without_items_and_no_half_of_a_path() -> None:
+    allow = Rule("allow", "*", {"o.p": "/tmp/*"})
+    assert allow.matches("a:b", {"o": [{"p": "/tmp/x"}, {"p": ["/tmp/y"]}]})
+    assert not allow.matches("a:b", {"o": [{"p": "/tmp/x"}, {}]})
+    assert not allow.matches("a:b", {"o": []})
+    assert not allow.matches("a:b", {"o": {"q": 1}, "o.p": "/tmp/x"})
+    assert not Rule("allow", "*", {"p": "/tmp/*"}).matches("a:b", {"p": []})
+
+
 @pytest.mark.parametrize(
     ("policy", "trusted", "read_only", "outcome"),
     [
@@ -341,6 +405,13 @@ async def test_what_the_schema_calls_secret_is_masked_too() -> None:
     await consent.check(with_secrets())
     (record,) = consent.audit.records
     assert record.arguments == {"user": "me", "phrase": "***", "api_key": "***", "login": {"pin": "***"}}
+
+
+async def test_the_record_masks_the_names_that_the_trace_masks() -> None:
+    consent = Consent(policy="auto")
+    await consent.check(Request("s3", "put", {"accessKey": "AKIA-1", "pwd": "hunter2", "key": "a.txt"}, asker="agent"))
+    (record,) = consent.audit.records
+    assert record.arguments == {"accessKey": "***", "pwd": "***", "key": "a.txt"}
 
 
 async def test_a_rule_made_of_secrets_works_and_never_shows_them(tmp_path: Path) -> None:

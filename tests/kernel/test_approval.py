@@ -29,6 +29,11 @@ def forecast(location: str, days: int = 1) -> str:
     "Tells the weather."
     called.append(location)
     return f"{location} {days}"
+
+@weather.tool()
+def login(password: str) -> str:
+    "Logs in."
+    return f"{len(password)} characters"
 """
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect weather", "from mcp_magic import host\nimport asyncio")
 CALL = "r = await host['weather'].call_tool('forecast', {'location': 'London'}, asker='agent')\nr.text"
@@ -184,6 +189,22 @@ def test_a_nested_magic_asks_by_input(person: Person) -> None:
 
     assert prompt == "Approve weather:forecast? [y]es, [n]o (and why), [e]dit, [a]lways: "
     assert person.frontend.finish(cell).lines == ["'Oslo 1'"]
+
+
+def test_what_was_viewed_of_a_hidden_value_is_in_no_output(frontend: Frontend) -> None:
+    frontend.kernel.ok("%config MCPMagics.ask_with = 'input'")
+    sent = "{'password': 'hunter' + '22'}"
+    cell = frontend.start(f"r = await host['weather'].call_tool('login', {sent}, asker='agent')\nr.text")
+    assert frontend.answer("v", "") == [
+        "Approve weather:login? [y]es, [n]o (and why), [e]dit, [a]lways, [v]iew hidden: ",
+        "Enter hides it again: ",
+    ]
+    frontend.answer("y")
+    frontend.finish(cell)
+
+    assert "'8 characters'" in cell.lines
+    assert "hidden again" in cell.lines
+    assert not any("hunter22" in line for line in cell.lines)
 
 
 def test_without_input_a_call_is_denied_at_once(person: Person) -> None:

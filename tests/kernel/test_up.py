@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -118,6 +120,16 @@ def test_what_changed_is_reconnected_and_the_rest_is_left(kernel: Kernel, folder
     assert len(kernel.process.children(recursive=True)) == 1
 
 
+def test_what_is_kept_though_its_program_was_written_anew_says_so(kernel: Kernel, folder: Path) -> None:
+    (folder / "ed.py").write_text(MATH.read_text())
+    (folder / "mcp_magic.toml").write_text('[servers.ed]\ncommand = "python"\nargs = ["ed.py"]\n')
+    kernel.ok("r = %mcp up")
+    os.utime(folder / "ed.py", (time.time() + 60,) * 2)
+
+    kept = kernel.ok("r = %mcp up\nprint(r.rows[0]['done'], r.rows[0]['why'], sep=': ')").stdout
+    assert kept == "keep: as declared; ed.py has changed since it was started; `%mcp reconnect ed` starts it again\n"
+
+
 def test_a_server_that_died_is_connected_again(kernel: Kernel, folder: Path) -> None:
     (folder / "mcp_magic.toml").write_text(MATH_LINES)
     kernel.ok("%mcp up")
@@ -210,3 +222,87 @@ def test_up_can_be_nested(kernel: Kernel, folder: Path) -> None:
     kernel.ok("def f():\n    result = %mcp up\n    return result")
 
     assert done(kernel, "r = f()") == {"math": ("connect", "open")}
+
+
+# What a declaration replaces
+
+DENY = '[[consent]]\ndeny = "math:*"\n\n[agents.reader]\nmodel = "offline"\n'
+ROWS = "[settings]\ndisplay_rows = 20\n"
+
+
+@pytest.fixture
+def free(kernel: Kernel) -> Iterator[None]:
+    """No rules and agents, before and after."""
+    clear = "%mcp approvals --clear\nget_ipython().magics_manager.registry['MCPMagics'].agents.clear()"
+    kernel.ok(clear)
+    yield
+    kernel.ok(clear)
+
+
+def run_in(kernel: Kernel, cell: str, declaration: str, options: str = "") -> str:
+    """Run a cell as the frontend that names its cells does; return what it shows."""
+    content = {"code": in_a_cell(declaration, options), "silent": False, "store_history": True, "allow_stdin": False}
+    message = kernel.client.session.msg("execute_request", content, metadata={"cellId": cell})
+    kernel.client.shell_channel.send(message)
+    done = kernel.finish(message["header"]["msg_id"])
+    assert done.status == "ok", done.shown_error
+    return " ".join(done.text.split())
+
+
+def rules(kernel: Kernel) -> list[str]:
+    return json.loads(kernel.ok("import json\nprint(json.dumps([str(rule) for rule in host.consent.rules]))").stdout)
+
+
+def agents(kernel: Kernel) -> list[str]:
+    return json.loads(
+        kernel.ok("print(json.dumps([*get_ipython().magics_manager.registry['MCPMagics'].agents]))").stdout
+    )
+
+
+@pytest.mark.parametrize("cells", [("a", "b"), ("", "")], ids=["cells that have names", "cells without names"])
+def test_another_cell_drops_nothing_that_a_cell_declared(kernel: Kernel, free: None, cells: tuple[str, str]) -> None:
+    run_in(kernel, cells[0], DENY)
+    said = run_in(kernel, cells[1], MATH_LINES + ROWS)
+
+    assert kernel.run("%mcp call math:add a=1 b=2").ename == "DeniedError"
+    assert (rules(kernel), agents(kernel)) == (["deny 'math:*'"], ["reader"])
+    assert "no longer in force" not in said
+    assert ("still in force, from other cells: `deny 'math:*'`" in said) == (not cells[1])
+
+
+@pytest.mark.parametrize("cell", ["a", ""], ids=["a cell that has a name", "a cell without a name"])
+def test_a_cell_that_is_run_again_declares_nothing_twice(kernel: Kernel, free: None, cell: str) -> None:
+    run_in(kernel, cell, DENY)
+    said = run_in(kernel, cell, f"{DENY}\n")
+
+    assert (rules(kernel), agents(kernel)) == (["deny 'math:*'"], ["reader"])
+    assert "in force" not in said
+
+
+def test_a_cell_that_was_changed_replaces_what_it_declared_and_says_what_is_gone(kernel: Kernel, free: None) -> None:
+    run_in(kernel, "a", DENY)
+    run_in(kernel, "b", '[[consent]]\nallow = "fs:*"\n')
+    changed = '[[consent]]\nask = "math:divide"\n'
+
+    assert "would be dropped: `deny 'math:*'`, agent reader" in run_in(kernel, "a", changed, "--dry-run")
+    assert (rules(kernel), agents(kernel)) == (["deny 'math:*'", "allow 'fs:*'"], ["reader"])
+    assert "no longer in force: `deny 'math:*'`, agent reader" in run_in(kernel, "a", changed)
+    assert (rules(kernel), agents(kernel)) == (["ask math:divide", "allow 'fs:*'"], [])
+
+
+def test_a_cell_without_a_name_that_was_changed_adds_to_what_is_in_force(kernel: Kernel, free: None) -> None:
+    run_in(kernel, "", DENY)
+    said = run_in(kernel, "", DENY.replace("deny", "allow"))
+
+    assert rules(kernel) == ["deny 'math:*'", "allow 'math:*'"]
+    assert "still in force, from other cells: `deny 'math:*'` (`%mcp approvals --remove N` drops one)" in said
+
+
+def test_a_file_replaces_what_it_declared(kernel: Kernel, folder: Path, free: None) -> None:
+    run_in(kernel, "a", DENY)
+    (folder / "mcp_magic.toml").write_text('[[consent]]\nallow = "fs:*"\n')
+    kernel.ok("%mcp up")
+    (folder / "mcp_magic.toml").write_text('[[consent]]\nallow = "fs:read_*"\n')
+
+    assert "no longer in force: `allow 'fs:*'`" in " ".join(kernel.ok("%mcp up").text.split())
+    assert rules(kernel) == ["deny 'math:*'", "allow 'fs:read_*'"]

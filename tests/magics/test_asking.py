@@ -148,6 +148,39 @@ async def test_secrets_are_not_written_and_survive_two_edits() -> None:
     assert "hunter2" not in "".join(typist.written)
 
 
+async def test_what_is_hidden_of_an_agents_call_can_be_viewed_before_the_answer() -> None:
+    login = Request("web", "login", {"user": "me", "password": "hunter\x1b[2J2"}, "agent")
+    typist = Typist("v", "n")
+
+    assert await typist.answer(login) == Decision.deny("")
+    assert typist.written[0].endswith("  password = *** (11 characters)\n  hidden: password (the name of a secret)")
+    assert typist.prompts[0].endswith("[v]iew hidden: ")
+    assert typist.written[1] == "  password = hunter\\x1b[2J2"
+
+
+async def test_what_was_viewed_is_taken_away_where_it_would_be_kept() -> None:
+    login = Request("web", "login", {"password": "hunter2"}, "agent")
+    typist, shown = Typist("v", "", "y"), list[str]()
+
+    def reveal(text: str) -> Any:
+        shown.append(text)
+        return shown.clear
+
+    decision = await InputAsker(typist.read, typist.written.append, reveal=reveal).ask(login)
+
+    assert decision == Decision(True)
+    assert "hunter2" not in "".join(typist.written)
+    assert (typist.prompts[1], shown) == ("Enter hides it again: ", [])
+
+
+async def test_nothing_more_can_be_viewed_of_a_call_of_ones_own() -> None:
+    typist = Typist("v", "y")
+    await typist.answer(Request("web", "login", {"password": "hunter2"}))
+
+    assert "hunter2" not in "".join(typist.written)
+    assert not typist.prompts[0].endswith("[v]iew hidden: ")
+
+
 async def test_while_a_line_is_read_ctrl_c_raises_and_afterwards_it_is_as_before() -> None:
     before = signal.getsignal(signal.SIGINT)
     during: list[Any] = []

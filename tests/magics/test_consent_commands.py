@@ -28,6 +28,34 @@ async def test_rules_are_listed_in_the_order_in_which_they_are_tried(magic: Any)
         await magic("call math:add a=2 b=2")
 
 
+async def test_a_rule_that_is_never_reached_is_marked_and_it_is_said_what_puts_it_first(magic: Any) -> None:
+    await magic("allow 'math:*'")
+    rules = await magic("deny math:multiply --reason 'no products'")
+    assert [row["note"] for row in rules] == [None, "never reached: rule 1 comes before it"]
+    assert "--first puts a rule before the others" in str(rules)
+    await magic("approvals --remove 2")
+    rules = await magic("deny math:multiply --first")
+    assert [row["note"] for row in rules] == [None, None]
+    assert "note" not in str(rules).splitlines()[1]
+    assert "--first" not in str(rules)
+    with pytest.raises(errors.DeniedError):
+        await magic("call math:multiply a=2 b=2")
+
+
+async def test_a_pattern_that_fits_no_tool_is_marked(magic: Any) -> None:
+    await magic("allow 'maths:*'")
+    await magic("deny math:ad")
+    await magic("ask 'math:[mp]*'")
+    assert [row["note"] for row in await magic("ask math:sampling")] == [
+        "fits no tool that is known now. Did you mean 'math:*'?",
+        "fits no tool that is known now. Did you mean 'math:add'?",
+        None,
+        None,
+    ]
+    await host.disconnect("math")
+    assert {row["note"] for row in await magic("approvals")} == {None}
+
+
 async def test_a_rule_can_be_put_first_and_removed(magic: Any) -> None:
     await magic("deny 'math:*'")
     await magic("allow math:add --first")
@@ -99,3 +127,17 @@ async def test_declared_rules_replace_those_of_the_same_declaration(magic: Any, 
     path.write_text('[[consent]]\nask = "math:*"\n')
     await magic("up")
     assert [(rule.action, rule.tool) for rule in host.consent.rules] == [("deny", "math:power"), ("ask", "math:*")]
+
+
+async def test_declared_rules_that_do_nothing_are_named(magic: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mcp_magic.toml"
+    path.write_text(
+        '[[consent]]\nallow = "math:*"\n[[consent]]\ndeny = "math:add"\n[[consent]]\nask = "mathe:*"\n'
+        '[[consent]]\ndeny = "away:*"\n[servers.away]\ncommand = "x"\ndisabled = true\n'
+    )
+    note = (await magic("up")).note
+    assert note == (
+        "rule 2, `deny math:add`: never reached: rule 1 comes before it; "
+        "rule 3, `ask 'mathe:*'`: fits no tool that is known now. Did you mean 'math:*'?"
+    )
+    assert (await magic("up --dry-run")).note == ""

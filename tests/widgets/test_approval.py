@@ -266,6 +266,57 @@ async def test_secrets_are_masked_and_survive_an_edit(panel: ApprovalPanel, page
     assert "hunter2" not in json.dumps(page.outputs)
 
 
+SECRETIVE = Tool(
+    name="forecast",
+    input_schema={"properties": {"location": {"type": "string"}, "context": {"type": "string", "writeOnly": True}}},
+)
+
+
+async def test_what_a_server_hides_of_an_agents_call_is_said_and_can_be_shown(panel: ApprovalPanel, page: Page) -> None:
+    sent = {"location": "Oslo", "context": "<b>-----BEGIN" + "x" * 1221, "api_token": "t0p"}
+    [asked] = await ask(panel, Request("weather", "forecast", sent, "agent", SECRETIVE))
+    assert "*** (1,234 characters)" in text(panel)
+    assert "hidden: context (the server calls it a secret), api_token (the name of a secret)" in text(panel)
+    assert "BEGIN" not in text(panel)
+
+    button(panel, "Show hidden").click()
+    await handled()
+    assert "&lt;b&gt;-----BEGINxxx" in text(panel)
+    assert "t0p" in text(panel)
+    button(panel, "Hide").click()
+    await handled()
+    assert "BEGIN" not in text(panel)
+
+    button(panel, "Show hidden").click()
+    button(panel, "Approve").click()
+    await asked
+    assert "BEGIN" not in json.dumps(page.outputs)
+
+
+async def test_what_is_hidden_is_shown_as_it_was_edited(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, Request("web", "login", {"user": "me", "password": "hunter2"}, "agent"))
+    button(panel, "Show hidden").click()
+    button(panel, "Edit").click()
+    await handled()
+    [field] = widgets(panel.widget, ipywidgets.Textarea)
+    field.value = '{"user": "me", "password": "other"}'
+    await handled()
+
+    assert "hunter2" not in text(panel)
+    assert "other" in text(panel)
+    button(panel, "Deny").click()
+    await asked
+
+
+async def test_a_call_of_the_persons_own_shows_no_more_of_a_secret_than_before(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, Request("web", "login", {"user": "me", "password": "hunter2"}))
+
+    assert "Show hidden" not in [one.description for one in widgets(panel.widget, ipywidgets.Button)]
+    assert "characters)" not in text(panel)
+    button(panel, "Deny").click()
+    await asked
+
+
 async def test_several_wait_in_one_panel_and_are_decided_one_by_one(panel: ApprovalPanel, page: Page) -> None:
     first, second = await ask(panel, request("Oslo"), request("Rome"))
     assert "2 calls wait" in text(panel)

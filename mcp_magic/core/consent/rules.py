@@ -12,13 +12,14 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import MASK
+from mcp_magic.core.consent.patterns import all_fit, any_fits, flat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp_types import Tool
 
-__all__ = ["ACTIONS", "Rule", "lasting_rule"]
+__all__ = ["ACTIONS", "Rule", "exactly", "lasting_rule"]
 
 ACTIONS = ("allow", "deny", "ask")
 
@@ -30,7 +31,8 @@ class Rule:
     Attributes:
         action: `"allow"`, `"deny"` or `"ask"`.
         tool: `"server:tool"`, or a pattern with `*`, `?` and `[...]`.
-        arguments: Argument name (`a.b` reaches into objects) -> what its value must be, or a pattern for its text.
+        arguments: Argument name (`a.b` reaches into objects, and so does an object of patterns, which becomes that) ->
+            what its value must be, or a pattern for its text. Lists are compared item by item.
         reason: Why; a denial passes it on.
         run: The agent run for which alone it holds, or None.
         source: Where it comes from: a file, or "" for what was typed or clicked.
@@ -38,6 +40,7 @@ class Rule:
         hidden: Arguments that the tool's schema calls secret. They, and those whose names say so, are never shown.
         since: When it was given, as `Definitions.count`: it allows tools as they were then, or first seen later.
         definition: The digest of the only definition that it allows, from a saved file, or "".
+        cell: Which cell declared it, where one did, or "".
     """
 
     action: str
@@ -50,9 +53,19 @@ class Rule:
     hidden: tuple[str, ...] = field(default=(), compare=False)
     since: int = field(default=0, compare=False)
     definition: str = field(default="", compare=False)
+    cell: str = field(default="", compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Put patterns inside of objects under their paths.
+
+        Raises:
+            ConfigError: Two are for the same argument.
+        """
+        if not self.exact:
+            object.__setattr__(self, "arguments", flat(self.arguments))
 
     def matches(self, name: str, arguments: Mapping[str, Any], run: str | None = None) -> bool:
-        """Whether the rule is about a call.
+        """Whether the rule is about a call: one that allows in whichever way it can be read, another in any way.
 
         >>> Rule("allow", "weather:*", {"location": "N*"}).matches("weather:get", {"location": "NYC"})
         True
@@ -61,12 +74,13 @@ class Rule:
         """
         if self.run is not None and self.run != run:
             return False
-        if not self.names(name) or (self.exact and set(arguments) != set(self.arguments)):
+        if not self.names(name):
             return False
-        return all(
-            _value_matches(_at(arguments, path), wanted, texts_only=self.exact)
-            for path, wanted in self.arguments.items()
-        )
+        if self.exact:
+            same = set(arguments) == set(self.arguments)
+            return same and all(_is_exactly(arguments[path], wanted) for path, wanted in self.arguments.items())
+        fits = all_fit if self.action == "allow" else any_fits
+        return all(fits(arguments, path, wanted) for path, wanted in self.arguments.items())
 
     def names(self, name: str) -> bool:
         """Whether it is about a tool, whatever the arguments."""
@@ -100,31 +114,9 @@ class Rule:
         """The rule as it is typed behind `%mcp`."""
         from mcp_magic import schema
 
-        shown = self.shown_arguments
-        line = schema.call_line(self.tool, shown, command=self.action) if shown else self._short()
+        line = schema.call_line(self.tool, self.shown_arguments, command=self.action)
         line += " (exactly)" if self.exact else ""
         return f"{line} (this run only)" if self.run else line
-
-    def _short(self) -> str:
-        return f"{self.action} {self.tool!r}" if any(c in self.tool for c in "*?[ ") else f"{self.action} {self.tool}"
-
-
-class _Absent:
-    pass
-
-
-_ABSENT = _Absent()
-
-
-def _at(arguments: Mapping[str, Any], path: str) -> Any:
-    if path in arguments:
-        return arguments[path]
-    value: Any = arguments
-    for name in path.split("."):
-        if not isinstance(value, dict) or name not in value:
-            return _ABSENT
-        value = value[name]
-    return value
 
 
 def _is_wild(wanted: Any) -> bool:
@@ -132,22 +124,11 @@ def _is_wild(wanted: Any) -> bool:
     return isinstance(wanted, str) and set(wanted) <= {"*", "?"}
 
 
-def _value_matches(value: Any, wanted: Any, *, texts_only: bool = False) -> bool:
-    """Whether a value is what a rule asks for.
-
-    Args:
-        value: Of the call.
-        wanted: A value, or a pattern.
-        texts_only: Whether a pattern is about texts alone; null counts as its name, which is how a file has it.
-    """
-    if value is _ABSENT:
-        return False
-    if isinstance(wanted, str):
-        if texts_only and not isinstance(value, str | None):
-            return False
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        return fnmatchcase(text, wanted)
-    return json.dumps(value, sort_keys=True, default=str) == json.dumps(wanted, sort_keys=True, default=str)
+def _is_exactly(value: Any, wanted: Any) -> bool:
+    """Whether a value is the one that was approved; null counts as its name, which is how a file has it."""
+    if not isinstance(wanted, str):
+        return json.dumps(value, sort_keys=True, default=str) == json.dumps(wanted, sort_keys=True, default=str)
+    return isinstance(value, str | None) and fnmatchcase("null" if value is None else value, wanted)
 
 
 def lasting_rule(
@@ -159,20 +140,20 @@ def lasting_rule(
     allow fs:read 'path=/tmp/[*]' (exactly)
     """
     if always == "tool":
-        return Rule("allow", _exactly(name))
+        return Rule("allow", exactly(name))
     if always == "run":
-        return Rule("allow", _exactly(name), run=run) if run is not None else None
+        return Rule("allow", exactly(name), run=run) if run is not None else None
     if always != "arguments":
         return None
     from mcp_magic.core.calltext import hidden_arguments
 
     shown = hidden_arguments(arguments, definition)
     hidden = tuple(argument for argument, value in arguments.items() if shown[argument] != value)
-    wanted = {argument: _exactly(value) for argument, value in arguments.items()}
-    return Rule("allow", _exactly(name), wanted, exact=True, hidden=hidden)
+    wanted = {argument: exactly(value) for argument, value in arguments.items()}
+    return Rule("allow", exactly(name), wanted, exact=True, hidden=hidden)
 
 
-def _exactly(value: Any) -> Any:
+def exactly(value: Any) -> Any:
     """Return a pattern that matches just this text."""
     if not isinstance(value, str):
         return value

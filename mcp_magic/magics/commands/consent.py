@@ -12,13 +12,14 @@ from mcp_magic.core.consent.rules import Rule
 from mcp_magic.core.coverage import outgrown
 from mcp_magic.errors import CommandError, ConfigError, listed
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.rule_remarks import fitting_nothing, never_reached
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from mcp_magic.core.consent.consent import Consent
+    from mcp_magic.core.host import Host
 
 __all__ = ["COMMANDS"]
 
@@ -46,11 +47,12 @@ async def add_rule(action: str, invocation: Invocation, arguments: argparse.Name
         consent.rules[:] = [rule, *(one for one in consent.rules if one != rule)]
     else:
         consent.add(rule)
-    return rule_listing(consent)
+    return rule_listing(invocation.host)
 
 
-def rule_listing(consent: Consent, done: str = "") -> Listing:
+def rule_listing(host: Host, done: str = "") -> Listing:
     """Return the rules in the order in which they are tried, what holds where none matches, and what was done."""
+    consent, never, strays = host.consent, never_reached(host), fitting_nothing(host)
     rows = [
         {
             "rule": number,
@@ -61,11 +63,13 @@ def rule_listing(consent: Consent, done: str = "") -> Listing:
             "reason": rule.reason or None,
             "from": rule.source or None,
             "not for (changed)": listed(names, 3) if (names := outgrown(rule, consent.definitions)) else None,
+            "note": never.get(number) or strays.get(number),
         }
         for number, rule in enumerate(consent.rules, 1)
     ]
     otherwise = f"no rule matches: approval = {consent.policy!r} decides what agents and servers want to call"
-    note = f"{done}; {otherwise}" if done else otherwise
+    first = "--first puts a rule before the others" if never else ""
+    note = "; ".join(filter(None, (done, first, otherwise)))
     return Listing(rows, title="Consent rules, the first that matches decides", empty="no rules", note=note)
 
 
@@ -99,8 +103,8 @@ async def approvals(invocation: Invocation, arguments: argparse.Namespace) -> Li
         _write(
             invocation.directory / Path(arguments.save).expanduser(), write_rules(consent.rules, consent.definitions)
         )
-        return rule_listing(consent, _saved(arguments.save, consent.rules))
-    return rule_listing(consent)
+        return rule_listing(invocation.host, _saved(arguments.save, consent.rules))
+    return rule_listing(invocation.host)
 
 
 def _saved(name: str, rules: list[Rule]) -> str:
@@ -157,7 +161,9 @@ async def audit(invocation: Invocation, arguments: argparse.Namespace) -> Listin
 
 def _rule_command(action: str, summary: str, *examples: str) -> Command:
     details = (
-        "The first rule that matches decides. Patterns know * and ?; NAME=PATTERN compares the text of an argument. "
+        "The first rule that matches decides. Patterns know * and ?; NAME=PATTERN compares the text of an argument, "
+        "`a.b=PATTERN` of one in an object. If a call can be read in several ways, a rule that denies is about any of "
+        "them, one that allows about all. "
         "`%mcp approvals` lists the rules."
     )
     return Command(action, "Consent", summary, partial(add_rule, action), rule_options, examples, details)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.config.declaration import find_declaration, load_declaration, parse_declaration
 from mcp_magic.config.names import slug
 from mcp_magic.config.plan import plan
-from mcp_magic.core.consent.rulefiles import rule_of
+from mcp_magic.core.edited import edited
 from mcp_magic.errors import MCPMagicError, listed
 from mcp_magic.magics.commands.servers import server_row
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.rule_remarks import fitting_nothing, never_reached
+from mcp_magic.magics.takeover import Origin, origin_of, take_over
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.declaration import Declaration
     from mcp_magic.config.files import ServerEntry
     from mcp_magic.config.plan import Step
-    from mcp_magic.core.consent.consent import Consent
+    from mcp_magic.core.host import Host
 
 __all__ = ["COMMAND"]
 
@@ -36,21 +38,22 @@ def options(parser: argparse.ArgumentParser) -> None:
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Connect what is missing, leave what is right, reconnect what changed."""
     declaration = _declaration(invocation, arguments.file)
-    host = invocation.host
+    host, origin = invocation.host, origin_of(invocation, declaration.source)
     ready = [entry for entry in declaration.servers.values() if entry.spec and not entry.disabled]
     declared = {slug(entry.name): entry.spec for entry in ready if entry.spec}
     open_ = {name: connection.spec for name, connection in host.connections.items() if connection.state == "open"}
     steps = plan(declared, open_, prune=arguments.prune)
     if not arguments.dry_run:
         invocation.settings.apply(declaration.settings)
-        _take_over_agents(declaration, invocation.settings.agents)
-        _take_over(declaration, invocation.host.consent)
+    replaced = take_over(invocation, declaration, origin, dry=arguments.dry_run)
     outcomes = {} if arguments.dry_run else await _carry_out(invocation, steps, declared)
     rows = [_row(invocation, step, outcomes, dry=arguments.dry_run) for step in steps]
     rows += [_left_out(entry) for entry in declaration.servers.values() if entry not in ready]
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
-    note = f"agents declared: {listed(declaration.agents)}" if declaration.agents else ""
-    return Listing(rows, title=title, empty=f"{declaration.source} declares no servers", note=note, kind="up")
+    notes = [f"agents declared: {listed(declaration.agents)}"] if declaration.agents else []
+    notes += [*replaced, *([] if arguments.dry_run else _idle_rules(declaration, origin, host))]
+    empty = f"{declaration.source} declares no servers"
+    return Listing(rows, title=title, empty=empty, note="; ".join(notes), kind="up")
 
 
 def _declaration(invocation: Invocation, file: str | None) -> Declaration:
@@ -63,18 +66,17 @@ def _declaration(invocation: Invocation, file: str | None) -> Declaration:
     return load_declaration(path, settings=known)
 
 
-def _take_over(declaration: Declaration, consent: Consent) -> None:
-    """Put the declared consent rules in place of those that an earlier run of this declaration made."""
-    rules = [rule_of(table, source=declaration.source) for table in declaration.consent]
-    others = [rule for rule in consent.rules if rule.source != declaration.source]
-    consent.rules[:] = [*others, *rules]
-
-
-def _take_over_agents(declaration: Declaration, agents: dict[str, dict[str, Any]]) -> None:
-    """Put the declared agents in place of those that an earlier run of this declaration made."""
-    for name in [name for name, agent in agents.items() if agent.get("source") == declaration.source]:
-        del agents[name]
-    agents.update({name: {**agent, "source": declaration.source} for name, agent in declaration.agents.items()})
+def _idle_rules(declaration: Declaration, origin: Origin, host: Host) -> list[str]:
+    """Say which of the declared rules do nothing; one about a server that is declared and not open has to wait."""
+    away = {slug(name) for name in declaration.servers} - {session.name for session in host.find()}
+    never, strays = never_reached(host), fitting_nothing(host)
+    return [
+        f"rule {number}, `{rule}`: {remark}"
+        for number, rule in enumerate(host.consent.rules, 1)
+        if origin.made(rule)
+        and (remark := never.get(number) or strays.get(number))
+        and (number in never or rule.tool.partition(":")[0] not in away)
+    ]
 
 
 async def _carry_out(invocation: Invocation, steps: list[Step], declared: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +89,7 @@ async def _carry_out(invocation: Invocation, steps: list[Step], declared: dict[s
 
 def _row(invocation: Invocation, step: Step, outcomes: dict[str, Any], *, dry: bool) -> dict[str, Any]:
     outcome = outcomes.get(step.name)
-    row: dict[str, Any] = {"server": step.name, "done": step.action, "why": step.reason}
+    row: dict[str, Any] = {"server": step.name, "done": step.action, "why": _why(invocation, step)}
     if isinstance(outcome, MCPMagicError):
         return row | {"state": "failed", "problem": f"{type(outcome).__name__}: {outcome}"}
     connection = invocation.host.connections.get(step.name)
@@ -95,6 +97,11 @@ def _row(invocation: Invocation, step: Step, outcomes: dict[str, Any], *, dry: b
         return row
     seen = server_row(connection)
     return row | {key: seen[key] for key in ("state", "transport", "protocol", "tools", "resources", "prompts")}
+
+
+def _why(invocation: Invocation, step: Step) -> str:
+    changed = edited(invocation.host[step.name]) if step.action == "keep" else ""
+    return f"{step.reason}; {changed}" if changed else step.reason
 
 
 def _left_out(entry: ServerEntry) -> dict[str, Any]:
