@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit, urlunsplit
 
+from mcp_magic.schema.secretnames import is_declared_secret
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -23,13 +25,10 @@ __all__ = [
 ]
 
 MASK = "***"
-_SECRET_NAME = re.compile(
-    r"(?i)(token|secret|passw|apikey|auth(?!or(?!i))|credential|signature|cookie|bearer|(?<![a-z])(sig|key|pat)(?![a-z]))"
-)
-_NAMED = re.compile(r"([\w-]+)(?:=|:(?!//)\s*)")
+_NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")
 """The start of `--name=value`, `NAME=value` or `Name: value`."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
-_PAIR = re.compile(r"(\w+)\s*=\s*('[^']*'|[^\s'&]+)")
+_PAIR = re.compile(r"([\w.-]+)\s*=\s*('[^']*'|[^\s'&]+)")
 
 
 def mask_url(url: str) -> str:
@@ -47,7 +46,7 @@ def mask_url(url: str) -> str:
         netloc = f"{MASK}@{netloc.rpartition('@')[2]}"
     query = parts.query
     if query:
-        pairs = [(k, MASK if _SECRET_NAME.search(k) else v) for k, v in parse_qsl(query, keep_blank_values=True)]
+        pairs = [(k, MASK if is_declared_secret(k) else v) for k, v in parse_qsl(query, keep_blank_values=True)]
         query = urlencode(pairs, safe="*")
     return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
 
@@ -61,7 +60,7 @@ def mask_text(text: str) -> str:
     ('host=db.example password=*** dbname=threads', 'openai:gpt-5')
     """
     text = _URL.sub(lambda found: mask_url(_without_user(found[0])), text)
-    return _PAIR.sub(lambda found: f"{found[1]}={MASK}" if _SECRET_NAME.search(found[1]) else found[0], text)
+    return _PAIR.sub(lambda found: f"{found[1]}={MASK}" if is_declared_secret(found[1]) else found[0], text)
 
 
 def _without_user(url: str) -> str:
@@ -112,7 +111,7 @@ def _masked_arguments(args: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]
             masked.append((_URL.sub(lambda match: mask_url(match[0]), arg), secrets))
         else:
             masked.append((arg, frozenset()))
-        hide_next = arg.startswith("-") and _NAMED.match(arg) is None and _SECRET_NAME.search(arg) is not None
+        hide_next = arg.startswith("-") and _NAMED.match(arg) is None and is_declared_secret(arg)
     return masked
 
 
@@ -120,7 +119,7 @@ def _secret_start(arg: str) -> int | None:
     """Return where the value of a secret-looking name starts, also in `--header=Authorization: x`."""
     match = _NAMED.match(arg)
     while match:
-        if _SECRET_NAME.search(match[1]):
+        if is_declared_secret(match[1]):
             return match.end()
         match = _NAMED.match(arg, match.end())
     return None
@@ -138,7 +137,7 @@ def argument_secrets(args: tuple[str, ...]) -> frozenset[str]:
 
 def named_secrets(values: Mapping[str, str]) -> frozenset[str]:
     """Return the values of secret-looking names."""
-    return frozenset(value for name, value in values.items() if _SECRET_NAME.search(name))
+    return frozenset(value for name, value in values.items() if is_declared_secret(name))
 
 
 def header_secrets(headers: Mapping[str, str]) -> frozenset[str]:
@@ -155,7 +154,7 @@ def url_secrets(url: str) -> frozenset[str]:
     hidden = [parts.netloc.rpartition("@")[0], parts.password or ""]
     for pair in parts.query.split("&"):
         name, _, value = pair.partition("=")
-        if _SECRET_NAME.search(name):
+        if is_declared_secret(name):
             hidden += [value, unquote_plus(value)]
     return frozenset(value for value in hidden if value)
 

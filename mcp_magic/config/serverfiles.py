@@ -9,7 +9,7 @@ from mcp_magic.config.names import name_of_command
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.errors import TargetError, did_you_mean, listed
 
-__all__ = ["is_path", "spec_of_file"]
+__all__ = ["is_path", "is_server_file", "spec_of_file"]
 
 NODE_SUFFIXES = (".js", ".mjs", ".cjs")
 
@@ -56,8 +56,11 @@ def _how_to_use(path: Path) -> str:
     return f"Run it as a command: -- {path.name}"
 
 
+def is_server_file(text: str) -> bool:
+    """Tell the name of a file that is a server or lists servers, by its suffix."""
+    return Path(text).suffix.lower() in (".py", ".ts", ".mts", ".json", ".toml", *NODE_SUFFIXES)
+
+
 def is_path(text: str) -> bool:
     """Tell a path from a name: it has a folder or the suffix of a file."""
-    suffix = Path(text).suffix.lower()
-    known = suffix in (".py", ".ts", ".mts", ".json", ".toml", *NODE_SUFFIXES)
-    return known or text.startswith((".", "~")) or (("/" in text or "\\" in text) and " " not in text)
+    return is_server_file(text) or text.startswith((".", "~")) or (("/" in text or "\\" in text) and " " not in text)

@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mcp_magic.config.addresses import url_meant
 from mcp_magic.config.entries import ServerEntry, make_spec, url_spec
 from mcp_magic.config.fields import FieldError
 from mcp_magic.config.files import find_server
-from mcp_magic.config.masking import mask_arguments
+from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.names import name_of_command, name_of_url, slug, unique_name
 from mcp_magic.config.overrides import Overrides, parse_env, parse_header
 from mcp_magic.config.serverfiles import is_path, spec_of_file
@@ -22,7 +23,7 @@ from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec
 from mcp_magic.config.variables import Variables
 from mcp_magic.errors import ConfigError, TargetError, did_you_mean
 
-__all__ = ["is_server", "parse_env", "parse_header", "resolve_target", "unique_name"]
+__all__ = ["is_server", "means_server", "parse_env", "parse_header", "resolve_target", "unique_name"]
 
 TARGETS = (
     "A target is a URL, `-- COMMAND ARG...`, a server file (.py, .js), a variable that holds an MCPServer, "
@@ -186,10 +187,13 @@ class _Names:
             raise TargetError(f"no target given. {TARGETS}")
         if _URL.match(text):
             return self._url(text)
+        if address := url_meant(text, self._directory):
+            address = mask_url(address)
+            raise TargetError(f"{address.partition('//')[2]!r} is no server file and no URL. Did you mean {address!r}?")
         if is_path(text):
             return spec_of_file(Path(text), self._directory)
         value = self._variable(text)
-        if _means_server(value):
+        if means_server(value):
             return _from_value(value, self._directory)[0], text
         try:
             entry = self._find_entry(text)
@@ -226,7 +230,8 @@ class _Names:
         return f"{first} {TARGETS}\n{not_configured}"
 
 
-def _means_server(value: Any) -> bool:
+def means_server(value: Any) -> bool:
+    """Tell whether a variable with this value is a target."""
     if isinstance(value, Mapping):
         return "command" in value or "url" in value
     return isinstance(value, (Spec, ServerEntry, Path)) or is_server(value)

@@ -1,22 +1,22 @@
 """The words of a `%mcp` line.
 
 Words are those of a POSIX shell, with two comforts that a shell cannot give: after `name:=` a JSON
-value is one word although it has quotes and spaces, so is a JSON object alone, and so is a
-`{python expression}`, alone or after `name=`. A `#` that stands alone begins a comment.
+value is one word although it has quotes and spaces, so is a JSON object alone or after `name=`, and so
+is a `{python expression}` or a Python dict. A `#` that stands alone begins a comment.
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import shlex
 
 from mcp_magic.errors import CommandError
+from mcp_magic.schema.items import escape_word, python_source
 
 __all__ = ["split_line"]
 
-_JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])|(?=\{)""")
+_JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])|(?:[^\s'"=:{]+=)?(?=\{)""")
 _EXPRESSION_START = re.compile(r"""(?:[^\s'"=:{]+=)?(?=\{)""")
 _ESCAPED_START = re.compile(r"""([^\s'"\\=]+=)(?=\\+[${@])""")
 _DECODER = json.JSONDecoder()
@@ -74,18 +74,10 @@ def _expression_end(line: str, position: int) -> int:
     if start := _EXPRESSION_START.match(line, position):
         end = line.find("}", start.end())
         while end != -1:
-            if _ends_here(line, end + 1) and _is_expression(line[start.end() + 1 : end]):
+            if _ends_here(line, end + 1) and python_source(line[start.end() : end + 1]):
                 return end + 1
             end = line.find("}", end + 1)
     return 0
-
-
-def _is_expression(source: str) -> bool:
-    try:
-        ast.parse(source.strip(), mode="eval")
-    except (SyntaxError, ValueError):
-        return False
-    return True
 
 
 def _word_end(line: str, position: int) -> int:
@@ -108,7 +100,8 @@ def _shell_word(word: str) -> list[str]:
     escaped = _ESCAPED_START.match(word)
     kept = f"{escaped[1]}\\{word[escaped.end() :]}" if escaped else word
     try:
-        return shlex.split(kept)
+        words = shlex.split(kept)
+        return [escape_word(words[0])] if word.startswith("\\") else words
     except ValueError as error:
         message = (
             f"cannot read {word[:60]!r}: {str(error).lower()}; a value with spaces goes in quotes: name='two words'"

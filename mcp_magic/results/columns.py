@@ -13,6 +13,8 @@ __all__ = ["declared", "is_wrapper", "typed"]
 
 _FORMATS = {"date-time", "date", "duration"}
 _INT64 = 2**63
+_EXACT = 2**53
+"""The integers below have a float of their own (IEEE 754)."""
 
 
 def is_wrapper(schema: dict[str, Any] | None) -> bool:
@@ -103,7 +105,18 @@ def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFram
                 frame[name] = _converted(frame[name], rows, kind)
             except (TypeError, ValueError, OverflowError):
                 continue
+    for name in frame.columns.difference([name for name, kind in kinds.items() if kind], sort=False):
+        if _lost_digits(frame[name], rows):
+            frame[name] = _integers(frame[name], rows)
     return frame
+
+
+def _lost_digits(column: pd.Series[Any], rows: Rows) -> bool:
+    """Whether a column of integers became floats, since one is missing, that cannot hold all of their digits."""
+    if column.dtype.kind != "f" or not (column.abs() >= _EXACT).any():
+        return False
+    values = _values(column, rows) or ()
+    return bool(values) and all(value is None or type(value) is int for value in values)
 
 
 def _converted(column: pd.Series[Any], rows: Rows, kind: str) -> Any:
@@ -129,12 +142,17 @@ def _integers(column: pd.Series[Any], rows: Rows) -> Any:
 
     if column.dtype.kind != "f":
         return column.astype("Int64")
-    if isinstance(rows, Records):
-        values = [record.get(str(column.name)) for record in rows.values]
-    elif isinstance(rows, Columns):
-        values = rows.values[str(column.name)]
-    else:
+    values = _values(column, rows)
+    if values is None:
         return column.astype("Int64")
     if any(value is not None and abs(value) >= _INT64 for value in values):
         return pd.Series(values, dtype="object", index=column.index)
     return pd.array(values, dtype="Int64")
+
+
+def _values(column: pd.Series[Any], rows: Rows) -> list[Any] | None:
+    """Return what was sent for a column, or None if only pandas knows."""
+    name = str(column.name)
+    if isinstance(rows, Records):
+        return [record.get(name) for record in rows.values]
+    return rows.values[name] if isinstance(rows, Columns) else None

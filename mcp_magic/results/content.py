@@ -10,13 +10,14 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..schema import as_word, line_or_comment
+from .delimited import delimited
 from .html import Markup, joined, note, tag
 from .limits import size_text
 from .media import Media, media_part, too_large
 from .parts import Part
-from .safe import clean, mime, one_line, shorten
+from .safe import mime, one_line, shorten
 from .shown import data_part, markdown_part, rows_part, text_part, verbatim_part
-from .texttables import Delimited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["CONTENT", "Content", "message_block", "part_of", "read_line", "register", "resource_part", "to_media"]
 
 DELIMITED = {"text/csv": ",", "text/tab-separated-values": "\t"}
-"""The MIME types of text with a delimiter (RFC 4180, IANA)."""
+"""The MIME types of text with a delimiter (RFC 4180, IANA), and which one they promise."""
+
+_JSON_LINES = {f"application/{kind}" for kind in ("x-ndjson", "ndjson", "jsonl", "x-jsonl", "jsonlines", "x-jsonlines")}
+"""What JSON Lines are called; none of the names is registered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +89,14 @@ def is_json(mime_type: str) -> bool:
 
 
 def read_line(uri: str, server: str = "") -> str:
-    """Return the line that reads a resource.
+    """Return the line that reads a resource; a comment that says so if its URI cannot be typed.
 
     >>> read_line("file:///a b.txt", "fs")
     "%mcp read 'file:///a b.txt' --server fs"
     """
-    shown = clean(uri).replace("\n", "\\n")
-    return f"%mcp read {shlex.quote(shown)}" + (f" --server {shlex.quote(server)}" if server else "")
+    of = f" --server {shlex.quote(server)}" if server else ""
+    word = as_word(uri)
+    return line_or_comment(f"%mcp read {uri if word is None else word}{of}", typed=word is not None)
 
 
 # -- resources ------------------------------------------------------------------------------------------
@@ -117,12 +122,12 @@ def resource_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
     if media is not None:
         return media_part(media, budget, how)
     if kind in DELIMITED:
-        rows = Delimited(text=contents.text, delimiter=DELIMITED[kind])
+        rows = delimited(contents.text, DELIMITED[kind])
         if len(rows.head(1)[0]):
             return rows_part(rows, budget)
     if kind == "text/markdown":
         return markdown_part(contents.text, budget)
-    if is_json(kind) or kind in ("text/plain", "application/octet-stream"):
+    if is_json(kind) or kind in ("text/plain", "application/octet-stream", *_JSON_LINES):
         return text_part(contents.text, budget)
     return verbatim_part(contents.text, budget)
 

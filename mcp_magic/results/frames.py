@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from ..errors import NoTableError
 from .columns import declared, typed
 from .content import DELIMITED, is_json
+from .delimited import delimited
 from .jsontree import NOT_JSON, loads
 from .safe import mime
 from .tables import Records, Rows, describe, find_rows
-from .texttables import Delimited, find_in_text, markdown_table
+from .texttables import find_in_text, markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +59,7 @@ def rows_in_contents(contents: Any) -> Rows | None:
         return None
     kind = mime(contents.mime_type)
     if kind in DELIMITED:
-        return Delimited(text=text, delimiter=DELIMITED[kind])
+        return delimited(text, DELIMITED[kind])
     if kind == "text/markdown":
         return markdown_table(text)
     if is_json(kind):

@@ -6,6 +6,7 @@ Both stop when their limit is reached, so that the size of the value costs nothi
 from __future__ import annotations
 
 import json
+import math
 from itertools import takewhile
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = ["NOT_JSON", "brief", "loads", "pretty", "tree"]
 _OPEN_DEPTH = 2
 _DEEPEST = 20
 """Levels shown; real answers have fewer than ten, and Python's stack has to hold them."""
+_WRITABLE_BITS = 10_000
 _STRING = 300
 """Characters of a string in the tree."""
 
@@ -83,6 +85,8 @@ def _beginning(value: Any, room: list[int], depth: int) -> Any:
         }
     if isinstance(value, (list, tuple)):
         return [_beginning(child, room, depth + 1) for child in takewhile(lambda _: room[0] >= 0, value)]
+    if isinstance(value, int) and value.bit_length() > _WRITABLE_BITS:  # Python refuses to write more than 4,300 digits
+        return f"an integer of about {int(value.bit_length() * math.log10(2)):,} digits"
     return value
 
 

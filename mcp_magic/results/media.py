@@ -42,6 +42,10 @@ class Media:
     def __bytes__(self) -> bytes:
         return self.bytes
 
+    def _as_argument_(self, wanted: str) -> bytes:
+        """Return what stands for it as an argument."""
+        return self.bytes
+
     @property
     def bytes(self) -> bytes:
         """The decoded data.

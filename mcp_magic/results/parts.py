@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .html import Markup, note, page
 from .safe import clean
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .limits import Budget
 
-__all__ = ["Part", "Value", "bundle", "counted", "fitting", "only"]
+__all__ = ["Faceted", "Part", "Value", "bundle", "counted", "fitting", "only"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +140,21 @@ class Value:
         self._cache = None
         for name, value in state.items():
             setattr(self, name, value)
+
+
+class Faceted(Value):
+    """A value with several forms: which of them has a length, or items, nobody can know, so it says what they are.
+
+    Subclasses name them in `_facets`.
+    """
+
+    __slots__ = ()
+    _facets = ""
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is neither a list nor a dict; {self._facets}")
+
+    __len__ = __iter__ = __getitem__ = __contains__ = _refuse
+
+    def __bool__(self) -> bool:
+        return True

@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 import unicodedata
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from .safe import one_line, shorten
@@ -14,7 +15,7 @@ from .safe import one_line, shorten
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Verbatim", "aligned", "cell_text", "terminal_width", "width"]
+__all__ = ["Verbatim", "aligned", "cell_text", "columns_that_fit", "terminal_width", "width"]
 
 _ENOUGH = 20
 """Characters of the last column, which wraps, that the other columns leave it."""
@@ -25,6 +26,8 @@ _MOST_LINES = 3
 _NARROWEST = 6
 """Characters below which a column says nothing any more."""
 
+_READABLE = 12
+"""Characters that a column gets before another one is shown beside it."""
 
 _LONGEST_NAME = 500
 """Characters of a name at most: a server may send anything."""
@@ -107,6 +110,21 @@ def aligned(
             cells = ["", *cells[1:]]
         lines += _lines(cells, widths, right)
     return "\n".join(lines)
+
+
+def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100) -> int:
+    """Return how many columns `aligned` should be given: all that can be made to fit, else those that can be read.
+
+    >>> columns_that_fit(["a"] * 30, [[1] * 30], total=100), columns_that_fit(["a"] * 30, [["b" * 99] * 30], total=100)
+    (30, 7)
+    """
+    columns = zip(headers, *rows, strict=True)
+    widths = [max(width(cell_text(value, cell)) for value in column) for column in columns]
+    gaps = 2 * (len(widths) - 1)
+    if sum(min(each, _NARROWEST) for each in widths) + gaps <= total:
+        return len(widths)
+    ends = accumulate(min(each, _READABLE) + 2 for each in widths)
+    return max(sum(end - 2 <= total for end in ends), 1)
 
 
 def _fitted(widths: list[int], total: int) -> list[int]:

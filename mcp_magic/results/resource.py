@@ -8,13 +8,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from .answers import told
 from .content import resource_media, resource_part
 from .frames import found_texts, frame, no_table, rows_in_contents
 from .html import joined, tag
 from .jsontree import NOT_JSON, loads
 from .limits import Budget
 from .media import Media
-from .parts import Part, Value, fitting
+from .parts import Faceted, Part, fitting
 from .safe import mime, one_line
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ResourceResult"]
 
 
-class ResourceResult(Value):
+class ResourceResult(Faceted):
     """The contents of a resource as a value; a resource may have several.
 
     Attributes:
@@ -36,6 +37,7 @@ class ResourceResult(Value):
 
     __slots__ = ("raw", "seconds", "server", "uri")
     _fields = ("raw", "server", "uri", "seconds")
+    _facets = "its contents are .text, .data, .df or .bytes"
 
     def __init__(self, raw: ReadResourceResult, *, server: str = "", uri: str = "", seconds: float = 0.0) -> None:
         self.raw = raw
@@ -145,6 +147,12 @@ class ResourceResult(Value):
             file.write_bytes(_bytes(content))
             written.append(file)
         return written if len(written) != 1 else written[0]
+
+    def _as_argument_(self, wanted: str) -> Any:
+        """Return what stands for it as an argument: bytes, its text, or its data."""
+        if wanted == "bytes" or not self.texts:
+            return self.bytes
+        return told(self.data, self.texts, wanted)
 
     def __repr__(self) -> str:
         what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._blobs()[:3])

@@ -11,38 +11,15 @@ import binascii
 import re
 
 from ..errors import InvalidResponseError
+from ..wording import clean
 
 __all__ = ["BINARY", "clean", "cut", "data_url", "decode", "is_base64", "mime", "one_line", "shorten"]
 
 BINARY = "application/octet-stream"
 """The MIME type of what says none, or says something that is no MIME type."""
 
-# Colours are only removed: what is left reads as it was meant, and hidden text (SGR 8) shows.
-_COLOUR = re.compile("\x1b\\[[0-9;:]*m")
-# C0 and C1 controls, invisible and bidirectional formatting, tags, lone surrogates (no UTF-8 can carry
-# those). Zero-width joiners stay: emoji and Persian need them.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 _MIME = re.compile(r"[a-z0-9][a-z0-9.+-]{0,62}/[a-z0-9][a-z0-9.+-]{0,62}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*")
-
-
-def _visible(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
-
-
-def clean(text: str) -> str:
-    r"""Return `text` with colours removed and controls written out; line ends become `\n`.
-
-    >>> clean("\x1b[31mred\x1b[0m \x1b[2J")
-    'red \\x1b[2J'
-    >>> clean("user\u202egnp.exe")
-    'user\\u202egnp.exe'
-    """
-    text = text.replace("\r\n", "\n")
-    return _HIDDEN.sub(_visible, _COLOUR.sub("", text))
 
 
 def cut(text: str, limit: int) -> str:

@@ -9,7 +9,7 @@ from .html import joined, note, preformatted, table
 from .jsontree import NOT_JSON, brief, loads, pretty, tree
 from .markdown import harmless
 from .parts import Part
-from .plain import aligned, terminal_width
+from .plain import aligned, columns_that_fit, terminal_width
 from .safe import cut
 from .tables import Records, Rows, find_rows
 from .texttables import TextMatrix, find_in_text
@@ -96,9 +96,13 @@ def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:
     names = [brief(name, limit.cell) for name in names[: limit.columns]]
     cells = [[_cell(value) for value in row[: limit.columns]] for row in first]
     html, shown = table(names, cells, limit=budget.bytes)
-    plain = aligned(names, cells[:shown], total=terminal_width(), cell=limit.cell) if cells else "  ".join(names)
-    caption = _caption(rows.count(), shown, columns)
-    return Part(_lines(plain, caption, rest), joined([html, note(caption), note(rest)]))
+    total = terminal_width()
+    across = columns_that_fit(names, cells[:shown], total=total, cell=limit.cell)
+    first = [row[:across] for row in cells[:shown]]
+    plain = aligned(names[:across], first, total=total, cell=limit.cell) if cells else "  ".join(names)
+    count = rows.count()
+    below = _lines(_caption(count, shown, columns, across if cells else len(names)), rest)
+    return Part(_lines(plain, below), joined([html, note(_caption(count, shown, columns, len(names))), note(rest)]))
 
 
 def _cell(value: Any) -> Any:
@@ -107,21 +111,21 @@ def _cell(value: Any) -> Any:
     return brief(value, limits.display.cell)
 
 
-def _caption(total: int | None, shown: int, columns: int) -> str:
-    """Return the line below a table: its size, and `.df` if there is more than is shown.
+def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
+    """Return the line below a table: its size, and `.df` if there is more than the rows and columns shown.
 
-    >>> _caption(2, 2, 3)
+    >>> _caption(2, 2, 3, 3)
     '2 rows x 3 columns'
-    >>> _caption(100_000, 20, 30)
+    >>> _caption(100_000, 20, 30, 20)
     '20 of 100,000 rows, 20 of 30 columns: .df has all of them'
     """
     row_word = "row" if total == 1 else "rows"
     column_word = "column" if columns == 1 else "columns"
-    if total is not None and shown >= total and columns <= limits.display.columns:
+    if total is not None and shown >= total and columns <= across:
         return f"{total:,} {row_word} x {columns} {column_word}"
     count = f"{shown:,} of {total:,} rows" if total is not None else f"the first {shown:,} rows"
-    across = f"{limits.display.columns} of {columns} columns" if columns > limits.display.columns else ""
-    return f"{count}{', ' if across else ' x '}{across or f'{columns} {column_word}'}: .df has all of them"
+    wide = f", {across} of {columns} columns" if columns > across else f" x {columns} {column_word}"
+    return f"{count}{wide}: .df has all of them"
 
 
 def markdown_part(text: str, budget: Budget, how: str = ".text") -> Part:

@@ -1,4 +1,4 @@
-"""Finding tables in text: CSV and its relatives, Markdown tables, and rows written as Python prints them.
+"""Finding tables in text: CSV and its relatives, JSON Lines, Markdown tables, rows as Python prints them.
 
 Text is prose until it proves otherwise: a comma in each of two sentences makes no table.
 """
@@ -12,80 +12,20 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .tables import Matrix, Rows, find_rows
+from .delimited import DELIMITERS, SAMPLE, Delimited
+from .jsontree import loads
+from .tables import Matrix, Records, Rows, find_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Delimited", "TextMatrix", "find_in_text", "markdown_table", "python_rows"]
+__all__ = ["TextMatrix", "find_in_text", "json_lines", "markdown_table", "python_rows"]
 
-_DELIMITERS = ("\t", ",", ";", "|")
-_SAMPLE = 65_536
-"""Characters that are looked at to judge a text."""
-_COUNTED = 1_000_000
-"""Longest text whose rows are counted for display."""
 _PYTHON = 200_000
 """Longest text read as Python's own notation for display: `ast` needs 5 microseconds a value."""
 
-_VALUE = re.compile(r"\s*(?:[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*%?|true|false|\d{4}-\d\d-\d\d.*|)\s*", re.IGNORECASE)
 _RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _CELL = re.compile(r"(?<!\\)\|")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delimited(Rows):
-    """Rows as text with a delimiter, the first one naming the columns."""
-
-    text: str
-    delimiter: str = ","
-
-    def count(self) -> int | None:
-        """The number of rows, None for long texts."""
-        if len(self.text) > _COUNTED:
-            return None
-        return sum(1 for row in self._reader(self.text) if row) - 1
-
-    def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
-        """The column names and the first rows."""
-        rows = self._sampled()
-        names = rows[0] if rows else []
-        return names, [(row + [""] * len(names))[: len(names)] for row in rows[1 : limit + 1]]
-
-    def frame(self) -> pd.DataFrame:
-        """All rows, with the types that pandas infers."""
-        import pandas as pd
-
-        try:
-            return pd.read_csv(io.StringIO(self.text), sep=self.delimiter, skipinitialspace=True)
-        except pd.errors.EmptyDataError:
-            return pd.DataFrame()
-
-    def looks_like_rows(self) -> bool:
-        """Whether the beginning is a table beyond reasonable doubt."""
-        rows = self._sampled()
-        if len(rows) < 2 or len(rows[0]) < 2 or len(set(map(len, rows))) != 1:
-            return False
-        header = rows[0]
-        if len(set(header)) != len(header) or any(_VALUE.fullmatch(name) or len(name) > 60 for name in header):
-            return False
-        if any("\n" in name for name in header):
-            return False
-        return self._tight() or any(all(_VALUE.fullmatch(c) for c in column) for column in zip(*rows[1:], strict=True))
-
-    def _tight(self) -> bool:
-        """Whether delimiters stand without a space behind them, which prose never does."""
-        return re.search(rf"{re.escape(self.delimiter)}(?![\s\d]|\Z)", self.text[:_SAMPLE]) is not None
-
-    def _reader(self, text: str) -> Any:
-        return csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter, skipinitialspace=True)
-
-    def _sampled(self) -> list[list[str]]:
-        text = self.text[:_SAMPLE]
-        try:
-            rows = [row for row in self._reader(text) if row]
-        except csv.Error:
-            return []
-        return rows[:-1] if len(self.text) > _SAMPLE else rows  # the last one is cut off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +49,29 @@ def find_in_text(text: str, *, sample: bool = False) -> Rows | None:
     >>> find_in_text("Dear Ann, hello\nKind regards, Bob") is None
     True
     """
-    stripped = text[:100].lstrip()
-    if stripped[:1] in ("[", "("):
+    start = text[:100].lstrip()[:1]
+    if start in ("[", "("):
         return python_rows(text) if len(text) <= _PYTHON or not sample else None
+    if start == "{" and (rows := json_lines(text)) is not None:
+        return rows
     table = markdown_table(text)
     if table is not None:
         return table
-    candidates = [Delimited(text=text, delimiter=delimiter) for delimiter in _DELIMITERS if delimiter in text[:_SAMPLE]]
+    candidates = [Delimited(text=text, delimiter=delimiter) for delimiter in DELIMITERS if delimiter in text[:SAMPLE]]
     return next((found for found in candidates if found.looks_like_rows()), None)
+
+
+def json_lines(text: str) -> Rows | None:
+    r"""Return the rows of JSON Lines: an object a line, and more than one.
+
+    >>> json_lines('{"a": 1}\n{"a": 2}\n').count()
+    2
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) < 2 or not isinstance(loads(lines[0]), dict):
+        return None
+    values = [loads(line) for line in lines]
+    return Records(values=values) if all(isinstance(value, dict) for value in values) else None
 
 
 def python_rows(text: str) -> Rows | None:

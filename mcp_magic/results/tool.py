@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ToolError
-from .answers import names_the_text, reason, repeats
+from .answers import names_the_text, reason, repeats, told
 from .columns import is_wrapper
 from .content import part_of, to_media
 from .crashes import ToolCrashError, recall
@@ -13,7 +13,7 @@ from .frames import found_texts, frame, no_table, rows_in_contents, rows_in_text
 from .html import error_label, tag
 from .jsontree import NOT_JSON, loads
 from .limits import Budget
-from .parts import Part, Value, counted, fitting
+from .parts import Faceted, Part, counted, fitting
 from .safe import one_line
 from .shown import data_part, verbatim_part
 from .tables import Rows, describe, find_rows
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ToolResult"]
 
 
-class ToolResult(Value):
+class ToolResult(Faceted):
     """A tool's answer as a value; everything is computed when it is asked for.
 
     Attributes:
@@ -37,10 +37,12 @@ class ToolResult(Value):
         tool: The tool's name.
         seconds: How long the call took.
         output_schema: The tool's output schema, or None.
+        clue: Where it failed: what else is known of why, or where that may be found; "" if nothing is.
     """
 
-    __slots__ = ("output_schema", "raw", "seconds", "server", "tool")
-    _fields = ("raw", "server", "tool", "seconds", "output_schema")
+    __slots__ = ("clue", "output_schema", "raw", "seconds", "server", "tool")
+    _fields = ("raw", "server", "tool", "seconds", "output_schema", "clue")
+    _facets = "its value is .data, its table .df, its text .text"
 
     def __init__(
         self,
@@ -50,12 +52,14 @@ class ToolResult(Value):
         tool: str = "",
         seconds: float = 0.0,
         output_schema: dict[str, Any] | None = None,
+        clue: str = "",
     ) -> None:
         self.raw = raw
         self.server = server
         self.tool = tool
         self.seconds = seconds
         self.output_schema = output_schema
+        self.clue = clue
         self._cache = None
 
     @property
@@ -178,10 +182,16 @@ class ToolResult(Value):
         """
         if not self.is_error:
             return self
-        text = f"{self._name} failed{reason(self.texts, self.tool)}"
+        text = f"{self._name} failed{reason(self.texts, self.tool, self.clue)}"
         if (crash := recall(self.raw.meta)) is not None:
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
+
+    def _as_argument_(self, wanted: str) -> Any:
+        """Return what stands for it as an argument: its one image or sound as bytes, its text, else its data."""
+        self.raise_for_error()
+        media = self._media("") if wanted == "bytes" else []
+        return media[0].bytes if len(media) == 1 else told(self.data, self.texts, wanted)
 
     @property
     def _name(self) -> str:

@@ -11,7 +11,7 @@ from mcp_magic.schema.check import check_arguments
 from mcp_magic.schema.example import example_arguments, example_value
 from mcp_magic.schema.fields import Field, root_field
 from mcp_magic.schema.kinds import Kind
-from mcp_magic.schema.lines import call_line, prompt_line
+from mcp_magic.schema.lines import as_word, call_line, line_or_comment, prompt_line
 from mcp_magic.schema.messages import is_secret, shown
 from mcp_magic.schema.prompts import check_prompt_arguments, parse_prompt_arguments, prompt_schema
 from mcp_magic.schema.quick import quick_check
@@ -24,6 +24,7 @@ __all__ = [
     "UNSET",
     "Field",
     "Kind",
+    "as_word",
     "bind_arguments",
     "call_line",
     "check_arguments",
@@ -31,6 +32,7 @@ __all__ = [
     "example_arguments",
     "example_value",
     "is_secret",
+    "line_or_comment",
     "make_docstring",
     "make_signature",
     "parse_arguments",

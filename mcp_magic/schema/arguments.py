@@ -10,6 +10,7 @@ from typing import Any
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.binary import base64_text
 from mcp_magic.schema.coerce import UnfitText, from_text
+from mcp_magic.schema.describe import shorten
 from mcp_magic.schema.fields import Field, root_field
 from mcp_magic.schema.items import Item, read_item
 from mcp_magic.schema.jsontext import read_json
@@ -19,6 +20,7 @@ from mcp_magic.schema.values import to_json_value
 __all__ = ["parse_arguments"]
 
 Evaluate = Callable[[str], Any]
+Convert = Callable[[Any, Field, str], Any]
 Path_ = tuple[str, ...]
 
 
@@ -36,6 +38,7 @@ class _Reader:
 
     evaluate: Evaluate
     directory: Path
+    convert: Convert
 
 
 def parse_arguments(
@@ -44,6 +47,7 @@ def parse_arguments(
     *,
     evaluate: Evaluate | None = None,
     directory: Path | None = None,
+    convert: Convert = to_json_value,
 ) -> dict[str, Any]:
     r"""Return the arguments that a command line gives.
 
@@ -51,10 +55,12 @@ def parse_arguments(
 
     Args:
         items: `name=text` (repeated for a list), `name:=json`, `name=$variable`, `name={expression}`,
-            `name=@file`, `a.b=text` for what is inside of `a`; `\$`, `\{` and `\@` start a text.
+            `name=@file`, `a.b=text` for what is inside of `a`; `\$`, `\{` and `\@` start a text. `$dict` or a
+            JSON object alone is all arguments; what is given by name counts then.
         schema: The tool's input schema.
         evaluate: Returns the object that a Python expression stands for. Without it, `$` and `{` are text.
         directory: What file names are relative to; the working directory if left out.
+        convert: Makes the JSON value of an object, given its field and how messages name it.
 
     Raises:
         ArgumentsError: An item cannot be read, names nothing, is given twice, or has a value that does not fit.
@@ -64,17 +70,28 @@ def parse_arguments(
     {'n': 12, 'tags': ['a', 'b'], 'at': {'x': 1}}
     """
     root = root_field(schema)
-    reader = _Reader(evaluate or _nothing, directory or Path())
+    reader = _Reader(evaluate or _nothing, directory or Path(), convert)
     given: dict[Path_, _Given] = {}
+    result: dict[str, Any] = {}
     for written in items:
         item = read_item(written, objects=evaluate is not None)
+        if not item.parts:
+            result |= _all(item, written, root, reader)
+            continue
         path, where = _locate(root, item.parts)
         given.setdefault(path, _Given(where)).items.append(item)
     _refuse_overlap(given)
-    result: dict[str, Any] = {}
     for path, each in given.items():
         _place(result, path, _value(each, reader))
     return result
+
+
+def _all(item: Item, written: str, root: Field, reader: _Reader) -> dict[str, Any]:
+    value = _read(item, root, reader, shorten(written))
+    if isinstance(value, dict):
+        return value
+    what = f"it is {type(value).__name__}, not a dict of all arguments; write name={written} for one of them"
+    raise ArgumentsError(f"cannot read {shorten(written)!r} as arguments: {what}")
 
 
 def _locate(root: Field, parts: Path_, path: Path_ = ()) -> tuple[Path_, Field]:
@@ -126,7 +143,7 @@ def _read(item: Item, field: Field, reader: _Reader, path: str) -> Any:
         case "file":
             return _from_file(_file(item.text, reader, path), field, path)
         case "python":
-            return to_json_value(_evaluated(item.text, reader, path), field, path)
+            return reader.convert(_evaluated(item.text, reader, path), field, path)
         case "text":
             return _text(item.text, field, path)
 
@@ -135,7 +152,8 @@ def _text(text: str, field: Field, path: str) -> Any:
     try:
         return from_text(text, field)
     except UnfitText:
-        raise ArgumentsError(unfit(path, field, text)) from None
+        several = f"; several are {path}=A {path}=B" if field.kind == "array" and "," in text else ""
+        raise ArgumentsError(unfit(path, field, text) + several) from None
 
 
 def _json(text: str, path: str) -> Any:
@@ -201,5 +219,7 @@ def _refuse_overlap(paths: Iterable[Path_]) -> None:
 def _place(result: dict[str, Any], path: Path_, value: Any) -> None:
     """Put a value where its path says, making the objects on the way."""
     for part in path[:-1]:
-        result = result.setdefault(part, {})
+        if not isinstance(result.get(part), dict):
+            result[part] = {}
+        result = result[part]
     result[path[-1]] = value

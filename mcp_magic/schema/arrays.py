@@ -58,7 +58,13 @@ def _series(value: Any, field: Field, path: str) -> Any:
     return [None if missing else each for each, missing in zip(value.tolist(), value.isna(), strict=True)]
 
 
+def _multi_index(value: Any, field: Field, path: str) -> Any:
+    levels = [_series(value.get_level_values(level), field, path) for level in range(value.nlevels)]
+    return [list(each) for each in zip(*levels, strict=True)]
+
+
 def _frame(value: Any, field: Field, path: str) -> Any:
+    value = _with_index(value, field if field.kind == "object" else field.at(0))
     names = [str(name) for name in value.columns]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -67,6 +73,14 @@ def _frame(value: Any, field: Field, path: str) -> Any:
     if field.kind == "object":
         return dict(zip(names, columns, strict=True))
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _with_index(value: Any, row: Field | None) -> Any:
+    """Return a DataFrame whose index is columns too, as far as the schema names them: dates, or what was grouped by."""
+    taken = {str(name) for name in value.columns}
+    named = [name for name in value.index.names if isinstance(name, str) and name not in taken]
+    wanted = [name for name in named if row is not None and row.listed(name) is not None]
+    return value.reset_index(level=wanted) if wanted else value
 
 
 def _missing(value: Any, field: Field, path: str) -> Any:
@@ -81,6 +95,7 @@ _LIBRARIES: dict[tuple[str, str], Callable[[Any, Field, str], Any]] = {
     ("numpy", ""): _numpy,
     ("pandas", "DataFrame"): _frame,
     ("pandas", "Series"): _series,
+    ("pandas", "MultiIndex"): _multi_index,
     ("pandas", "Index"): _series,
     ("pandas", "ExtensionArray"): _series,
     ("pandas", "NAType"): _missing,

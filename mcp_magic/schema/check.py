@@ -44,7 +44,7 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     """Raise unless the arguments are valid, by the draft that the schema names (else 2020-12).
 
     A name that the schema does not list is a mistake, too, unless the schema says that it takes more
-    (`additionalProperties`, `patternProperties`) or lists none. What cannot be decided here (a reference
+    (`additionalProperties`, `patternProperties`) or has no list of them. What cannot be decided here (a reference
     to another document, an invalid schema) is left to the server: nothing is ever fetched.
 
     Args:

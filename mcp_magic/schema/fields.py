@@ -21,6 +21,9 @@ __all__ = ["Field", "Kind", "root_field"]
 _ELSEWHERE = frozenset(("$ref", "if", "then", "else", "dependentSchemas", "dependencies", "propertyNames"))
 """Keywords that may name properties which `properties` does not list."""
 
+_NAMES = ("patternProperties", "required", "minProperties")
+"""Keywords that say of an object without listed properties that it has some."""
+
 
 @dataclass(frozen=True, eq=False)
 class Field:
@@ -148,7 +151,9 @@ class Field:
         """Whether it takes names that it does not list.
 
         By JSON Schema every object does unless it says no; but one that lists properties and says
-        nothing is nearly always meant to be complete, and a misspelt name should be found.
+        nothing is nearly always meant to be complete, and a misspelt name should be found. A tool whose
+        list of arguments is there and empty takes none; an object inside of them with an empty list is
+        mostly a free one.
         """
         if self.kind == "union":
             return any(variant.is_open for variant in self.variants if variant.kind in ("object", "any"))
@@ -157,7 +162,14 @@ class Field:
         said = self.schema.get("additionalProperties")
         if said is False or (said is None and self.schema.get("unevaluatedProperties") is False):
             return bool(self.schema.get("patternProperties"))
-        return said is not None or not self.children or bool(_ELSEWHERE & self.schema.keys())
+        return said is not None or not self._is_complete or bool(_ELSEWHERE & self.schema.keys())
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether the names that an object lists are meant to be all."""
+        if self.children or self.raw is not self.resolver.root:
+            return bool(self.children)
+        return "properties" in self.schema and not any(self.schema.get(keyword) for keyword in _NAMES)
 
     def at(self, key: str | int) -> Field | None:
         """Return the field of a property or an item, or None where there can be none."""

@@ -1,11 +1,13 @@
 """The spelling of one argument on a command line, as httpie writes them.
 
-`name=text`, `name:=json`, `name=$variable`, `name={expression}`, `name=@file`, `name:=@file`. In a name,
-a backslash makes the next character ordinary; in front of a value it keeps `$`, `{` and `@` as text.
+`name=text`, `name:=json`, `name=$variable`, `name={expression}`, `name=@file`, `name:=@file`; without a name
+`$dict`, `{expression}` and a JSON object are all arguments. In a name, a backslash makes the next character
+ordinary; in front of a value it keeps `$`, `{` and `@` as text.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -14,12 +16,24 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.describe import shorten
 from mcp_magic.schema.jsontext import read_json
 
-__all__ = ["Item", "escape_name", "escape_text", "read_item"]
+__all__ = [
+    "REFERENCE",
+    "Item",
+    "escape_name",
+    "escape_text",
+    "escape_word",
+    "python_source",
+    "read_item",
+    "unescape_word",
+]
 
 Source = Literal["text", "json", "python", "file", "json file"]
 
 _VARIABLE = re.compile(r"\$([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _ESCAPED = re.compile(r"\\+[${@]")
+
+REFERENCE = re.compile(r"\$([^\W\d]\w*)|\{(.+)\}", re.DOTALL)
+"""A word of its own, no argument, that stands for an object: the variable or the expression."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +41,7 @@ class Item:
     """One argument as it was written.
 
     Attributes:
-        parts: The name, split at its dots.
+        parts: The name, split at its dots; none for all arguments at once.
         source: Where the value comes from.
         text: The text, JSON, Python source or file name.
     """
@@ -50,13 +64,17 @@ def read_item(written: str, *, objects: bool = True) -> Item:
         objects: Whether `$variable` and `{expression}` stand for Python objects; else they are text.
 
     Raises:
-        ArgumentsError: There is no `=` in it.
+        ArgumentsError: There is no `=` in it, and it is no object either.
 
     >>> read_item("a.b:=[1]")
     Item(parts=('a', 'b'), source='json', text='[1]')
     >>> read_item("n={x + 1}")
     Item(parts=('n',), source='python', text='x + 1')
+    >>> read_item("$settings")
+    Item(parts=(), source='python', text='settings')
     """
+    if written[:1] in ("$", "{") and (whole := _whole(written, objects)):
+        return whole
     parts, end, is_json = _read_name(written)
     value = written[end:]
     if is_json:
@@ -89,20 +107,57 @@ def _read_name(written: str) -> tuple[tuple[str, ...], int, bool]:
         else:
             part += char
         index += 1
-    raise ArgumentsError(f"cannot read {shorten(written)!r} as an argument: write name=value or name:=json")
+    how = "write name=value, name:=json, or $dict for all arguments"
+    raise ArgumentsError(f"cannot read {shorten(written)!r} as an argument: {how}")
+
+
+def _whole(written: str, objects: bool) -> Item | None:
+    """All arguments in one word, or None if it is something else, such as a name with a dollar in it."""
+    if _is_json(written):
+        return Item((), "json", written)
+    match = _VARIABLE.fullmatch(written)
+    source = match[1] if match else python_source(written)
+    return Item((), "python", source) if objects and source else None
 
 
 def _python(value: str) -> str | None:
     """The Python source in a value, or None. A JSON object in braces is no expression."""
     if match := _VARIABLE.fullmatch(value):
         return match[1]
-    if len(value) < 3 or not (value.startswith("{") and value.endswith("}")):
+    if not _in_braces(value) or _is_json(value):
         return None
+    return python_source(value) or value[1:-1].strip() or None
+
+
+def python_source(value: str) -> str | None:
+    """Return the expression in a pair of braces, which may be a dict's own; None if there is none.
+
+    >>> python_source("{x + 1}"), python_source("{'x': x, **more}"), python_source('{"x": 1}'), python_source("{x +}")
+    ('x + 1', "{'x': x, **more}", None, None)
+    """
+    if not _in_braces(value) or _is_json(value):
+        return None
+    return next((source for source in (value[1:-1].strip(), value) if _is_expression(source)), None)
+
+
+def _in_braces(value: str) -> bool:
+    return len(value) > 2 and value.startswith("{") and value.endswith("}")
+
+
+def _is_expression(source: str) -> bool:
+    try:
+        ast.parse(source, mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _is_json(value: str) -> bool:
     try:
         read_json(value)
     except ValueError:
-        return value[1:-1].strip() or None
-    return None
+        return False
+    return True
 
 
 def escape_name(name: str) -> str:
@@ -112,8 +167,8 @@ def escape_name(name: str) -> str:
     'a\\.b'
     """
     escaped = re.sub(r"[\\.=]|:(?==|$)", r"\\\g<0>", name)
-    # An argument that starts with a dash would be taken for an option of the command.
-    return f"\\{escaped}" if escaped.startswith("-") else escaped
+    # A dash would make an option of it, and what begins as an object does may be read as all arguments.
+    return f"\\{escaped}" if escaped[:1] in ("-", "$", "{") else escaped
 
 
 def escape_text(text: str) -> str:
@@ -123,3 +178,21 @@ def escape_text(text: str) -> str:
     ('\\$5', '5 $')
     """
     return f"\\{text}" if re.match(r"\\*[${@]", text) else text
+
+
+def escape_word(text: str) -> str:
+    r"""Write a text so that a command reads it back as it is, not as a variable or an expression.
+
+    >>> escape_word("{x}"), escape_word("$x"), escape_word("note://{x}")
+    ('\\{x}', '\\$x', 'note://{x}')
+    """
+    return f"\\{text}" if REFERENCE.fullmatch(text.lstrip("\\")) else text
+
+
+def unescape_word(word: str) -> str:
+    r"""Return the text of a word, the inverse of `escape_word`.
+
+    >>> unescape_word(r"\{x}"), unescape_word(r"\x")
+    ('{x}', '\\x')
+    """
+    return word[1:] if word.startswith("\\") and escape_word(word[1:]) == word else word

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.arguments import parse_arguments
 from mcp_magic.schema.describe import shorten
-from mcp_magic.schema.items import escape_name, escape_text
+from mcp_magic.schema.items import escape_name, escape_text, escape_word
 from mcp_magic.schema.merge import json_equal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["call_line", "prompt_line"]
+__all__ = ["as_word", "call_line", "line_or_comment", "prompt_line"]
 
 MAX_REPEATED = 4
 """Items of a list that are written as repeated `name=`; longer lists are JSON."""
@@ -32,6 +32,9 @@ def call_line(
 ) -> str:
     r"""Return the line that calls a tool; `parse_arguments` reads exactly these arguments back.
 
+    The names come from a server: where one of an argument cannot be typed, all are a JSON object, and where that of
+    the tool cannot, the line is a comment (see `line_or_comment`).
+
     Args:
         tool: `server:tool`.
         arguments: JSON values.
@@ -47,10 +50,39 @@ def call_line(
     >>> call_line("math:add", {"a": 1}, schema={"properties": {"a": {"type": "integer"}}})
     '%mcp call math:add a=1'
     """
-    words = [shlex.quote(tool)]
-    for name, value in arguments.items():
-        words += map(shlex.quote, _items(name, value, schema))
-    return " ".join([command, *words])
+    if all(map(str.isprintable, arguments)):
+        items = [item for name, value in arguments.items() for item in _items(name, value, schema)]
+    else:
+        items = [_json("arguments", dict(arguments))]
+    return line_or_comment(" ".join([command, *map(shlex.quote, [tool, *items])]))
+
+
+def line_or_comment(line: str, *, typed: bool = True) -> str:
+    r"""Return a line, or a comment in its place if it cannot be typed as one.
+
+    Line ends would begin a line of their own, and what does not show (bidirectional controls, zero-width spaces)
+    is not what is read.
+
+    Args:
+        line: The line.
+        typed: Whether its words can be typed as they are meant.
+
+    >>> line_or_comment("%mcp read 'a\n!rm x'")
+    "# cannot be typed: %mcp read 'a\\n!rm x'"
+    """
+    if typed and line.isprintable():
+        return line
+    written = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return f"# cannot be typed: {written}"
+
+
+def as_word(text: str) -> str | None:
+    r"""Return a text as one word of a line, which a command takes as it is; None if it cannot be typed.
+
+    >>> as_word("note://x"), as_word("{x}"), as_word("a b"), as_word("--all"), as_word("a\n!rm x")
+    ('note://x', "'\\{x}'", "'a b'", None, None)
+    """
+    return shlex.quote(escape_word(text)) if text.isprintable() and not text.startswith("-") else None
 
 
 def prompt_line(prompt: str, arguments: Mapping[str, str], command: str = "%mcp prompt") -> str:
@@ -81,7 +113,7 @@ def _simpler(written: str, value: Any) -> Iterator[list[str]]:
             yield [f"{written}={text}" for text in texts]
     if isinstance(value, dict) and 0 < len(value) <= MAX_REPEATED:
         pairs = [(str(key), _as_text(item)) for key, item in value.items()]
-        if all(text is not None for _, text in pairs):
+        if all(text is not None and key.isprintable() for key, text in pairs):
             yield [f"{written}.{escape_name(key)}={text}" for key, text in pairs]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import reprlib
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import ArgumentsError, did_you_mean, listed
 from mcp_magic.schema.describe import expected, shorten
+from mcp_magic.schema.secretnames import is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,9 +20,6 @@ MASK = "***"
 MAX_PROBLEMS = 3
 """Problems told at a time; more of them are read by nobody."""
 
-# "max_tokens" and "tokenizer" are numbers and names, not secrets.
-_SECRET = re.compile(r"(?i)(passw|passphrase|secret|token(?!s|i)|api[-_ ]?key|private[-_ ]?key|credential)")
-
 
 def is_secret(path: str, field: Field | None = None) -> bool:
     """Return whether the value of an argument must not be shown.
@@ -31,7 +28,7 @@ def is_secret(path: str, field: Field | None = None) -> bool:
     (True, True, False)
     """
     said = field is not None and (field.format == "password" or field.schema.get("writeOnly") is True)
-    return said or _SECRET.search(path) is not None
+    return said or is_secret_name(path)
 
 
 class _Short(reprlib.Repr):
@@ -55,9 +52,9 @@ class _Short(reprlib.Repr):
 
 
 def _masked(value: Mapping[Any, Any]) -> dict[Any, Any]:
-    if not any(_SECRET.search(str(key)) for key in value):
+    if not any(is_secret_name(str(key)) for key in value):
         return dict(value)
-    return {key: MASK if _SECRET.search(str(key)) else item for key, item in value.items()}
+    return {key: MASK if is_secret_name(str(key)) else item for key, item in value.items()}
 
 
 def shown(value: Any, *, secret: bool = False) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.schema.arguments import parse_arguments
 from mcp_magic.schema.check import check_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from mcp_types import PromptArgument
+
+    from mcp_magic.schema.fields import Field
 
 __all__ = ["check_prompt_arguments", "parse_prompt_arguments", "prompt_schema"]
 
@@ -41,12 +44,14 @@ def parse_prompt_arguments(
     Raises:
         ArgumentsError: A word is no argument of the prompt.
     """
+    schema = prompt_schema(arguments)
+    return parse_arguments(items, schema, evaluate=evaluate, directory=directory, convert=_as_text)
 
-    def as_text(source: str) -> str:
-        assert evaluate is not None
-        return str(evaluate(source))
 
-    return parse_arguments(items, prompt_schema(arguments), evaluate=as_text if evaluate else None, directory=directory)
+def _as_text(value: Any, field: Field, path: str) -> Any:
+    if field.kind == "object" and isinstance(value, Mapping):  # all arguments at once
+        return {str(name): str(each) for name, each in value.items()}
+    return str(value)
 
 
 def check_prompt_arguments(given: Mapping[str, Any], arguments: Iterable[PromptArgument]) -> None:

@@ -147,7 +147,7 @@ class _Compiler:
         properties, required = schema.get("properties", {}), schema.get("required", [])
         if not isinstance(properties, Mapping) or not isinstance(required, list):
             return unsure
-        rest = schema.get("additionalProperties", not properties)
+        rest = schema.get("additionalProperties", "properties" not in schema)
         checks = {name: self.deeper(inner) for name, inner in properties.items()}
         other = unsure if rest is False else self.deeper(rest)
         needed = [name for name in required if isinstance(name, str)]

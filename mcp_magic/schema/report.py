@@ -25,6 +25,9 @@ _TOLD_BY_TYPE = frozenset(
 )
 """Keywords that `expected ...` spells out; the others need jsonschema's own words."""
 
+MAX_VALUES = 10_000
+"""Values inside of one that are looked at for a secret; one with more of them is not quoted."""
+
 
 def problems_of(errors: Iterable[ValidationError], arguments: dict[str, Any], root: Field) -> list[str]:
     """Return one line a problem: what is missing, what is unknown, then what does not fit."""
@@ -74,7 +77,19 @@ def _got(error: ValidationError, path: Sequence[str | int], field: Field) -> str
 
 
 def _has_secret(value: Any) -> bool:
-    return isinstance(value, list | dict) and is_secret(repr(value))
+    """Whether a list or an object has a secret in it, or a text that speaks of one."""
+    waiting: list[Any] = [value] if isinstance(value, list | dict) else []
+    for _ in range(MAX_VALUES):
+        if not waiting:
+            return False
+        inner = waiting.pop()
+        if isinstance(inner, dict):
+            waiting += [*inner, *inner.values()]
+        elif isinstance(inner, list):
+            waiting += inner
+        elif isinstance(inner, str) and is_secret(inner):
+            return True
+    return True
 
 
 def _missing(error: ValidationError, path: Sequence[str | int], field: Field) -> dict[str, str]:

@@ -13,6 +13,7 @@ from mcp_magic.schema.fields import Field, root_field
 from mcp_magic.schema.messages import unknown
 from mcp_magic.schema.sentinels import MISSING, UNSET
 from mcp_magic.schema.values import to_json_value
+from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,8 +43,7 @@ def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
 
 
 def _is_parameter(name: str) -> bool:
-    # "self" would clash with the method that is called.
-    return name.isidentifier() and not keyword.iskeyword(name) and name != "self"
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def _parameter(field: Field) -> inspect.Parameter:
@@ -81,7 +81,7 @@ def make_docstring(
     if children:
         parts.append("\n".join(["Args:", *(f"    {describe(child)}" for child in children)]))
     returned = _returned(output_schema)
-    return "\n\n".join([*parts, returned] if returned else parts)
+    return clean("\n\n".join([*parts, returned] if returned else parts))
 
 
 def _returned(output_schema: Mapping[str, Any] | None) -> str:

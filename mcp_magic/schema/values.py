@@ -36,7 +36,7 @@ def to_json_value(value: Any, field: Field | None = None, path: str = "") -> Any
 
     Args:
         value: Numbers, text, containers, dataclasses, enums, dates, UUIDs, paths, decimals, bytes, pydantic
-            models, numpy arrays, DataFrames, pictures.
+            models, numpy arrays, DataFrames, pictures; results of this package, which say what they stand for.
         field: What the schema expects there.
         path: How messages name the value; the field's name if left out.
 
@@ -71,11 +71,11 @@ def _scalar(value: Any, field: Field, path: str) -> Any:
         return str.__str__(value)
     if isinstance(value, float):
         return _finite(float(value), field, path)
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    known, plain = unpacked(value, field, path)
+    known, plain = unpacked(value, field, path)  # before integers: numpy calls its timedelta64 one
     if known:
         return _convert(plain, field, path)
+    if isinstance(value, numbers.Integral):
+        return int(value)
     for types, convert in _SCALARS:
         if isinstance(value, types):
             return convert(value, field, path)
@@ -84,6 +84,8 @@ def _scalar(value: Any, field: Field, path: str) -> Any:
 
 def _container(value: Any, field: Field, path: str) -> Any:
     kind = type(value)
+    if callable(getattr(kind, "_as_argument_", None)):
+        return _convert(value._as_argument_("bytes" if field.is_base64 else field.kind), field, path)
     if callable(getattr(kind, "model_dump", None)):
         return _convert(value.model_dump(mode="json"), field, path)
     if dataclasses.is_dataclass(kind):
@@ -174,8 +176,13 @@ def _duration(value: datetime.timedelta, field: Field, path: str) -> Any:
     whole = int(seconds) if seconds.is_integer() else seconds
     if field.kind in ("integer", "number"):
         return whole
+    # Exactly: a float has neither all microseconds of a century nor a spelling without exponent for a few of them.
+    # Only pandas has nanoseconds.
+    parts = ((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds) * 1000
+    total, part = divmod(abs(parts + getattr(value, "nanoseconds", 0)), 10**9)
+    fraction = f".{part:09}".rstrip("0") if part else ""
     # ISO 8601 has no negative parts, but everyone reads a sign in front.
-    return f"{'-' if seconds < 0 else ''}PT{abs(whole)}S"
+    return f"{'-' if seconds < 0 else ''}PT{total}{fraction}S"
 
 
 _SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [

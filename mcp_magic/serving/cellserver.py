@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import UnexpectedToolError
+from pydantic_core import PydanticSerializationError
 
 from mcp_magic.core.crashing import crashed
 from mcp_magic.errors import CommandError
 from mcp_magic.results.safe import one_line
+from mcp_magic.serving.binary import taking_base64
 from mcp_magic.serving.docstrings import read_docstring
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["CellServer", "Marks", "make_server"]
 
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
+_BYTES = (
+    "it returned bytes, which are no JSON; return Image(data=..., format='png') or Audio(data=..., format='wav') "
+    "of mcp.server.mcpserver, or base64.b64encode(data).decode()"
+)
 
 
 @dataclass
@@ -90,6 +96,8 @@ class CellServer(MCPServer[Any]):
             crash = error.__cause__
             if not isinstance(crash, Exception) or isinstance(crash, UnexpectedToolError):
                 raise
+        if isinstance(crash, PydanticSerializationError) and "utf-8" in str(crash):
+            crash = TypeError(_BYTES)
         return crashed(crash, name)
 
 
@@ -156,7 +164,8 @@ def _add_tool(server: CellServer, function: Callable[..., Any], options: Mapping
         given["annotations"] = ToolAnnotations(**hints)
     described, arguments = read_docstring(inspect.getdoc(function) or "")
     given.setdefault("description", described)
-    server.add_tool(function, **given)
+    with taking_base64(function):
+        server.add_tool(function, **given)
     tool = server._tool_manager.get_tool(given.get("name") or function.__name__)
     properties = tool.parameters.get("properties", {}) if tool is not None else {}
     for name, text in arguments.items():

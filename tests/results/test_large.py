@@ -60,3 +60,14 @@ def test_many_blocks_together_stay_small_in_a_saved_notebook(name):
 
     assert len(json.dumps(shown, ensure_ascii=False).encode()) < 200_000
     assert " more: .text, .artifacts" in shown["text/plain"]
+
+
+def test_an_integer_that_python_does_not_write_is_described():
+    structured = {"n": 10**5000, "rows": [{"digits": 10**5000}]}
+    result = ToolResult(CallToolResult.model_validate({"content": [], "structuredContent": structured}))
+
+    bundle = result._repr_mimebundle_()
+
+    assert "an integer of about 5,000 digits" in bundle["text/plain"]
+    assert "an integer of about 5,000 digits" in bundle["text/html"]
+    assert result.data == structured

@@ -34,6 +34,42 @@ async def test_csv_is_a_table(read: Read) -> None:
     assert bundle(result)["text/plain"] == "city   degrees\nParis  21\n1 row x 2 columns"
 
 
+@pytest.mark.parametrize("mime_type", ["text/csv", "text/plain"])
+def test_csv_with_semicolons_has_the_columns_that_it_names(mime_type: str) -> None:
+    result = resource(text(mime_type, "id;name;price\n1;tea;3,5\n2;coffee;4,5\n"))
+    assert result.df.to_dict("list") == {"id": [1, 2], "name": ["tea", "coffee"], "price": ["3,5", "4,5"]}
+    assert bundle(result)["text/plain"].splitlines()[1].split() == ["1", "tea", "3,5"]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        ("year;2020;2021\nIceland;1,5;2\n", {"year": ["Iceland"], "2020": ["1,5"], "2021": [2]}),
+        ("a,b\n1\n2,3\n", {"a": [1, 2], "b": [None, 3]}),
+        ('a,b\n"x; ""y""\nz",1\n', {"a": ['x; "y"\nz'], "b": [1]}),
+        ("\ufeffname;n\nÅse;1\n", {"name": ["Åse"], "n": [1]}),
+        ("a,b,\n1,2,\n", {"a": [1], "b": [2], "Unnamed: 2": [None]}),
+        ("a,b\n1,2,\n3,4,\n", {"a": [1, 3], "b": [2, 4]}),
+        ("a,b\n1,2,3\n4,5,6\n", {"a": [1, 4], "b": [2, 5], "Unnamed: 2": [3, 6]}),
+        ("notes\nred; blue\n", {"notes": ["red; blue"]}),
+    ],
+    ids=["years", "ragged", "quotes", "mark", "empty name", "trailing comma", "unnamed column", "one column"],
+)
+def test_all_columns_of_csv_are_read_and_shown(content: str, columns: dict[str, list[object]]) -> None:
+    result = resource(text("text/csv", content))
+    frame = result.df.astype(object)
+    assert frame.where(frame.notna(), None).to_dict("list") == columns
+    assert list(result.df.index) == list(range(len(result.df)))
+    assert f"x {len(columns)} column" in bundle(result)["text/plain"]
+
+
+@pytest.mark.parametrize("mime_type", ["application/x-ndjson", "application/jsonl", "text/plain"])
+def test_json_lines_are_a_table(mime_type: str) -> None:
+    result = resource(text(mime_type, '{"a": 1, "b": "x, y"}\n{"a": 2, "b": null}\n'))
+    assert result.df["a"].tolist() == [1, 2]
+    assert bundle(result)["text/plain"].splitlines()[-1] == "2 rows x 2 columns"
+
+
 async def test_json_is_a_tree(read: Read) -> None:
     result = await read("demo://settings")
     assert result.data == {"depth": {"max": 3}}

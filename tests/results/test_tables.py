@@ -69,6 +69,7 @@ TEXTS: dict[str, tuple[str, list[str], list[list[Any]]]] = {
     "semicolons": ("a;b\n1,5;2\n", ["a", "b"], [["1,5", "2"]]),
     "Markdown": ("| a | b |\n|---|:-:|\n| 1 | x\\|y |\n", ["a", "b"], [["1", "x|y"]]),
     "Markdown in prose": ("Here:\n\n a | b\n---|---\n 1 | 2\n\nDone.", ["a", "b"], [["1", "2"]]),
+    "JSON Lines": ('{"a": 1, "b": "x, y"}\n{"a": 2, "b": null}\n', ["a", "b"], [[1, "x, y"], [2, None]]),
     "Python rows": ("[{'a': 1, 'b': None}]", ["a", "b"], [[1, None]]),
     "Python tuples": ("[(1, 'x'), (2, 'y')]", ["0", "1"], [[1, "x"], [2, "y"]]),
 }
@@ -81,6 +82,7 @@ PROSE: dict[str, str] = {
     "a traceback": "Traceback (most recent call last):\n  File 'x', line 3, in y\nValueError: a, b\n",
     "a pipe and a dash": "a | b\n- c\n",
     "a rule without rows": "| a | b |\n|---|---|\n",
+    "JSON Lines that end in the middle": '{"a": 1}\n{"a": ',
     "a footnote": "[1] see below, there",
     "a Python list of numbers": "[1, 2, 3,]",
     "code": "def f(a, b):\n    return a, b\n",
@@ -172,6 +174,18 @@ def test_integers_beside_missing_ones_keep_every_digit() -> None:
     assert frame["n"][0] == 9_007_199_254_740_993
 
 
+@pytest.mark.parametrize("rows", [[{"id": 2**60 + 1}, {"id": None}], {"id": [2**60 + 1, None], "n": [1, 2]}])
+def test_long_integers_keep_every_digit_without_a_schema_too(rows: Any) -> None:
+    frame = text_result(json.dumps(rows)).df
+    assert frame["id"][0] == 2**60 + 1
+    assert frame["id"].isna().tolist() == [False, True]
+
+
+def test_floats_and_short_integers_beside_missing_ones_are_what_pandas_makes_of_them() -> None:
+    frame = text_result(json.dumps([{"x": 1e300, "n": 1}, {"x": 2, "n": None}])).df
+    assert [str(kind) for kind in frame.dtypes] == ["float64", "float64"]
+
+
 def test_integers_that_no_int64_holds_stay_as_they_are() -> None:
     assert _typed([{"n": 2**70}, {"n": None}])["n"][0] == 2**70
 
@@ -203,3 +217,21 @@ def test_a_schema_that_refers_to_itself_is_no_trap() -> None:
     schema = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
     raw = CallToolResult(content=[], structured_content=[{"n": 1}])
     assert ToolResult(raw, output_schema=schema).df["n"].tolist() == [1]
+
+
+def test_a_table_that_is_wider_than_the_terminal_shows_whole_numbers_and_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = bundle(text_result(json.dumps([{f"col{n}": 1000.5 * n for n in range(30)}] * 2)))
+    lines = shown["text/plain"].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in shown["text/plain"]
+    assert lines[-1] == "2 of 2 rows, 10 of 30 columns: .df has all of them"
+    assert "20 of 30 columns" in shown["text/html"]
+
+
+def test_rows_with_nan_are_shown_once() -> None:
+    rows = [{"a": None, "b": 1}, {"a": 2.5, "b": None}]
+    result = text_result('{"a": NaN, "b": 1}', '{"a": 2.5, "b": null}', structured_content={"result": rows})
+    assert bundle(result)["text/plain"].splitlines()[-1] == "2 rows x 2 columns"

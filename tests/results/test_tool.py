@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import TYPE_CHECKING
 
+import pandas as pd
 import pytest
 from mcp_types import CallToolResult, EmbeddedResource, TextContent, TextResourceContents
 
@@ -10,6 +12,9 @@ from mcp_magic.errors import NoTableError, ToolError
 from mcp_magic.results import ToolResult
 
 from .conftest import Call, bundle, png, text_result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 async def test_a_number_is_unboxed_from_the_structured_content(call: Call) -> None:
@@ -32,6 +37,23 @@ async def test_structured_content_is_shown_once_although_the_texts_repeat_it(cal
     expected = "city   degrees\nParis     21.5\nOslo\n2 rows x 2 columns"
     assert bundle(result)["text/plain"] == expected
     assert bundle(result)["text/html"].count("Paris") == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "texts"),
+    [
+        ([{"city": "Paris"}], ['{\n  "city": "Paris"\n}']),
+        (["Paris"], ["Paris"]),
+        ([["Paris", 1], ["Oslo", 2]], ["Paris", "1", "Oslo", "2"]),
+    ],
+)
+def test_a_list_is_shown_once_however_its_items_are_sent(data: list[object], texts: list[str]) -> None:
+    result = text_result(*texts, structured_content={"result": data})
+    assert bundle(result)["text/plain"].count("Paris") == 1
+
+
+def test_a_text_that_is_not_the_only_item_is_shown() -> None:
+    assert "well" in bundle(text_result("all is well", structured_content={"result": ["Paris"]}))["text/plain"]
 
 
 async def test_text_that_says_more_than_the_structured_content_is_shown_too() -> None:
@@ -214,6 +236,32 @@ async def test_results_are_equal_and_survive_pickle_and_deepcopy(call: Call) -> 
         assert twin.df.equals(result.df)
     assert result != await call("add", a=1, b=2)
     assert result != "text"
+
+
+USES: dict[str, Callable[[ToolResult], object]] = {
+    "length": len,
+    "items": list,
+    "item": lambda result: result[0],
+    "membership": lambda result: "x" in result,
+    "frame": pd.DataFrame,
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_a_result_that_is_used_as_a_list_says_where_its_value_is(use: Callable[[ToolResult], object]) -> None:
+    with pytest.raises(TypeError) as raised:
+        use(text_result('[{"a": 1}]'))
+    assert str(raised.value) == (
+        "a ToolResult is neither a list nor a dict; its value is .data, its table .df, its text .text"
+    )
+
+
+def test_a_result_is_true_and_one_cell_of_a_table() -> None:
+    results = [text_result("0"), text_result("")]
+    assert all(results)
+    frame = pd.DataFrame({"result": results})
+    assert frame["result"].tolist() == results
+    assert repr(frame).splitlines()[1].split() == ["0", "0"]
 
 
 def test_repr_is_one_short_line() -> None:

@@ -4,9 +4,10 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp_types import PromptArgument
 
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.schema import parse_arguments
+from mcp_magic.schema import parse_arguments, parse_prompt_arguments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,12 +128,13 @@ def test_an_argument_becomes_what_the_schema_asks_for(items: list[str], argument
         (["day=2026-02-30"], "day: expected string (date), got '2026-02-30'"),
         (["when=tomorrow"], "when: expected string (date-time), got 'tomorrow'"),
         (["ids=1", "ids=x"], "ids[1]: expected integer, got 'x'"),
+        (["ids=1,2,3"], "ids: expected list of integer, got '1,2,3'; several are ids=A ids=B"),
         (["place.geo.lat=north"], "place.geo.lat: expected number, got 'north'"),
         (["whole=1", "whole=2"], "whole is given 2 times; it takes one value (integer)"),
         (["place:={}", "place.city=x"], "place is given whole and in parts (place.city); give one of them"),
         (["whole.x=1"], "whole.x: whole is integer and has no names inside; give it whole, as whole:=JSON"),
         (["place.cty=x"], "unknown argument 'place.cty'. Did you mean 'city'? It takes city, geo"),
-        (["Oslo"], "cannot read 'Oslo' as an argument: write name=value or name:=json"),
+        (["Oslo"], "cannot read 'Oslo' as an argument: write name=value, name:=json, or $dict for all arguments"),
         (["ids:=[1"], "ids: what follows := is not JSON: Expecting ',' delimiter at column 3; for text write ids=text"),
         (["real:=NaN"], "real: what follows := is not JSON: NaN is not JSON; for text write real=text"),
         (["whole=" + "9" * 5000], "whole: expected integer, got '" + "9" * 32 + "..." + "9" * 23 + "…"),
@@ -178,6 +180,43 @@ def test_objects_come_from_the_callers_scope() -> None:
         "text": "{" + str(2**70),
         "place": {"city": "x"},
     }
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        ["$given"],
+        ['{"text": "a", "place": {"city": "Oslo"}}'],
+        ["{dict(given)}"],
+        ["{'text': 'a', **{'place': {'city': 'Oslo'}}}"],
+        ["place.city=Oslo", "$other", "text=a"],
+    ],
+)
+def test_one_object_is_all_arguments_and_what_is_named_counts(items: list[str]) -> None:
+    scope = {"given": {"text": "a", "place": {"city": "Oslo"}}, "other": {"text": "b", "place": None}}
+    found = parse_arguments(items, SCHEMA, evaluate=lambda source: eval(source, {}, scope))
+    assert found == scope["given"]
+    assert scope["other"] == {"text": "b", "place": None}
+
+
+def test_a_prompt_takes_one_object_too_and_its_values_as_text() -> None:
+    scope = {"given": {"city": "Oslo", "days": 2}}
+    prompt = [PromptArgument(name="city", required=True), PromptArgument(name="days")]
+    assert parse_prompt_arguments(["$given"], prompt, evaluate=scope.__getitem__) == {"city": "Oslo", "days": "2"}
+    assert parse_prompt_arguments(['{"city": "Rome"}', "days=3"], prompt) == {"city": "Rome", "days": "3"}
+
+
+def test_a_value_alone_is_no_dict_of_arguments() -> None:
+    with pytest.raises(ArgumentsError) as raised:
+        parse_arguments(["$city"], SCHEMA, evaluate={"city": "Oslo"}.__getitem__)
+    assert str(raised.value) == (
+        "cannot read '$city' as arguments: it is str, not a dict of all arguments; write name=$city for one of them"
+    )
+
+
+def test_a_dict_in_its_own_braces_is_one_value() -> None:
+    found = parse_arguments(["place={'city': 'Os' + end}"], SCHEMA, evaluate=lambda source: eval(source, {"end": "lo"}))
+    assert found == {"place": {"city": "Oslo"}}
 
 
 def test_each_of_repeated_objects_is_an_item() -> None:

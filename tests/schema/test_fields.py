@@ -190,6 +190,11 @@ def test_additional_properties_are_a_field_or_a_word() -> None:
     [
         ({"type": "object"}, True),
         ({"type": "object", "properties": {"a": {}}}, False),
+        ({"type": "object", "properties": {}}, False),
+        ({"type": "object", "properties": {}, "required": []}, False),
+        ({"type": "object", "properties": {}, "additionalProperties": True}, True),
+        ({"type": "object", "properties": {}, "patternProperties": {"^x_": {}}}, True),
+        ({"type": "object", "properties": {}, "required": ["a"]}, True),
         ({"type": "object", "properties": {"a": {}}, "additionalProperties": True}, True),
         ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, False),
         ({"type": "object", "properties": {"a": {}}, "if": {}, "then": {"properties": {"b": {}}}}, True),
@@ -198,7 +203,12 @@ def test_additional_properties_are_a_field_or_a_word() -> None:
     ],
 )
 def test_an_object_that_lists_names_is_closed_unless_it_says_otherwise(schema: dict[str, Any], is_open: bool) -> None:
-    assert field(schema).is_open is is_open
+    assert root_field(schema).is_open is is_open
+
+
+def test_an_object_inside_another_that_lists_no_names_takes_any() -> None:
+    schema = {"properties": {"meta": {"type": "object", "properties": {}}}}
+    assert root_field(schema).children[0].is_open
 
 
 def test_pattern_properties_have_a_field() -> None:

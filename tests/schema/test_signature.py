@@ -33,6 +33,12 @@ def fails(*args: Any, **kwargs: Any) -> str:
     return str(raised.value)
 
 
+def test_an_argument_may_be_called_self() -> None:
+    schema = {"properties": {"self": {"type": "string"}, "arguments": {}}, "required": ["self"]}
+    assert str(make_signature(schema)) == "(self: str, *, arguments: Any = unset)"
+    assert bind_arguments(make_signature(schema), schema, ("x",), {}) == {"self": "x"}
+
+
 def test_required_arguments_come_first_and_optional_ones_by_name() -> None:
     assert str(make_signature(SCHEMA)) == (
         "(city: str, tags: list[str], *, limit: int = 10, unit: Literal['c', 'f'] = unset, when: str | None = unset)"

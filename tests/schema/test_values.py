@@ -18,8 +18,17 @@ import pandas as pd
 import pydantic
 import pytest
 from hypothesis import given
+from mcp_types import (
+    BlobResourceContents,
+    CallToolResult,
+    ImageContent,
+    ReadResourceResult,
+    TextContent,
+    TextResourceContents,
+)
 
-from mcp_magic.errors import ArgumentsError
+from mcp_magic.errors import ArgumentsError, ToolError
+from mcp_magic.results import ResourceResult, ToolResult
 from mcp_magic.schema import root_field, to_json_value
 from tests.schema.strategies import QUICK, json_values
 
@@ -83,6 +92,15 @@ def test_json_stays_what_it_is(value: Any) -> None:
         (dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), "2026-01-02T03:00:00+00:00"),
         (dt.time(1, 2), "01:02:00"),
         (dt.timedelta(days=1, seconds=5), "PT86405S"),
+        (dt.timedelta(microseconds=5), "PT0.000005S"),
+        (dt.timedelta(days=10**6, microseconds=-1), "PT86399999999.999999S"),
+        (dt.timedelta(seconds=-1.5), "-PT1.5S"),
+        (dt.timedelta(0), "PT0S"),
+        (pd.Timedelta(5, "ns"), "PT0.000000005S"),
+        (pd.Timedelta("-1s"), "-PT1S"),
+        (np.timedelta64(5, "us"), "PT0.000005S"),
+        (np.timedelta64(5, "D"), "PT432000S"),
+        (np.timedelta64("NaT", "s"), None),
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
         (pathlib.PurePosixPath("/a/b"), "/a/b"),
         (decimal.Decimal("1.5"), 1.5),
@@ -99,6 +117,7 @@ def test_json_stays_what_it_is(value: Any) -> None:
         (np.array([(1, "a")], dtype=[("n", "i4"), ("s", "U1")]), [{"n": 1, "s": "a"}]),
         (pd.Series([1.5, math.nan]), [1.5, None]),
         (pd.Index(["a", "b"]), ["a", "b"]),
+        (pd.MultiIndex.from_tuples([("a", 1), ("b", None)]), [["a", 1.0], ["b", None]]),
         (pd.NaT, None),
         (pd.NA, None),
         (pd.Timestamp("2026-01-02"), "2026-01-02T00:00:00"),
@@ -145,6 +164,17 @@ def test_a_data_frame_is_records_with_null_for_what_is_missing() -> None:
     assert to_json_value(FRAME[:0]) == []
 
 
+def test_an_index_is_sent_where_the_schema_names_it() -> None:
+    frame = pd.DataFrame({"n": [1, 2]}, index=pd.DatetimeIndex(["2026-01-02", "2026-01-03"], name="day"))
+    schema = {"type": "array", "items": {"properties": {"day": {"type": "string", "format": "date"}, "n": {}}}}
+    rows = [{"day": "2026-01-02", "n": 1}, {"day": "2026-01-03", "n": 2}]
+    assert to_json_value(frame, root_field(schema)) == rows
+    assert to_json_value(frame) == [{"n": 1}, {"n": 2}]
+    counts = pd.DataFrame({"city": ["A", "B"], "kind": ["x", "y"], "n": [1, 2]}).groupby(["city", "kind"]).sum()
+    columns = {"type": "object", "properties": {"city": {}, "n": {}}}
+    assert to_json_value(counts, root_field(columns)) == {"city": ["A", "B"], "n": [1, 2]}
+
+
 def test_a_data_frame_is_columns_where_an_object_is_asked_for() -> None:
     assert to_json_value(FRAME[["n", "x"]], root_field({"type": "object"})) == {"n": [1, 2], "x": [0.5, None]}
 
@@ -187,3 +217,55 @@ def test_a_key_that_is_no_text_is_refused() -> None:
 def test_two_columns_of_the_same_name_are_refused() -> None:
     frame = pd.DataFrame([[1, 2]], columns=["a", "a"])
     assert fails(frame) == "x: the DataFrame has two columns 'a'; rename one of them"
+
+
+def text_result(*texts: str, structured: Any = None, **more: Any) -> ToolResult:
+    content = [*(TextContent(text=text) for text in texts), *more.pop("media", [])]
+    return ToolResult(CallToolResult(content=content, structured_content=structured, **more))
+
+
+IMAGE = ImageContent(data=base64.b64encode(PNG).decode(), mime_type="image/png")
+ENCODED = {"type": "string", "format": "binary"}
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "expected"),
+    [
+        (text_result('[{"a": 1}]'), {"type": "array"}, [{"a": 1}]),
+        (text_result("[1]", structured={"result": [1]}), True, [1]),
+        (text_result(structured={"result": None}), True, None),
+        (text_result("42", structured={"result": 42}), {"type": "integer"}, 42),
+        (text_result("42", structured={"result": 42}), {"type": "string"}, "42"),
+        (text_result("tea"), {"type": "string"}, "tea"),
+        (text_result("tea", "milk"), {"type": "array"}, ["tea", "milk"]),
+        (text_result(media=[IMAGE]), ENCODED, IMAGE.data),
+        (text_result("a picture", media=[IMAGE]).images[0], ENCODED, IMAGE.data),
+        ({"rows": [text_result("1")]}, True, {"rows": [1]}),
+    ],
+)
+def test_a_result_stands_for_its_value(value: Any, schema: Any, expected: Any) -> None:
+    assert to_json_value(value, root_field(schema)) == expected
+
+
+def test_a_resource_stands_for_its_data_its_text_or_its_bytes() -> None:
+    def read(*contents: Any) -> ResourceResult:
+        return ResourceResult(ReadResourceResult(contents=list(contents)))
+
+    as_text = read(TextResourceContents(uri="a://b", text="[1, 2]"))
+    assert to_json_value(as_text, root_field({"type": "array"})) == [1, 2]
+    assert to_json_value(as_text, root_field({"type": "string"})) == "[1, 2]"
+    assert to_json_value(as_text, root_field(ENCODED)) == base64.b64encode(b"[1, 2]").decode()
+    as_blob = read(BlobResourceContents(uri="a://b", blob=IMAGE.data))
+    assert to_json_value(as_blob, root_field(ENCODED)) == IMAGE.data
+
+
+def test_an_image_needs_a_schema_that_asks_for_base64() -> None:
+    assert fails(text_result(media=[IMAGE]).images[0], {"type": "string"}) == (
+        "x: expected string, got bytes, and the schema does not ask for base64; decode it first, "
+        "or give base64.b64encode(data).decode() if the tool means that"
+    )
+
+
+def test_the_error_of_a_tool_is_no_value() -> None:
+    with pytest.raises(ToolError, match="no such city"):
+        to_json_value(text_result("no such city", is_error=True), root_field({"type": "string"}))

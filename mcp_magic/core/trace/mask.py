@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from mcp_magic.config.masking import MASK, long_enough, mask_url
 from mcp_magic.core.trace.cut import KEPT_BYTES, LONGEST, Cut
-from mcp_magic.schema import is_secret
+from mcp_magic.schema.secretnames import EVERYDAY, STEMS, is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,23 +25,22 @@ __all__ = ["Masker", "to_json"]
 LEARNED = 64
 """Values of secret-looking names that are remembered, so that they are masked wherever they turn up again."""
 
-_WORDS = ("token", "secret", "pass", "key", "credential", "auth", "cookie", "bearer", "://")
+_WORDS = (*STEMS, "://")
 """What the JSON text of a message has in it somewhere if anything below finds a secret that is not known."""
 
-_HEADER = re.compile(r"(?i)(authorization|(?<![a-z])o?auth(?![a-z])|cookie|bearer)")
-_FREE = ("token", "secret", "passw", "api_key", "api-key", "apikey", "credential", "authorization", "cookie")
-_VALUE = re.compile(r"""[\w-]*(?:\\?["']\s*:\s*\\?["']|=\s*\\?["']?|:\s+(?=\S{8}))(?P<value>[^"'\\\s&;,<>]+)""")
-"""`"password": "x"`, `TOKEN=x`, `Authorization: x` in the middle of a text: what follows the word."""
+_ENDS = re.compile(r"pat[\d_]*[\"'\\=:]")
+"""And one more word, which is a part of many others: here a name ends with it."""
+
+_NAMED = re.compile(
+    r"""(?<![\w.-])(?P<name>[\w.-]{2,100})(?:\\?["']\s*:\s*\\?["']|=\s*\\?["']?|(?P<said>:\s+)(?=\S{8}))"""
+    r"""(?P<value>[^"'\\\s&;,<>]+)"""
+)
+"""`"password": "x"`, `TOKEN=x`, `Authorization: x` in the middle of a text."""
 _SCHEME = re.compile(r"(?i)\b(bearer|basic)(\s+)[\w.~+/=-]{6,}")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
 
 _NO_SECRETS = frozenset({"true", "false", "none", "null", "bearer", "basic", "string", MASK})
 """Values of secret-looking names that would hide half of a message if they were masked everywhere."""
-
-
-@lru_cache(maxsize=4096)
-def _names_secret(name: str) -> bool:
-    return name != "progressToken" and (is_secret(name) or _HEADER.search(name) is not None)
 
 
 @lru_cache(maxsize=1)
@@ -133,7 +132,9 @@ class Masker:
         return value
 
     def _named(self, name: str, value: Any, schemas: bool) -> Any:
-        secret = value is not None and not isinstance(value, bool) and _names_secret(name)
+        secret = value is not None and not isinstance(value, bool) and is_secret_name(name)
+        if secret and isinstance(value, int | float) and name.lower() in EVERYDAY:  # of a summary: "pass": 12
+            secret = False
         if secret and not (schemas and isinstance(value, dict)):
             self.learn(value)
             return MASK
@@ -176,15 +177,14 @@ class Masker:
         text = self.hide(text)
         if "://" in text and ("@" in text or "?" in text):
             text = _URL.sub(lambda match: mask_url(match[0]), text)
-        lowered = text.lower()
-        if any(word in lowered for word in _WORDS):
+        if _has_word(text.lower()):
             text = _SCHEME.sub(rf"\1\2{MASK}", _without_named(text))
         return text
 
 
 def _has_word(lowered: str) -> bool:
     """Whether one of the words is in a message; done for every message, so without a loop and on text, not on bytes."""
-    return (
+    if (
         # each word has one of these in it: fewer to look for, and a letter is found fastest
         ("k" in lowered and ("ok" in lowered or "key" in lowered))
         or "cre" in lowered
@@ -192,25 +192,22 @@ def _has_word(lowered: str) -> bool:
         or "auth" in lowered
         or "bearer" in lowered
         or "://" in lowered
-    ) and any(word in lowered.replace("progresstoken", "") for word in _WORDS)
+        or ("w" in lowered and ("pwd" in lowered or "jwt" in lowered))
+    ):
+        lowered = lowered.replace("progresstoken", "")
+        if any(word in lowered for word in _WORDS):
+            return True
+    return "pat" in lowered and _ENDS.search(lowered) is not None
 
 
 def _without_named(text: str) -> str:
-    """Return text with the values masked that follow a word for a secret."""
-    lowered = text.lower()
-    if len(lowered) != len(text):  # some letters become two
-        lowered = text
-    found: set[tuple[int, int]] = set()
-    for word in _FREE:
-        start = lowered.find(word)
-        while start >= 0:
-            start += len(word)
-            if match := _VALUE.match(text, start):
-                found.add(match.span("value"))
-            start = lowered.find(word, start)
+    """Return text with the values masked that follow the name of a secret."""
     parts, done = [], 0
-    for start, end in sorted(found):
-        if start >= done and lowered[start:end] not in ("bearer", "basic"):
-            parts += [text[done:start], MASK]
-            done = end
+    for found in _NAMED.finditer(text):
+        name, value = found["name"], found["value"]
+        if not is_secret_name(name) or value.lower() in ("bearer", "basic"):
+            continue
+        if name.lower() not in EVERYDAY or not (found["said"] or len(value) < 4):
+            parts += [text[done : found.start("value")], MASK]
+            done = found.end("value")
     return "".join([*parts, text[done:]])

@@ -1,0 +1,104 @@
+"""Which names are those of secrets: the one definition for arguments, declarations, the trace and cassettes.
+
+A name is taken apart where its case changes, and at everything that is no letter, and put together again with `_`:
+`accessKey`, `ACCESS-KEY` and `access.key2` are one name. Most masking happens at names that have been seen before, so
+what was decided is remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+__all__ = ["EVERYDAY", "STEMS", "is_declared_secret", "is_secret_name"]
+
+MAX_NAME = 400
+"""Characters of a name that are looked at: its beginning and its end."""
+
+STEMS = ("token", "secret", "pass", "key", "credential", "auth", "cookie", "bearer", "pwd", "jwt")
+"""Every name of a secret has one of these in it, in some case, or ends with `pat`."""
+
+EVERYDAY = frozenset(("pass", "pat", "pwd", "auth", "oauth", "jwt", "bearer"))
+"""Names that are something else in a sentence: `PASS: test_sum`, `Pat: see you`."""
+
+_STEM = re.compile(f"(?i){'|'.join((*STEMS, 'pat', 'sig'))}")
+_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z]+")
+
+_SECRET = re.compile(
+    r"""
+    passw(?!ordless) | pass_(?:word(?!_?less)|phrase|code|key) | pass(?:phrase|code|key) | secret(?!ar) | token(?![si])
+    | credential | cookie(?!_?cutter) | bearer | authorization | jwt | (?<!old)pwd(?![a-z])
+    | (?<![a-z])o?auth(?![a-z])
+    | (?<![a-z])(?:admin|db|ftp|key|login|mail|my|pg|root|smtp|sql|mysql|ssh|store|user)?pass$
+    | (?<![a-z])pat$
+    | (?:access|api|auth|bearer|csrf|id|refresh|secret|session)_?tokens
+    | (?:access|account|admin|aes|api|app|auth|client|consumer|decryption|deploy|deployment|encryption|gpg|hmac
+        |licen[cs]e|master|pgp|private|recovery|role|rsa|secret|service|session|shared|sign|signing|ssh|ssl
+        |subscription|tls|webhook)_?keys?(?![a-z])
+    """,
+    re.VERBOSE,
+)
+
+_PLAIN = re.compile(
+    r"""
+    # the protocol's own
+    ^progress_token$
+    # what is said of a secret: how many, how long, of which kind
+    | (?:token|password|passphrase|secret|cookie|credential|key|auth|authorization|jwt)s?_(?:budget|cost|count|counts
+        |created|expiry|expires|kind|len|length|limit|limits|method|methods|mode|policy|price|provider|rate|ratio|required
+        |scheme|size|speed|strategy|strength|total|ttl|type|types|usage|used|version)$
+    | token_(?:column|end|index|line|offset|position|start)(?![a-z])
+    # where and whether somebody logs in
+    | auth(?:orization)?_(?:app|domain|enabled|endpoint|endpoints|error|flow|host|metadata|port|server|servers|service
+        |state|status|ur[il]|ur[il]s)(?![a-z])
+    | ^(?:accept|allow|clear|disable|enable|has|is|need|needs|no|require|requires|skip|supports|use|uses|with|without)_
+        (?:\w+_)?(?:(?:o_?)?auth|authorization|cookies?)$
+    # numbers of tokens
+    | (?:^|_)(?:cached|completion|input|max|min|new|num|output|prompt|reasoning|thinking|total|used)_tokens$
+    # a pass that nobody types
+    | (?:^|_)(?:all|band|boarding|by|dry|each|final|first|high|last|low|multi|next|no|num|one|per|second|season|single
+        |test|third|two)_pass$
+    # keys of data, and the half of a pair that is for everybody
+    | (?:^|_)(?:cache|foreign|group|order|partition|public|sort)_keys?$
+    """,
+    re.VERBOSE,
+)
+
+_DECLARED = re.compile(r"auth(?!or(?!i))|signature|token|(?<![a-z])(?:sig|key|pat)(?![a-z])")
+"""Besides: in options, variables, headers and URLs `key` is a secret; as an argument it is one of data."""
+
+
+@lru_cache(maxsize=4096)
+def _decided(name: str, declared: bool) -> bool:
+    if _STEM.search(name) is None or name in ("PWD", "OLDPWD"):  # those two say where a shell is
+        return False
+    plain = _BORDER.sub("_", name).strip("_").lower()
+    if _PLAIN.search(plain):
+        return False
+    return _SECRET.search(plain) is not None or (declared and _DECLARED.search(plain) is not None)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME // 2]}_{name[-MAX_NAME // 2 :]}"
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a value of this name is a secret: an argument's, a member's of a message.
+
+    >>> [is_secret_name(name) for name in ("accessKey", "DB_PASS", "login.pwd", "githubPat", "private-key", "jwt")]
+    [True, True, True, True, True, True]
+    >>> [is_secret_name(name) for name in ("key", "max_tokens", "token_count", "first_pass", "author", "PWD")]
+    [False, False, False, False, False, False]
+    """
+    return _decided(_short(name), False)
+
+
+def is_declared_secret(name: str) -> bool:
+    """Return whether the value of an option, a variable, a header or a part of a URL is a secret.
+
+    >>> [is_declared_secret(name) for name in ("--accessKey", "OPENAI_KEY", "key", "X-Signature", "Authorization")]
+    [True, True, True, True, True]
+    >>> [is_declared_secret(name) for name in ("--author", "keyboard", "sortKey", "--max-tokens")]
+    [False, False, False, False]
+    """
+    return _decided(_short(name), True)

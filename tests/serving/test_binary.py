@@ -1,0 +1,108 @@
+"""Functions of a cell that take bytes, in the notebook and exported."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_magic.errors import ToolError
+from mcp_magic.notebook import host
+from mcp_magic.serving.cellserver import Marks, make_server
+from mcp_magic.serving.exporting import program
+from mcp_magic.serving.interface import compared, interface_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CELL = '''
+from typing import Annotated
+from pydantic import Base64Bytes, BeforeValidator, Field
+
+def size(data: bytes) -> int:
+    """Counts.
+
+    Args:
+        data: What is counted.
+    """
+    return len(data)
+
+def sizes(datas: list[bytes], more: bytes | None = None) -> list[int]:
+    return [len(data) for data in [*datas, more or b""]]
+
+def described(data: Annotated[bytes, Field(description="All of it.")]) -> int:
+    return len(data)
+
+def late(data: "bytes") -> int:
+    return len(data)
+
+def own(data: Annotated[bytes, BeforeValidator(bytes.fromhex)]) -> int:
+    return len(data)
+
+def decoded(data: Base64Bytes) -> int:
+    return len(data)
+
+def picture() -> bytes:
+    return bytes([137, 80, 78, 71])
+'''
+NAMES = ("size", "sizes", "described", "late", "own", "decoded", "picture")
+
+
+def cell_server(name: str) -> Any:
+    namespace: dict[str, Any] = {}
+    exec(compile(CELL, "cell", "exec", dont_inherit=True), namespace)
+    return make_server(name, [namespace[each] for each in NAMES], Marks(), source=CELL)
+
+
+def exported_server(name: str) -> Any:
+    namespace: dict[str, Any] = {"__name__": "exported"}
+    exec(compile(program(cell_server(name), {}, [], "server.py"), "server.py", "exec", dont_inherit=True), namespace)
+    return namespace["server"]
+
+
+@pytest.mark.parametrize("made", [cell_server, exported_server])
+async def test_a_function_that_takes_bytes_gets_the_bytes_that_were_sent(made: Callable[[str], Any]) -> None:
+    server = await host.connect(made("up"), name="up")
+    data = bytes(range(256))
+    for tool in ("size", "described", "late", "decoded"):
+        assert (await server.tools[tool](data=data)).data == 256, tool
+    assert (await server.tools.sizes(datas=[b"\xff", b""], more=b"ab")).data == [1, 0, 2]
+    assert (await server.tools.sizes(datas=[])).data == [0]
+    assert (await server.call_tool("own", {"data": "00ff"})).data == 2
+
+
+async def test_an_exported_server_takes_bytes_in_the_same_way() -> None:
+    here = await host.connect(cell_server("up"), name="up")
+    there = await host.connect(exported_server("up"), name="exported")
+    found = await interface_of(here)
+    changes = compared(found, await interface_of(there))
+    assert [str(change) for change in changes if change.kind != "server"] == []
+    size = found["tools"]["size"]["inputSchema"]["properties"]["data"]
+    assert (size["format"], size["description"]) == ("base64", "What is counted.")
+
+
+async def test_what_is_no_base64_is_refused_and_returned_bytes_say_what_to_return() -> None:
+    server = await host.connect(cell_server("up"), name="up")
+    refused = await server.call_tool("size", {"data": "hello"})
+    assert "Base64 decoding error" in str(refused.text)
+    with pytest.raises(
+        ToolError, match=r"it returned bytes, which are no JSON; return Image\(data=..., format='png'\)"
+    ):
+        (await server.call_tool("picture", {})).raise_for_error()
+
+
+def test_the_function_of_the_cell_stays_what_it_is() -> None:
+    def twice(data: bytes) -> bytes:
+        return data * 2
+
+    @functools.wraps(twice)
+    def noted(data: Any) -> Any:
+        return twice(data)
+
+    before = dict(twice.__annotations__)
+    server = make_server("up", [noted], Marks())
+    assert twice.__annotations__ == before
+    tool = server._tool_manager.get_tool("twice")
+    assert tool is not None
+    assert tool.parameters["properties"]["data"]["format"] == "base64"
