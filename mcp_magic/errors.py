@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from mcp_magic.wording import did_you_mean, listed
+from mcp_magic.wording import clean, did_you_mean, listed
 
 __all__ = [
     "AmbiguousNameError",
@@ -86,11 +86,12 @@ __all__ = [
 class MCPMagicError(Exception):
     """Base of all errors of this package; a notebook shows it without a traceback."""
 
-    coloured: ClassVar[bool] = True
-    """Whether the name is red where it is shown; follows `%colors`."""
+    coloured: ClassVar[bool] = True  # whether the name is red where it is shown; follows `%colors`
 
-    def _render_traceback_(self) -> list[str]:
-        """What IPython shows in place of a traceback (its hook for errors that explain themselves)."""
+    def __str__(self) -> str:
+        return clean(super().__str__())  # what a server says steers no terminal, also in an error
+
+    def _render_traceback_(self) -> list[str]:  # what IPython shows in place of a traceback
         red, plain = ("\x1b[31m", "\x1b[0m") if self.coloured else ("", "")
         return [f"{red}{type(self).__name__}{plain}: {self}"]
 

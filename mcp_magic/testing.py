@@ -10,6 +10,7 @@ server and no model. pytest loads this module by itself; nothing else is importe
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,12 @@ _TYPED = ("`pytest --mcp-record=once`", "`pytest --mcp-record=new`")
 
 def _beside(request: pytest.FixtureRequest) -> Path:
     """Return the place of a test's cassette."""
-    owner = f"{request.cls.__name__}." if request.cls is not None else ""
-    name = re.sub(r"[^\w.\[\]-]+", "-", f"{owner}{request.node.name}")[:150]
+    classes = [each.name for each in request.node.listchain() if isinstance(each, pytest.Class)]
+    name = _file_name(".".join([*classes, request.node.name]))
     return request.path.parent / "cassettes" / request.path.stem / f"{name}.jsonl"
+
+
+def _file_name(test: str) -> str:
+    """Return a test's name as file systems take it; a hash keeps apart what becomes the same by that."""
+    name = re.sub(r"[^\w.\[\]-]+", "-", test)[:150]
+    return name if name == test else f"{name}-{hashlib.sha256(test.encode('utf-8', 'replace')).hexdigest()[:8]}"

@@ -1,14 +1,40 @@
-"""Words that errors are made of."""
+"""Words that errors are made of, and text of others made harmless for them."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["clause", "counted", "did_you_mean", "listed", "sentence"]
+__all__ = ["HIDDEN", "clause", "clean", "counted", "did_you_mean", "listed", "sentence"]
+
+# Colours are only removed: what is left reads as it was meant, and hidden text (SGR 8) shows.
+_COLOUR = re.compile("\x1b\\[[0-9;:]*m")
+# C0 and C1 controls, invisible and bidirectional formatting, tags, lone surrogates (no UTF-8 can carry
+# those). Zero-width joiners stay: emoji and Persian need them.
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def _visible(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
+def clean(text: str) -> str:
+    r"""Return `text` with colours removed and controls written out; line ends become `\n`.
+
+    >>> clean("\x1b[31mred\x1b[0m \x1b[2J")
+    'red \\x1b[2J'
+    >>> clean("user\u202egnp.exe")
+    'user\\u202egnp.exe'
+    """
+    text = text.replace("\r\n", "\n")
+    return HIDDEN.sub(_visible, _COLOUR.sub("", text))
 
 
 def clause(text: str) -> str:
@@ -51,20 +77,22 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     ''
     """
     close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    return f" Did you mean {close[0]!r}?" if close else ""  # written with `repr`, nothing in it is hidden
 
 
 def listed(names: Iterable[str], limit: int = 8) -> str:
-    """Join names for a message, at most `limit` of them.
+    r"""Join names for a message, at most `limit` of them, on one line.
 
     >>> listed(["a", "b", "c"], limit=2)
     'a, b and 1 more'
     >>> listed([])
     'none'
+    >>> listed(["one\ntwo"])
+    'one\\ntwo'
     """
     names = list(names)
     if not names:
         return "none"
-    shown = ", ".join(names[:limit])
+    shown = ", ".join(clean(name).replace("\n", "\\n") for name in names[:limit])
     rest = len(names) - limit
     return f"{shown} and {rest} more" if rest > 0 else shown

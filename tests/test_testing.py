@@ -86,3 +86,33 @@ def test_the_plugin_imports_nothing_for_those_who_do_not_use_it() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "['mcp_magic']"
+
+
+NAMES = """
+import pytest
+
+used = []
+
+@pytest.mark.parametrize("letters", ["+", "*", "a" * 200, "a" * 201])
+def test_it(mcp_cassette, letters):
+    used.append(mcp_cassette.path.name)
+
+class TestOne:
+    class TestInner:
+        def test_it(self, mcp_cassette):
+            used.append(mcp_cassette.path.name)
+
+class TestTwo(TestOne):
+    pass
+
+def test_all():
+    assert len(set(used)) == len(used) == 6
+    assert used[4:] == ["TestOne.TestInner.test_it.jsonl", "TestTwo.TestInner.test_it.jsonl"]
+    assert max(map(len, used)) < 180
+"""
+
+
+def test_tests_whose_names_no_file_can_have_have_cassettes_of_their_own(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+    pytester.makepyfile(test_names=NAMES)
+    run(pytester, "--mcp-record=all", "test_names.py").assert_outcomes(passed=7)

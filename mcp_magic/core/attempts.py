@@ -16,7 +16,7 @@ from mcp_magic.core.border import request_error
 from mcp_magic.core.eras import finished
 from mcp_magic.core.foreign import is_closed
 from mcp_magic.core.health import ask
-from mcp_magic.core.lost import busy_error, lost_error, waited_error
+from mcp_magic.core.lost import busy_error, ended_error, lost_error, waited_error
 from mcp_magic.core.outcome import Outcome, current
 from mcp_magic.core.repeating import BUSY, BUSY_ATTEMPTS, LOST_ATTEMPTS, Repeats, cannot_have_run, is_forgotten
 from mcp_magic.errors import (
@@ -98,13 +98,15 @@ class Attempts:
                 break
             client = await self._open_client(what, timeout)
         self.failures += 1
-        raise self._failed(failure, outcome, what, timeout)
+        raise self._failed(failure, outcome, what, timeout, harmless=harmless)
 
     async def _attempt(
         self, client: Client, send: Callable[[Client], Awaitable[T]]
     ) -> tuple[T | None, Exception | None, Outcome]:
         """Send once. Failures are returned, so that what is raised later has no foreign error in its context."""
-        outcome = Outcome()
+        outcome = Outcome(self._place.position())
+        if not self._under_way:
+            self._place.quiet = outcome.begun
         token = current.set(outcome)
         started = time.perf_counter()
         self._under_way += 1
@@ -118,6 +120,8 @@ class Attempts:
             current.reset(token)
         self.latency = time.perf_counter() - started
         self.last_seen = time.time()
+        if not self._under_way:
+            self._place.quiet = self._place.position()
         return answer, None, outcome
 
     async def _again(
@@ -144,18 +148,22 @@ class Attempts:
             return repeats.lost <= LOST_ATTEMPTS
         return repeats.harmless and repeats.lost <= 1
 
-    def _failed(self, failure: Exception, outcome: Outcome, what: str, timeout: float | None) -> Exception:
+    def _failed(
+        self, failure: Exception, outcome: Outcome, what: str, timeout: float | None, *, harmless: bool
+    ) -> Exception:
         if isinstance(outcome.error, AuthorizationError):
             return AuthorizationError(*outcome.error.args)
         if outcome.status in BUSY and outcome.retry_after is not None:
             return busy_error(what, outcome, failure)
-        error = request_error(failure, self._place, what, timeout)
+        error = request_error(failure, self._place, what, timeout, outcome.result)
         if isinstance(error, RequestTimeoutError) and outcome.awaited is not None and outcome.awaited.in_vain:
             return RequestTimeoutError(f"{error}\n  {outcome.awaited.in_vain}")
         if isinstance(error, SessionClosedError):
             error.sent = error.sent and not cannot_have_run(failure, outcome)
             if error.sent and (self._comes_back or self._client is not None):
                 return lost_error(self.name, what, outcome.error or failure, self._place)
+            if error.sent and not harmless:
+                return ended_error(what, self._place, failure, outcome.begun)
         return error
 
     async def _open_client(self, what: str = "", timeout: float | None = None) -> Client:
@@ -180,6 +188,8 @@ class Attempts:
                 raise waited_error(self.name, what or self.name, longest, self._backoff, self._last_attempt())
             if failed is not None and not isinstance(failed, SessionClosedError):
                 raise failed
+        if self._client is None:
+            await self._last_words()
         return self.client
 
     def _is_doubtful(self) -> bool:
@@ -231,4 +241,7 @@ class Attempts:
         raise NotImplementedError
 
     async def _after_failure(self, client: Client, failure: Exception) -> None:
+        raise NotImplementedError
+
+    async def _last_words(self) -> None:
         raise NotImplementedError

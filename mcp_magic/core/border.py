@@ -16,14 +16,14 @@ from mcp_magic.core.backchannel import asked_in_vain, instead
 from mcp_magic.core.border_connect import connect_error
 from mcp_magic.core.faults import of_code, of_status, who
 from mcp_magic.core.foreign import is_closed, is_mcp_error, is_transport_error, leaf, waited_in_vain
-from mcp_magic.core.malformed import unreadable
+from mcp_magic.core.malformed import bad_item, unreadable
 from mcp_magic.core.place import Place, not_recorded, text_of
 from mcp_magic.wording import clause, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Place", "closed_error", "connect_error", "request_error"]
+__all__ = ["Place", "closed_error", "connect_error", "request_error", "why_closed"]
 
 _TIMED_OUT = -32001
 """The SDK's code for a request that was not answered in time; some servers say "session not found" by it."""
@@ -31,7 +31,9 @@ _TIMED_OUT = -32001
 _SDK_TIMED_OUT = re.compile(r"Request .* timed out")
 
 
-def request_error(error: BaseException, place: Place, what: str, seconds: float | None = None) -> Exception:
+def request_error(
+    error: BaseException, place: Place, what: str, seconds: float | None = None, result: Any = None
+) -> Exception:
     """Say why a request on an open session failed.
 
     Args:
@@ -39,6 +41,7 @@ def request_error(error: BaseException, place: Place, what: str, seconds: float 
         place: The connection.
         what: What was asked, for example `"weather:forecast"`.
         seconds: The time-out that was in force.
+        result: What was answered, as it came, or None.
     """
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
@@ -55,21 +58,25 @@ def request_error(error: BaseException, place: Place, what: str, seconds: float 
         return _protocol_error(found, place, what)
     # pydantic's ValidationError, a result that breaks its schema, an answer that is no JSON-RPC
     if isinstance(found, ValueError | RuntimeError) or broken:
-        reason = place.spec.masked(broken)[:300] or text_of(found, place)
+        reason = place.spec.masked(broken)[:300] or text_of(found, place) + bad_item(found, result)
         return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
     return errors.SessionError(f"{what}: {type(found).__name__}: {text_of(found, place)}")
 
 
 def closed_error(place: Place, reason: BaseException | None = None) -> errors.SessionClosedError:
     """Say that a session is gone, why if that is known, and how to open it again."""
-    because = ""
+    again = f"`%mcp reconnect {place.name}` opens it again"
+    said = place.said(since=place.quiet)
+    return errors.SessionClosedError(f"{place.name}: the session has ended{why_closed(place, reason)}; {again}.{said}")
+
+
+def why_closed(place: Place, reason: BaseException | None = None) -> str:
+    """Say why a session is gone, as words behind `has ended`; "" if that is not known."""
     if place.line and place.line.status:
-        because = f" after HTTP {place.line.status}"
-    elif reason is not None and is_transport_error(reason):
-        because = f" ({text_of(reason, place)})"
-    return errors.SessionClosedError(
-        f"{place.name}: the session has ended{because}; `%mcp reconnect {place.name}` opens it again.{place.said()}"
-    )
+        return f" after HTTP {place.line.status}"
+    if how := place.ended():
+        return how
+    return f" ({text_of(reason, place)})" if reason is not None and is_transport_error(reason) else ""
 
 
 def _timed_out(found: BaseException) -> bool:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.place import Place
 
-__all__ = ["connect_error"]
+__all__ = ["NO_SERVER", "connect_error"]
+
+NO_SERVER = "Is it a server? One that is made with MCPServer has to call run()."
+"""What is asked of a program that ends at once, as if all were well."""
 
 
 def connect_error(error: BaseException, place: Place) -> Exception:
@@ -73,8 +76,11 @@ def _no_command(found: BaseException, place: Place) -> Exception:
 
 def _exited(found: BaseException, place: Place) -> Exception:
     if isinstance(place.spec, StdioSpec):
-        garbage = f" It wrote {garbage!r}, which is no MCP message." if (garbage := place.garbage()) else ""
-        text = f"{place.name}: {place.spec.where} ended before it answered.{garbage}{place.said()}"
+        said = place.said()
+        wrote = f" It wrote {garbage!r}, which is no MCP message." if (garbage := place.garbage()) else ""
+        if place.ended() == " (exit code 0)" and not said and not wrote:
+            wrote = f" {NO_SERVER}"
+        text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{said}"
         return errors.ServerExitedError(text)
     return errors.NotAnMCPServerError(f"{place.name}: {place.spec.where} closed the connection before it answered.")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.errors import UnknownToolError, did_you_mean, listed
+from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
     import inspect
@@ -34,13 +35,13 @@ class ToolFunction:
         self.__signature__: inspect.Signature = schema.make_signature(tool.input_schema)
         self.__annotations__ = {name: parameter.annotation for name, parameter in self.__signature__.parameters.items()}
 
-    async def __call__(self, *args: Any, **kwargs: Any) -> ToolResult:
+    async def __call__(self, /, *args: Any, **kwargs: Any) -> ToolResult:
         """Call the tool; its own documentation says with what."""
         arguments = schema.bind_arguments(self.__signature__, self.definition.input_schema, args, kwargs)
         return await self._connection.call(self.definition.name, arguments)
 
     def __repr__(self) -> str:
-        return f"<tool {self._connection.name}:{self.definition.name}{self.__signature__}>"
+        return clean(f"<tool {self._connection.name}:{self.definition.name}{self.__signature__}>").replace("\n", "\\n")
 
 
 class ToolNamespace:

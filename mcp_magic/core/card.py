@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.catalog import KINDS
+from mcp_magic.core.edited import edited
 from mcp_magic.core.health import seen
 from mcp_magic.results.badges import Badge
 from mcp_magic.results.html import details, facts, joined, preformatted, tag
@@ -44,9 +46,12 @@ def _facts(connection: Connection) -> list[tuple[str, str]]:
         known.append(("server", one_line(f"{info.title or info.name} {info.version}", 200)))
     if connection.protocol_version:
         known.append(("protocol", connection.protocol_version))
+    if is_old := _already(connection):
+        known.append(("since", is_old))
     offers = [_count(connection, kind) for kind in KINDS]
     if any(offers):
         known.append(("offers", ", ".join(offer for offer in offers if offer)))
+    known += [(kind, _unlisted(connection, kind)) for kind in connection.catalog.problems]
     if connection.problem:
         known.append(("why", one_line(connection.problem, 400)))
     if connection.last_seen is not None:
@@ -59,6 +64,19 @@ def _health(connection: Connection) -> str:
     said += [f"{connection.failures} of {connection.calls} requests failed"] if connection.failures else []
     said += [f"came back {connection.reconnects}x"] if connection.reconnects else []
     return ", ".join(said)
+
+
+def _already(connection: Connection) -> str:
+    """Say that a session was open before somebody connected to it, and what it may not know of its own program."""
+    opened, said = connection.opened_at, []
+    if opened is not None and connection.found_open == opened:
+        said.append(f"open already since {time.strftime('%H:%M:%S', time.localtime(opened))}")
+    return "; ".join([*said, *filter(None, [edited(connection)])]) if connection.state == "open" else ""
+
+
+def _unlisted(connection: Connection, kind: str) -> str:
+    problem = connection.catalog.problems[kind].removeprefix(f"{connection.name}: {kind}: ")
+    return one_line(f"could not be listed: {problem}", 400)
 
 
 def _count(connection: Connection, kind: str) -> str:

@@ -73,6 +73,7 @@ class Catalog:
 
     Attributes:
         on_loaded: Called with the kind whenever a listing was fetched.
+        problems: By kind why it could not be fetched when that was last tried.
     """
 
     def __init__(self, fetch: Callable[[str], Awaitable[list[Any]]]) -> None:
@@ -82,6 +83,7 @@ class Catalog:
         self._stale: set[str] = set(KINDS)
         self._running: dict[str, asyncio.Task[tuple[Any, ...]]] = {}
         self._waiting: Counter[str] = Counter()
+        self.problems: dict[str, str] = {}
 
     def cached(self, kind: str) -> tuple[Any, ...]:
         """Return what is known now, without asking; empty before the first fetch."""
@@ -109,6 +111,15 @@ class Catalog:
             task = self._running.get(kind) or self._start(kind)
             task.add_done_callback(_retrieve)
             await asyncio.wait({task}, timeout=seconds)
+
+    async def look_again(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
+        """Fetch a listing once more although no change of it was announced, and wait a while for that.
+
+        If it cannot be fetched, the old one is as good as it was.
+        """
+        task = self._running.get(kind) or self._start(kind, unasked=True)
+        task.add_done_callback(_retrieve)
+        await asyncio.wait({task}, timeout=seconds)
 
     async def prefetch(self, seconds: float) -> None:
         """Fetch all listings in parallel and wait a while; what fails is raised again by whoever asks for it."""
@@ -141,8 +152,8 @@ class Catalog:
         """Whether there is, or will be, something newer than what is known."""
         return kind in self._stale or kind in self._running
 
-    def _start(self, kind: str) -> asyncio.Task[tuple[Any, ...]]:
-        task = asyncio.ensure_future(self._load(kind))
+    def _start(self, kind: str, *, unasked: bool = False) -> asyncio.Task[tuple[Any, ...]]:
+        task = asyncio.ensure_future(self._load(kind, unasked=unasked))
         self._running[kind] = task
         return task
 
@@ -167,17 +178,22 @@ class Catalog:
                 del self._running[kind]  # whoever asks from now on asks anew
                 task.cancel()
 
-    async def _load(self, kind: str) -> tuple[Any, ...]:
+    async def _load(self, kind: str, *, unasked: bool) -> tuple[Any, ...]:
         """Fetch a listing, and once more if it was announced to have changed meanwhile."""
+        good = unasked and kind in self._items and kind not in self._stale
         try:
             for _ in range(MAX_ROUNDS):
                 self._stale.discard(kind)  # a change that is announced from now on makes it stale again
                 items = self._items[kind] = tuple(await self._fetch(kind))
+                self.problems.pop(kind, None)
                 self.on_loaded(kind)
                 if kind not in self._stale:
                     break
-        except BaseException:
-            self._stale.add(kind)
+        except BaseException as error:
+            if not good:
+                self._stale.add(kind)
+                if isinstance(error, Exception):
+                    self.problems[kind] = str(error).partition("\n")[0]
             raise
         finally:
             if self._running.get(kind) is asyncio.current_task():

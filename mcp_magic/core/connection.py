@@ -50,6 +50,7 @@ class Connection(Owning):
         host: The host that holds it, or None.
         logins: How a person logs in to it, and where tokens are kept; None for those of nobody.
         trace: What it said and was told; `.entries`.
+        found_open: When the session was opened that `connect` found open already, or None.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Connection(Owning):
         self.skills = Skills(self)
         self.host: Host | None = None
         self.logins: LogIns | None = None
+        self.found_open: float | None = None
         self._place = Place(name, spec)
 
     # What is known of the session

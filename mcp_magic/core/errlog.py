@@ -3,25 +3,47 @@
 The SDK would hand the server `sys.stderr`: in a kernel that is the terminal that nobody sees, and
 under nbval or on Windows it has no `fileno()` at all and every connect fails. So each server gets
 an unnamed temporary file of ours, opened for appending. A file and not a pipe, because a server
-that writes much must never block while the kernel computes.
+that writes much must never block while the kernel computes. For the same reason a thread keeps the file small:
+the loop may stand still for hours, in a busy kernel and in a terminal at its prompt.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING, TextIO, cast
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["ErrorLog"]
+__all__ = ["ErrorLog", "Written"]
 
 TAIL_BYTES = 64 * 1024
 """Bytes read back at most; `%mcp logs` shows the end of what was written."""
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes the file may hold before it is cut back to its tail: a chatty server must not fill the disk."""
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at the file's size; what a server writes in that time it may hold besides."""
+
+
+class Written(NamedTuple):
+    """A piece of what a server wrote.
+
+    Attributes:
+        start: Where it begins, in bytes from the first that was ever written.
+        end: Where it ends.
+        data: It, without NULs: one who does not append leaves a hole where the file was cut.
+        when: The time of the last write.
+    """
+
+    start: int
+    end: int
+    data: bytes
+    when: float
 
 
 class ErrorLog:
@@ -35,7 +57,10 @@ class ErrorLog:
         handle, path = tempfile.mkstemp(prefix="mcp_magic-", suffix=".stderr")
         os.close(handle)
         self._file = open(path, "a+b", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
-        self._last = b""
+        self._last = Written(0, 0, b"", 0.0)
+        self._cut = 0  # bytes that were cut off the beginning
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
         try:
             os.unlink(path)  # noqa: PTH108
             self._path = ""
@@ -47,19 +72,54 @@ class ErrorLog:
         """What to hand a subprocess as its stderr."""
         return cast("TextIO", self._file)
 
-    def tail(self) -> str:
-        """Return the end of what was written, at most 64 KiB of it."""
-        if self._file.closed:
-            return self._last.decode("utf-8", "replace")
-        size = os.fstat(self._file.fileno()).st_size
-        self._file.seek(max(0, size - TAIL_BYTES))
-        data = self._file.read()
-        if size > TAIL_BYTES:
-            data = data.partition(b"\n")[2] or data
-        if size > MAX_BYTES:
+    @property
+    def end(self) -> int:
+        """How many bytes were ever written; after `close` those that were not cut off do not count."""
+        with self._lock:
+            return self._cut + (0 if self._file.closed else os.fstat(self._file.fileno()).st_size)
+
+    def since(self, position: int) -> Written:
+        """Return what was written from a position on: the last 64 KiB of it, as far as the file still has them."""
+        with self._lock:
+            if self._file.closed:
+                return Written(position, position, b"", 0.0)
+            status = os.fstat(self._file.fileno())
+            end = self._cut + status.st_size
+            start = min(max(position, self._cut, end - TAIL_BYTES), end)
+            self._file.seek(start - self._cut)
+            return Written(start, end, self._file.read(end - start).replace(b"\0", b""), status.st_mtime)
+
+    def tail(self, position: int = 0) -> str:
+        """Return the end of what was written, from a position on, at most 64 KiB of it; after `close` too."""
+        found = self._last if self._file.closed else self._tail()
+        new = found.end - position
+        return (found.data[-new:] if new > 0 else b"").decode("utf-8", "replace")
+
+    def _tail(self) -> Written:
+        found = self.since(0)
+        return found._replace(data=found.data.partition(b"\n")[2] or found.data) if found.start > self._cut else found
+
+    def cut(self) -> None:
+        """Cut the file back to its tail if it holds too much."""
+        with self._lock:
+            if self._file.closed or _on_disk(os.fstat(self._file.fileno())) <= MAX_BYTES:
+                return
+            found = self._tail()
+            end, kept = found.end, found.data
+            while more := self._file.read():  # what was written while this was read
+                end, kept = end + len(more), kept + more
             self._file.truncate(0)
-            self._file.write(data)
-        return data.decode("utf-8", "replace")
+            self._cut = end - len(kept)
+            self._file.write(kept)
+
+    def keep_small(self) -> None:
+        """Cut the file again and again, until it is closed, whatever the loop does."""
+        threading.Thread(target=self._keep_small, name="mcp_magic stderr", daemon=True).start()
+
+    def _keep_small(self) -> None:
+        while not self._closed.wait(LOOK_SECONDS):
+            with suppress(OSError):  # the disk is full, of something else
+                self.cut()
 
     def write(self, line: str) -> None:
         """Write a line, as a server would."""
@@ -73,10 +133,12 @@ class ErrorLog:
 
     def close(self) -> None:
         """Close the file; the tail stays readable. Closing twice is fine."""
-        if self._file.closed:
-            return
-        self._last = self.tail().encode()
-        self._file.close()
+        with self._lock:
+            if self._file.closed:
+                return
+            self._last = self._tail()
+            self._file.close()
+        self._closed.set()
         if self._path:
             os.unlink(self._path)  # noqa: PTH108
 
@@ -87,3 +149,9 @@ class ErrorLog:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _on_disk(status: os.stat_result) -> int:
+    """Return the bytes that a file takes: one with holes is larger than that."""
+    blocks = getattr(status, "st_blocks", 0)  # Windows does not say; some network drives say 0
+    return min(status.st_size, blocks * 512) if blocks else status.st_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.catalog import KINDS, all_pages
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding"]
 
+AGAIN_SECONDS = 2.0
+"""Seconds between two fetches of a listing because something was not found in it: a loop with a typo costs one."""
+
 
 class Finding(Sending):
     """The part of a `Connection` that knows what its server offers."""
@@ -29,18 +33,21 @@ class Finding(Sending):
     def __init__(self) -> None:
         super().__init__()
         self._tool_index: tuple[Any, dict[str, Tool]] = ((), {})
+        self._looked_again: dict[str, float] = {}
 
     async def find_tool(self, name: str) -> Tool:
         """Return a tool's definition, from the cache if it is there.
 
         Raises:
-            UnknownToolError: The server has no such tool.
+            UnknownToolError: The server has no such tool, also if it is asked once more.
         """
         if self.catalog.settles("tools"):
             await self.catalog.settle("tools")
         tool = self._index().get(name)
         if tool is None:
             await self.catalog.get("tools")
+            tool = self._index().get(name)
+        if tool is None and await self.look_again("tools"):
             tool = self._index().get(name)
         if tool is None:
             names = list(self._index())
@@ -54,13 +61,27 @@ class Finding(Sending):
         Raises:
             UnknownPromptError: The server has no such prompt.
         """
-        prompts = await self.catalog.get("prompts")
-        for prompt in prompts:
-            if prompt.name == name:
-                return prompt  # type: ignore[no-any-return]
-        names = [prompt.name for prompt in prompts]
+        prompts: dict[str, Prompt] = {prompt.name: prompt for prompt in await self.catalog.get("prompts")}
+        if name not in prompts and await self.look_again("prompts"):
+            prompts = {prompt.name: prompt for prompt in self.catalog.cached("prompts")}
+        if name in prompts:
+            return prompts[name]
+        names = list(prompts)
         near = did_you_mean(name, names)
         raise UnknownPromptError(f"{self.name} has no prompt {name!r}.{near} It has: {listed(names)}")
+
+    async def look_again(self, kind: str) -> bool:
+        """Fetch a listing once more because something is not in it: not every server announces what it adds.
+
+        Returns:
+            Whether it was fetched: not if that was done a moment ago, or if there is no session.
+        """
+        now = time.monotonic()
+        if self._client is None or now - self._looked_again.get(kind, -AGAIN_SECONDS) < AGAIN_SECONDS:
+            return False
+        self._looked_again[kind] = now
+        await self.catalog.look_again(kind)
+        return True
 
     async def listing(self, kind: str, *, refresh: bool = False, timeout: float | None = None) -> tuple[Any, ...]:
         """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none.

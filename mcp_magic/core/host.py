@@ -30,7 +30,8 @@ class Host(Opening):
     """Named connections to any number of MCP servers.
 
     A mapping-like value: `host["weather"]`, `"weather" in host`, `len(host)`, iteration over names.
-    All its sessions live on the event loop that opened them.
+    All its sessions live on the event loop that opened them. A program writes `async with Host() as host`,
+    which closes them at its end.
 
     Attributes:
         loop: That loop, or None before the first session.
@@ -43,6 +44,12 @@ class Host(Opening):
         reconnection: What is done about sessions that are lost.
         metrics: Counters of its calls; `metrics.text()` is for Prometheus.
     """
+
+    async def __aenter__(self) -> Host:
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        await self.close()
 
     # The connections
 
@@ -121,6 +128,7 @@ class Host(Opening):
             if open_ is not None and open_.spec == spec and open_.state == "reconnecting":
                 return await self.reconnect(known)
             if open_ is not None and open_.state == "open" and open_.spec == spec:
+                open_.found_open = open_.opened_at
                 return open_
         if not replace:
             name = unique_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
@@ -208,7 +216,7 @@ class Host(Opening):
         """Return the connection with a name, or all that are open or are being opened again."""
         if server is not None:
             return [self[server]]
-        return [one for one in self._connections.values() if one.state in ("open", "reconnecting")]
+        return [one for one in self._connections.values() if one.state in lookup.OFFERING]
 
     async def resolve(self, name: str, kind: str = "tools") -> tuple[Connection, Any]:
         """Find a tool (or prompt) by `"server:name"`, or by its name alone while that is unique.
@@ -228,7 +236,7 @@ class Host(Opening):
         if not self._connections:
             raise UnknownServerError(f"no server is connected, so there is no {name!r}; see `%mcp connect --help`")
         asked = {connection.name: connection for connection in self.find()}
-        listings = await asyncio.gather(*(each.listing(kind) for each in asked.values()), return_exceptions=True)
-        offered = {name: items for name, items in zip(asked, listings, strict=True) if isinstance(items, tuple)}
-        found = lookup.pick(name, kind, offered, self._connections)
+        offered = await lookup.offered(asked.values(), kind, name)
+        elsewhere = lookup.elsewhere(name, kind, self._connections.values())
+        found = lookup.pick(name, kind, offered, self._connections, elsewhere)
         return asked[found[0]], found[1]

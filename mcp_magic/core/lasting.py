@@ -230,9 +230,12 @@ class Lasting(Requests):
         return str(connect_error(self._tried, self._place))
 
     async def _after_failure(self, client: Client, failure: BaseException) -> None:
-        """Give the owner a moment to notice that the server is gone, so that state and last words are there."""
         if self._client is client and is_closed(failure):
             self._doubt(failure)
+        await self._last_words()
+
+    async def _last_words(self) -> None:
+        """Give the owner a moment to see how the server has ended, so that state and last words are there."""
         owner = self._owner
         if owner is None or owner.done() or self._left.is_set() or not self._leave.is_set():
             return

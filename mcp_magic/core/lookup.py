@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.connection import Connection
 
-__all__ = ["no_server", "numbered", "owner_of", "pick", "template_pattern"]
+__all__ = ["OFFERING", "elsewhere", "no_server", "numbered", "offered", "owner_of", "pick", "template_pattern"]
+
+OFFERING = ("open", "reconnecting")
+"""States of the sessions that count where a name is looked for."""
 
 
 def numbered(name: str, base: str) -> bool:
@@ -44,7 +48,13 @@ def no_server(name: str, connected: Iterable[str]) -> str:
     return f"no server {name!r}.{did_you_mean(name, names)} Connected: {listed(names)}"
 
 
-def pick(name: str, kind: str, offered: Mapping[str, Sequence[Any]], servers: Iterable[str]) -> tuple[str, Any]:
+def pick(
+    name: str,
+    kind: str,
+    offered: Mapping[str, Sequence[Any]],
+    servers: Iterable[str],
+    elsewhere: str = "",
+) -> tuple[str, Any]:
     """Find who offers `name`.
 
     Args:
@@ -52,6 +62,7 @@ def pick(name: str, kind: str, offered: Mapping[str, Sequence[Any]], servers: It
         kind: `"tools"` or `"prompts"`.
         offered: By server what it lists.
         servers: The names of all servers.
+        elsewhere: Who else may have what nobody offers.
 
     Returns:
         The server's name and the definition.
@@ -71,7 +82,33 @@ def pick(name: str, kind: str, offered: Mapping[str, Sequence[Any]], servers: It
     bare = {item.name: f"{server}:{item.name}" for server, items in offered.items() for item in items}
     near = did_you_mean(name, [*bare, *everything])
     error = UnknownToolError if kind == "tools" else UnknownPromptError
+    if elsewhere:
+        raise error(f"no open session has a {what} {name!r}.{elsewhere}")
     raise error(f"no server has a {what} {name!r}.{near} `%mcp {kind}` lists them.")
+
+
+async def offered(connections: Iterable[Connection], kind: str, name: str) -> dict[str, Sequence[Any]]:
+    """Return by server what it lists, asked once more where nobody lists `name`; who cannot list is left out."""
+    asked = list(connections)
+    listings = await asyncio.gather(*(one.listing(kind) for one in asked), return_exceptions=True)
+    found = {one: items for one, items in zip(asked, listings, strict=True) if isinstance(items, tuple)}
+    if not any(item.name == name for items in found.values() for item in items):
+        await asyncio.gather(*(one.look_again(kind) for one in found))
+        found = {one: one.catalog.cached(kind) for one in found}
+    return {one.name: items for one, items in found.items()}
+
+
+def elsewhere(name: str, kind: str, connections: Iterable[Connection]) -> str:
+    """Say which sessions may have a tool (or prompt) that none offers: those that had it, those that cannot list."""
+    lost, silent = "", ""
+    for one in connections:
+        if one.state not in OFFERING:
+            has = any(item.name == name for item in one.catalog.cached(kind))
+            lost += f" {one.name} ({one.state}) has it: `%mcp reconnect {one.name}`" if has else ""
+        elif problem := one.catalog.problems.get(kind):
+            why = problem.removeprefix(f"{one.name}: {kind}: ")
+            silent += f"\n  {one.name} may have it, but its {kind} could not be listed: {why}"
+    return lost + silent
 
 
 def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:

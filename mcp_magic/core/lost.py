@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from mcp_magic.core.border import why_closed
 from mcp_magic.core.place import text_of
 from mcp_magic.errors import ProtocolError, SessionClosedError
 from mcp_magic.wording import clause
 
 if TYPE_CHECKING:
     from mcp_magic.core.outcome import Outcome
-    from mcp_magic.core.place import Place
+    from mcp_magic.core.place import Place, Position
     from mcp_magic.core.reconnection import Backoff
 
-__all__ = ["away", "busy_error", "gave_up", "lost_error", "waited_error"]
+__all__ = ["away", "busy_error", "ended_error", "gave_up", "lost_error", "waited_error"]
 
 
 def away(backoff: Backoff | None) -> str:
@@ -43,6 +44,21 @@ def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None
     )
     error.sent, error.waited = False, True
     return error
+
+
+def ended_error(what: str, place: Place, reason: BaseException, begun: Position | None) -> SessionClosedError:
+    """Say that a session ended before a request was answered, and what its server said meanwhile.
+
+    Args:
+        what: What was asked.
+        place: The connection.
+        reason: Why the request failed.
+        begun: What the server's stderr had when it was asked.
+    """
+    return SessionClosedError(
+        f"{what}: the session has ended{why_closed(place, reason)} before the answer came, so it may have run; "
+        f"`%mcp reconnect {place.name}` opens it again.{place.said(since=begun)}"
+    )
 
 
 def lost_error(server: str, what: str, why: BaseException, place: Place) -> SessionClosedError:

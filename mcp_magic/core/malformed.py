@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
-__all__ = ["Unreadable", "instead_of", "instead_of_strange", "unreadable", "whole_answer"]
+from mcp_magic.results.safe import one_line
+
+__all__ = ["Unreadable", "bad_item", "instead_of", "instead_of_strange", "unreadable", "whole_answer"]
 
 _PARSE_ERROR = -32700
 
 _SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
 """How errors begin that the SDK gives in the place of an answer, with codes that would blame the request."""
+
+_LISTS = {"tools": "tool", "resources": "resource", "resourceTemplates": "template", "prompts": "prompt"}
+"""The members of answers that are lists of what a server offers -> what one of it is called."""
+
+_NAMES = ("name", "uri", "uriTemplate")
 
 _COUNT = re.compile(r": \d+ validation errors? for .*")
 
@@ -37,6 +45,23 @@ def unreadable(error: BaseException) -> str:
     """Return why an answer could not be read, if that is what an error of the SDK is about; else ""."""
     text = str(error).partition("\n")[0]
     return _COUNT.sub("", text).rstrip(": ") if _SDK_SAYS.match(text) else ""
+
+
+def bad_item(problem: BaseException, result: Any) -> str:
+    """Name the listed item that a `ValidationError` is about, as ` (the tool 'add')`; "" if it is about none.
+
+    Args:
+        problem: The error.
+        result: The result that could not be read, as it came.
+    """
+    details = problem.errors() if hasattr(problem, "errors") else []
+    path = details[0]["loc"] if details else ()
+    for member, number in pairwise(path):
+        if member in _LISTS and isinstance(number, int) and isinstance(result, dict):
+            item = result[member][number]
+            known = [item[key] for key in _NAMES if key in item] if isinstance(item, dict) else []
+            return f" (the {_LISTS[member]} {one_line(str(known[0]), 80)!r})" if known else ""
+    return ""
 
 
 def instead_of(problem: Exception) -> Any:

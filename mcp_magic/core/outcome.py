@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import httpx2
 
+    from mcp_magic.core.place import Position
+
 __all__ = ["Awaited", "Outcome", "current", "keep_alive", "retry_after"]
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -30,12 +32,14 @@ class Awaited:
 
     Attributes:
         number: Its JSON-RPC id.
+        result: What it was answered, as it came, or None.
     """
 
-    __slots__ = ("_others", "_stray", "number")
+    __slots__ = ("_others", "_stray", "number", "result")
 
     def __init__(self, number: int | str) -> None:
         self.number = number
+        self.result: Any = None
         self._stray = ""
         self._others = 0
 
@@ -65,11 +69,15 @@ class Outcome:
         over: Whether nobody waits for it any more.
         error: What went wrong below HTTP, or None.
         awaited: The last request that was sent for it, or None.
+        begun: What the server's stderr had when it was made, or None.
     """
 
-    __slots__ = ("_cancelled", "_task", "awaited", "error", "over", "refused", "retry_after", "status", "written")
+    __slots__ = (
+        *("_cancelled", "_task", "awaited", "begun", "error", "over", "refused", "retry_after", "status", "written"),
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, begun: Position | None = None) -> None:
+        self.begun = begun
         self.status: int | None = None
         self.error: Exception | None = None
         self.awaited: Awaited | None = None
@@ -77,6 +85,11 @@ class Outcome:
         self.refused = self.written = self.over = False
         self._task = asyncio.current_task()
         self._cancelled = self._task.cancelling() if self._task is not None else 0
+
+    @property
+    def result(self) -> Any:
+        """What it was answered, as it came, or None."""
+        return self.awaited.result if self.awaited is not None else None
 
     @property
     def given_up(self) -> bool:

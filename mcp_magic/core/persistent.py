@@ -16,6 +16,7 @@ import httpx2
 
 from mcp_magic.core import outcome
 from mcp_magic.core.repeating import BUSY, says_no_session
+from mcp_magic.core.unpacking import TooLargeError, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -76,6 +77,8 @@ class PersistentClient:
             return await self._stream(request, options)
         if keeper is None:
             response = await self._client.send(request, **options)
+            if not _is_stream(response):
+                response = await read_whole(response)
         elif self._isolate:
             response = await self._one(request, keeper, options)
         else:
@@ -98,9 +101,11 @@ class PersistentClient:
         try:
             response = await self._client.send(request, **options)
             if not _is_stream(response):
-                await response.aread()
+                response = await read_whole(response)
         except httpx2.PoolTimeout:
             raise
+        except TooLargeError as error:
+            return _failure(request, str(error))
         except httpx2.RequestError as error:
             problem = str(error) or type(error).__name__
             if (made := outcome.current.get()) is not None:
@@ -110,8 +115,7 @@ class PersistentClient:
             if _is_stream(response):
                 response.stream = _Followed(response.stream, self._line)
             return response
-        closed = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": f"Connection closed: {problem}"}}
-        return httpx2.Response(502, json=closed, request=request)
+        return _failure(request, f"Connection closed: {problem}")
 
     async def _or_lost(self, request: httpx2.Request, keeper: Keeper, options: dict[str, Any]) -> httpx2.Response:
         """Send one message of a session whose answers come on another stream; a failure ends the session."""
@@ -199,6 +203,11 @@ class _Followed(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         """Close it."""
         await self._stream.aclose()
+
+
+def _failure(request: httpx2.Request, message: str) -> httpx2.Response:
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}
+    return httpx2.Response(502, json=error, request=request)
 
 
 def _is_stream(response: httpx2.Response) -> bool:

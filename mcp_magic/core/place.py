@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_magic.core.foreign import named
+from mcp_magic.core.stdio_process import how_ended
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
+    from mcp_magic.core.errlog import ErrorLog
     from mcp_magic.core.transports import Line
 
-__all__ = ["NOT_RECORDED", "Place", "named_url", "not_recorded", "text_of"]
+__all__ = ["NOT_RECORDED", "Place", "Position", "named_url", "not_recorded", "text_of"]
 
 NOT_RECORDED = "mcp_magic/cassette"
 """What `data` of an error says that answers a request of which a cassette has nothing."""
@@ -19,19 +21,51 @@ NOT_RECORDED = "mcp_magic/cassette"
 _URL = re.compile(r"https?://[\w.:\[\]%/~-]{1,200}")
 
 
+class Position(NamedTuple):
+    """How much a server had written to its stderr at some time."""
+
+    errlog: ErrorLog
+    end: int
+
+
 class Place:
-    """Who an error is about: the connection's name, its spec, and what its line has seen."""
+    """Who an error is about: the connection's name, its spec, and what its line has seen.
+
+    Attributes:
+        name: The connection's name.
+        spec: Where its server is.
+        line: The way to it, once there is one.
+        quiet: Up to where its stderr has nothing to do with what goes wrong now, or None.
+    """
 
     def __init__(self, name: str, spec: Spec, line: Line | None = None) -> None:
         self.name = name
         self.spec = spec
         self.line = line
+        self.quiet: Position | None = None
 
-    def said(self, count: int = 3) -> str:
-        """The server's last stderr lines as further lines of a message, secrets masked."""
+    def position(self) -> Position | None:
+        """Return how much its stderr has now, or None if it is not ours."""
         errlog = self.line.errlog if self.line else None
-        lines = errlog.last_lines(count) if errlog else []
-        return "".join(f"\n  stderr: {self.spec.masked(line)[:300]}" for line in lines)
+        return Position(errlog, errlog.end) if errlog else None
+
+    def stderr(self, since: Position | None = None) -> str:
+        """The end of its stderr since a position, secrets masked; of a process that was started later, all of it."""
+        errlog = self.line.errlog if self.line else None
+        if errlog is None:
+            return ""
+        return self.spec.masked(errlog.tail(since.end if since is not None and since.errlog is errlog else 0))
+
+    def said(self, count: int = 3, since: Position | None = None) -> str:
+        """The server's last stderr lines, since a position, as further lines of a message, secrets masked."""
+        lines = [line.rstrip() for line in self.stderr(since).splitlines() if line.strip()][-count:]
+        return "".join(f"\n  stderr: {line[:300]}" for line in lines)
+
+    def ended(self) -> str:
+        """How its process ended, as ` (exit code 3)`, or "" if that is not known."""
+        errlog = self.line.errlog if self.line else None
+        how = (self.line.exited if self.line else "") or (how_ended(errlog.file) if errlog else "")
+        return f" ({how})" if how else ""
 
     def garbage(self) -> str:
         """The first thing the server wrote that is no MCP message, or an empty string."""

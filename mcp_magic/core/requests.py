@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
+from mcp_magic.core.clues import clue
 from mcp_magic.core.consent.consent import PERSON, Decision, Request, refusal
 from mcp_magic.core.finding import Finding
 from mcp_magic.core.linted import Linted
@@ -100,6 +101,7 @@ class Requests(Finding, Linted):
         if self.consent is not None and (decision is not None or asker != PERSON or self.consent.rules):
             request = Request(self.name, tool, arguments, asker, known, self.spec.trust, run)
             arguments = await self._allowed(request, self.consent, decision)
+        begun = self._place.position()
         with Measured(self, tool) as measured:
             raw = await self._send_call(
                 f"{self.name}:{tool}",
@@ -118,6 +120,7 @@ class Requests(Finding, Linted):
             tool=tool,
             seconds=measured.seconds,
             output_schema=known.output_schema if known is not None else None,
+            clue=clue(self._place, tool, begun) if raw.is_error else "",
         )
 
     async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:

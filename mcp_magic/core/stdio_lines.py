@@ -6,12 +6,23 @@ result with an image or a table may have, would take it minutes, during which th
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
-__all__ = ["read_whole_lines"]
+__all__ = ["MAX_MESSAGE", "read_whole_lines"]
 
-MAX_LINE = 2**30
-"""Bytes of one line; a server that writes on without an end would fill the memory."""
+MAX_MESSAGE = 2**28
+"""Bytes of one message: a line here, over HTTP an event of a stream or the body of an answer when it is unpacked. What
+never ends must not fill the memory."""
+
+_BEGINNING = 1000
+"""Bytes of a line in which its id is looked for."""
+
+_ID = re.compile(
+    r'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*,\s*"(?:result|error)"'
+)
+"""The id of an answer, where it stands at the beginning, as it mostly does."""
 
 
 def read_whole_lines() -> None:
@@ -36,32 +47,46 @@ class _Reader:
 
 
 class _WholeLines:
-    """Iterates over texts that end at the end of a line."""
+    """Iterates over texts that end at the end of a line; of a line that is too long only an error is left."""
 
     def __init__(self, stream: Any, errors: str) -> None:
         self._stream = stream
         self._errors = errors
         self._parts: list[bytes] = []
         self._size = 0
+        self._skips = False
 
     def __aiter__(self) -> _WholeLines:
         return self
 
     async def __anext__(self) -> str:
-        from anyio import BrokenResourceError, EndOfStream
+        from anyio import EndOfStream
 
         while True:
             try:
                 chunk: bytes = await self._stream.receive()
             except EndOfStream:
                 raise StopAsyncIteration from None
+            if self._skips:
+                _, newline, chunk = chunk.partition(b"\n")
+                self._skips = not newline
             whole, newline, rest = chunk.rpartition(b"\n")
             self._size += len(chunk)
-            if not newline:
-                self._parts.append(chunk)
-                if self._size > MAX_LINE:
-                    raise BrokenResourceError
-                continue
-            text = b"".join([*self._parts, whole, newline])
-            self._parts, self._size = [rest], len(rest)
-            return text.decode("utf-8", self._errors)
+            if newline:
+                text = b"".join([*self._parts, whole, newline])
+                self._parts, self._size = [rest], len(rest)
+                return text.decode("utf-8", self._errors)
+            self._parts.append(chunk)
+            if self._size > MAX_MESSAGE:
+                return self._too_long()
+
+    def _too_long(self) -> str:
+        """Forget what there is of a line, and the rest of it when it comes; answer its request, if it has one."""
+        begun = b"".join(self._parts[:2])[:_BEGINNING].decode("utf-8", "replace")
+        self._parts, self._size, self._skips = [], 0, True
+        found = _ID.search(begun)
+        if found is None:
+            return begun[:200] + "\n"
+        message = f"the answer has more than {MAX_MESSAGE:,} bytes in its line, and was not read to its end"
+        error = {"code": -32000, "message": message}
+        return json.dumps({"jsonrpc": "2.0", "id": json.loads(found[1]), "error": error}) + "\n"

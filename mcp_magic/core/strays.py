@@ -72,7 +72,10 @@ class Strays:
             The `SessionMessage` that the session is to see in its place, or None.
         """
         fields = message.__dict__
-        if "method" in fields or self._waiting.pop(fields["id"], None) is not None:
+        if "method" in fields:
+            return None
+        if (awaited := self._waiting.pop(fields["id"], None)) is not None:
+            awaited.result = fields.get("result")
             return None
         return self._stray(fields["id"], fields.get("error"), stream)
 

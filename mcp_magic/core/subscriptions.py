@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.core.updates import Subscription
 from mcp_magic.errors import NotOfferedError
+from mcp_magic.results.safe import one_line
+from mcp_magic.schema import as_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -196,8 +198,8 @@ def check_announces(client: Client, server: str, uri: str) -> None:
     resources = client.server_capabilities.resources
     if resources is None or not resources.subscribe:
         raise NotOfferedError(
-            f"{server} announces no changes of resources, so {uri} cannot be subscribed to; "
-            f"`%mcp watch {uri} --every 5` reads it every five seconds instead"
+            f"{server} announces no changes of resources, so {one_line(uri, 200)} cannot be subscribed to; "
+            f"`%mcp watch {as_word(uri) or 'URI'} --every 5` reads it every five seconds instead"
         )
 
 

@@ -19,7 +19,8 @@ from mcp_magic.core.errlog import ErrorLog
 from mcp_magic.core.halfopen import ClosesHalfOpen
 from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.core.outcome import current, keep_alive
-from mcp_magic.core.stdio_lines import read_whole_lines
+from mcp_magic.core.stdio_lines import MAX_MESSAGE, read_whole_lines
+from mcp_magic.core.stdio_process import know_processes
 from mcp_magic.core.threadless import call_without_threads
 from mcp_magic.core.trace.streams import trace_in_process
 from mcp_magic.core.trace.watched import Watched
@@ -63,6 +64,7 @@ class Line:
         refused: HTTP connections that failed before anything was sent on them.
         keeper: Who holds a session open on it, once there is one.
         replayed: Whether it leads to a cassette.
+        exited: How the process ended that the cassette tells of, or "".
     """
 
     make: Callable[[], Any]
@@ -82,6 +84,7 @@ class Line:
     refused: int = 0
     keeper: Keeper | None = None
     replayed: bool = False
+    exited: str = ""
 
 
 async def _open_stdio(spec: StdioSpec, line: Line, stack: AsyncExitStack) -> None:
@@ -89,7 +92,9 @@ async def _open_stdio(spec: StdioSpec, line: Line, stack: AsyncExitStack) -> Non
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     read_whole_lines()
+    know_processes()
     errlog = line.errlog = stack.enter_context(ErrorLog())
+    errlog.keep_small()
     line.recorder.follow(errlog)
     stack.callback(line.recorder.follow, None)
     parameters = StdioServerParameters(
@@ -109,7 +114,8 @@ async def _open_http(spec: HttpSpec, line: Line, stack: AsyncExitStack) -> None:
     from mcp_magic.core.persistent import PersistentClient
 
     client: Any = PersistentClient(await stack.enter_async_context(_http_client(spec, line)), line, isolate=True)
-    line.make = lambda: Watched(streamable_http_client(spec.url, http_client=client, max_sse_event_size=None), line)
+    options: dict[str, Any] = {"http_client": client, "max_sse_event_size": MAX_MESSAGE}
+    line.make = lambda: Watched(streamable_http_client(spec.url, **options), line)
 
 
 async def _open_sse(spec: SseSpec, line: Line, stack: AsyncExitStack) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.targets import is_server
+from mcp_magic.config.targets import means_server
 from mcp_magic.magics.agent_candidates import agent_texts
 from mcp_magic.magics.agent_cell import AGENT
 from mcp_magic.magics.commands import COMMANDS
+from mcp_magic.magics.debug_candidates import raw, replay, rule
 from mcp_magic.magics.offered_candidates import Candidates, call, form, offered, prompt, read, starting
+from mcp_magic.magics.path_candidates import SERVER_FILES, paths
+from mcp_magic.magics.server_cell import SERVER
 from mcp_magic.notebook import host
+from mcp_magic.schema import as_word
 
 if TYPE_CHECKING:
     import argparse
@@ -20,8 +25,6 @@ if TYPE_CHECKING:
     from mcp_magic.magics.parsing import Command
 
 __all__ = ["Candidates", "candidates"]
-
-_PATHS = ("--answers", "--config", "--cwd", "--ca", "--cert", "--private-key")
 
 
 def candidates(text: str, namespace: Mapping[str, Any], settings: MCPMagics | None = None) -> Candidates:
@@ -36,6 +39,8 @@ def candidates(text: str, namespace: Mapping[str, Any], settings: MCPMagics | No
     fragment = "" if not words or text[-1].isspace() else words.pop()
     if not words:
         return starting(fragment, [*COMMANDS, "--help"])
+    if words[0] in ("help", "--help", "-h"):
+        return starting(fragment, [*COMMANDS, AGENT.name, SERVER.name] if len(words) == 1 else [])
     command = AGENT if words[0] == AGENT.name else COMMANDS.get(words[0])
     if command is None:
         return Candidates(fragment, [])
@@ -53,7 +58,7 @@ def _argument(
         return _value(words[-1], actions[words[-1]], fragment) if texts is None else starting(fragment, texts)
     positional = [w for i, w in enumerate(words) if not w.startswith("-") and not _is_value(words, i, actions)]
     if command is AGENT:
-        return starting(fragment, list(settings.agents) if settings and not positional else [])
+        return starting(fragment, map(shlex.quote, settings.agents) if settings and not positional else [])
     complete = _POSITIONAL.get(command.name)
     return complete(positional, fragment, namespace) if complete else Candidates(fragment, [])
 
@@ -68,30 +73,42 @@ def _value(option: str, action: argparse.Action, fragment: str) -> Candidates:
         return starting(fragment, list(host))
     if action.choices:
         return starting(fragment, [str(choice) for choice in action.choices])
-    return Candidates(fragment, [], exclusive=option not in _PATHS)
+    if action.metavar in ("FILE", "DIR"):
+        return starting(fragment, paths(fragment, folders_only=action.metavar == "DIR"))
+    return Candidates(fragment, [])
 
 
 def _server(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
     return starting(fragment, [name for name in host if name not in positional])
 
 
-def _path(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
-    return Candidates(fragment, [], exclusive=bool(positional))
+def _file(*suffixes: str) -> Callable[[list[str], str, Mapping[str, Any]], Candidates]:
+    """Return what completes a command that takes one file."""
+    return lambda positional, fragment, _: starting(fragment, [] if positional else paths(fragment, suffixes))
+
+
+def _server_and_file(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
+    if not positional:
+        return _server(positional, fragment, namespace)
+    return _file()(positional[1:], fragment, namespace)
+
+
+def _one_server(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
+    return Candidates(fragment, []) if positional else _server(positional, fragment, namespace)
 
 
 def _roots(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
     if positional:
-        return Candidates(fragment, [], exclusive=False)  # directories: IPython's own completions
+        return starting(fragment, paths(fragment, folders_only=True))
     return _server(positional, fragment, namespace)
 
 
 def _target(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
     from mcp_magic.config.files import discover_servers
 
-    variables = [name for name, value in namespace.items() if not name.startswith("_") and is_server(value)]
-    configured = [entry.name for entry in discover_servers() if not entry.problem]
-    # a file may be meant as well: IPython's own completions stay
-    return starting(fragment, list(dict.fromkeys([*variables, *configured])), exclusive=False)
+    variables = [name for name, value in namespace.items() if not name.startswith("_") and means_server(value)]
+    configured = filter(None, (as_word(entry.name) for entry in discover_servers() if not entry.problem))
+    return starting(fragment, list(dict.fromkeys([*variables, *configured, *paths(fragment, SERVER_FILES)])))
 
 
 def _doctor(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
@@ -111,8 +128,22 @@ _POSITIONAL: dict[str, Callable[[list[str], str, Mapping[str, Any]], Candidates]
     "logout": _server,
     "doctor": _doctor,
     "logs": _server,
-    "record": _path,
+    "up": _file(".toml", ".json"),
+    "config": _file(),
+    "record": _file(),
     "roots": _roots,
+    "allow": rule,
+    "deny": rule,
+    "ask": rule,
+    "raw": raw,
+    "replay": replay,
+    "assert": call,
+    "serve": _one_server,
+    "export": _server_and_file,
+    "docs": _one_server,
+    "stubs": _one_server,
+    "snapshot": _one_server,
+    "diff": _server_and_file,
     "trace": _server,
     "metrics": _server,
     "ui": _server,
@@ -128,4 +159,4 @@ _POSITIONAL: dict[str, Callable[[list[str], str, Mapping[str, Any]], Candidates]
     "watch": read,
     "prompt": prompt,
 }
-"""Subcommand -> what its next positional argument may be; those without a row take paths or nothing."""
+"""Subcommand -> what its next positional argument may be; those without a row take nothing that is known."""

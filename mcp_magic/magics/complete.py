@@ -33,12 +33,12 @@ def install(shell: InteractiveShell) -> None:
 
         rest = found["rest"] if found["agent"] is None else f"{AGENT}{found['agent']}"
         settings = shell.magics_manager.registry.get("MCPMagics")
-        fragment, texts, exclusive = candidates(rest, dict(shell.user_ns), settings)
+        fragment, texts, kinds = candidates(rest, dict(shell.user_ns), settings)
         return SimpleMatcherResult(
-            completions=[SimpleCompletion(text, type="mcp") for text in texts],
+            completions=[SimpleCompletion(text, type=kinds.get(text, "mcp")) for text in texts],
             matched_fragment=fragment,
             ordered=True,
-            suppress=exclusive and bool(texts),
+            suppress=bool(texts),
         )
 
     shell.Completer.custom_matchers.append(mcp_matcher)

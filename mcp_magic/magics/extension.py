@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
 from traitlets import observe
 
-from mcp_magic.errors import CommandError, MCPMagicError, did_you_mean
+from mcp_magic.errors import CommandError, MCPMagicError
 from mcp_magic.magics.asking import Asking
 from mcp_magic.magics.awaiting import MARK
 from mcp_magic.magics.cells import Cells
@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     from mcp_magic.serving.loopback import Serving
 
 __all__ = ["MCPMagics"]
-
-MEANT = {
-    **dict.fromkeys(("add", "open", "start"), "'connect'"),
-    **dict.fromkeys(("close", "remove", "rm", "stop"), "'disconnect'"),
-    **dict.fromkeys(("exec", "run"), "'call'"),
-    **dict.fromkeys(("list", "ls"), "'tools', 'resources' or 'prompts', or `%mcp` alone for the servers"),
-    **dict.fromkeys(("servers", "status"), "`%mcp` alone"),
-    "inspect": "'ui'",
-    "lint": "'doctor', which looks over the definitions, too",
-    "threads": "`%mcp agent --threads`",
-}
-"""Words that people bring along from other programs, and what is meant here."""
 
 
 @magics_class
@@ -156,24 +144,24 @@ class MCPMagics(Magics, Settings):
 
         __tracebackhide__ = True
         words = split_line(line.rstrip().removesuffix(";"))
-        if words[:1] in (["--help"], ["-h"]):
+        if any(word in ("--help", "-h") for word in words):
             return help_for_one(command)
         arguments, _ = parse(command, words)
         return await command.run(self._invocation(cell, [], local_ns or {}), arguments)
 
     async def _run(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        from mcp_magic.magics.commands import COMMANDS, EVERYDAY, SERVERS
-        from mcp_magic.magics.parsing import help_for_all, help_for_one, parse
+        from mcp_magic.magics.commands import COMMANDS, SERVERS
+        from mcp_magic.magics.helping import help_on, no_subcommand
+        from mcp_magic.magics.parsing import help_for_one, parse
 
         # a `;` at the end silences the output, as everywhere in IPython; it is no part of the last value
         words = split_line(line.rstrip().removesuffix(";"))
         name = words.pop(0) if words else SERVERS.name
         if name in ("--help", "-h", "help"):
-            return help_for_all(COMMANDS, None if words == ["all"] else EVERYDAY)
+            return help_on(words)
         command = SERVERS if name == SERVERS.name else COMMANDS.get(name)
         if command is None:
-            near = f" Did you mean {MEANT[name]}?" if name in MEANT else did_you_mean(name, COMMANDS)
-            raise CommandError(f"%mcp has no subcommand {name!r}.{near} `%mcp --help` lists them.")
+            raise no_subcommand(name)
         if (not command.takes_command and any(word in ("--help", "-h") for word in words)) or words[:1] == ["--help"]:
             return help_for_one(command)
         if cell is not None and not command.takes_body:

@@ -10,6 +10,7 @@ from mcp_magic.core import starting
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.awaiting import MAGICS, AwaitMagics
 from mcp_magic.magics.extension import MCPMagics
+from mcp_magic.magics.help_asked import help_asked
 from mcp_magic.magics.running import run_nested
 from mcp_magic.results.crashes import ToolCrashError
 
@@ -28,6 +29,7 @@ def load(shell: InteractiveShell) -> None:
     magics = MCPMagics(shell)
     shell.register_magics(magics)
     shell.input_transformers_post.append(AwaitMagics(shell))
+    shell.input_transformers_cleanup.append(help_asked)
     magics.history.install()
     magics.cells.install()
     magics.comm_status.install()
@@ -97,6 +99,8 @@ def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
     magics.history.uninstall()
     transformers = shell.input_transformers_post
     transformers[:] = [one for one in transformers if not isinstance(one, AwaitMagics)]
+    asked = shell.input_transformers_cleanup
+    asked[:] = [one for one in asked if one is not help_asked]
     for name in MAGICS:
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop(name, None)

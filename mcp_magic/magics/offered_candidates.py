@@ -3,42 +3,54 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections import Counter
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import schema
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.remote import complete_prompt, complete_template, complete_uri
+from mcp_magic.magics.typed_words import argument, assigned, beginning, meant, names_in, valued
 from mcp_magic.notebook import host
+from mcp_magic.schema.items import unescape_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from mcp_magic.core.connection import Connection
     from mcp_magic.schema import Field
 
-__all__ = ["Candidates", "call", "form", "offered", "prompt", "read", "starting"]
+__all__ = ["Candidates", "call", "form", "listed_tools", "offered", "prompt", "read", "starting"]
 
 
 class Candidates(NamedTuple):
-    """Completions: the text they replace, what may stand there, and whether nothing else may."""
+    """Completions: the text they replace, what may stand there, and what a text stands for."""
 
     fragment: str
     texts: list[str]
-    exclusive: bool = True
+    kinds: Mapping[str, str] = MappingProxyType({})
 
 
-def starting(fragment: str, texts: Sequence[str], *, exclusive: bool = True) -> Candidates:
-    """Return those texts that begin with a fragment."""
-    return Candidates(fragment, [text for text in texts if text.startswith(fragment)], exclusive)
+def starting(fragment: str, words: Iterable[str]) -> Candidates:
+    """Return those words that begin with a fragment and can be typed."""
+    return Candidates(fragment, beginning(fragment, words))
 
 
 def offered(kind: str, fragment: str) -> Candidates:
     """Return names of what servers offer, with their server and, where that is clear, without."""
     full = [f"{c.name}:{item.name}" for c in host.find() for item in c.catalog.cached(kind)]
     bare = [name.partition(":")[2] for name in full]
-    unique = [name for name in bare if fragment and bare.count(name) == 1]
-    return starting(fragment, [*full, *unique])
+    times = Counter(bare) if fragment else {}
+    unique = [name for name in bare if times.get(name) == 1 and not name.startswith("-")]
+    said = meant(fragment)
+    return Candidates(fragment, [shlex.quote(n) for n in (*full, *unique) if n.startswith(said) and n.isprintable()])
+
+
+def listed_tools() -> list[tuple[Connection, Any]]:
+    """Return the tools that are known, each with its session."""
+    return [(connection, tool) for connection in host.find() for tool in connection.catalog.cached("tools")]
 
 
 def _known(kind: str, name: str) -> tuple[Connection, Any] | None:
@@ -54,28 +66,28 @@ def call(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> 
     """Return what may follow `%mcp call`: a tool, then its arguments."""
     if not positional:
         return offered("tools", fragment)
-    known = _known("tools", positional[0])
+    known = _known("tools", meant(positional[0]))
     if known is None:
         return Candidates(fragment, [])
     root = schema.root_field(known[1].input_schema)
-    name, equals, value = fragment.partition("=")
+    name, equals, _ = fragment.partition("=")
     if equals:
-        field = _field_at(root, name.removesuffix(":"))
-        return Candidates(fragment, [f"{name}={v}" for v in _values(field) if v.startswith(value)] if field else [])
-    used = {word.partition("=")[0].removesuffix(":") for word in positional[1:]}
+        field = _field_at(root, names_in(name))
+        return starting(fragment, valued(name, _values(field)) if field else ())
+    used = {meant(word).partition("=")[0].removesuffix(":") for word in positional[1:]}
     prefix = fragment.rpartition(".")[0]
-    parent = _field_at(root, prefix) if prefix else root
-    fields = parent.children if parent else ()
-    paths = [f"{prefix}.{field.name}" if prefix else field.name for field in fields]
-    return starting(fragment, [f"{path}=" for path, f in zip(paths, fields, strict=True) if _open(path, f, used)])
+    parent = _field_at(root, names_in(prefix)) if prefix else root
+    before = f"{prefix}." if prefix else ""
+    words = {f"{before}{argument(field.name)}=": field for field in (parent.children if parent else ())}
+    return starting(fragment, [word for word, field in words.items() if _open(word, field, used)])
 
 
-def _open(path: str, field: Field, used: set[str]) -> bool:
-    return path not in used or field.kind == "array"
+def _open(word: str, field: Field, used: set[str]) -> bool:
+    return meant(word).removesuffix("=") not in used or field.kind == "array"
 
 
-def _field_at(field: Field, path: str) -> Field | None:
-    for name in path.split("."):
+def _field_at(field: Field, path: Iterable[str]) -> Field | None:
+    for name in path:
         found = next((child for child in field.children if child.name == name), None)
         if found is None:
             return None
@@ -83,25 +95,24 @@ def _field_at(field: Field, path: str) -> Field | None:
     return field
 
 
-def _values(field: Field) -> list[str]:
+def _values(field: Field) -> list[Any]:
     item = field.item if field.kind == "array" and field.item else field
     if item.kind == "boolean":
-        return ["true", "false"]
-    texts = [str(value) for value, _ in item.choices or ()]
-    return [f"'{text}'" if re.search(r"\s", text) else text for text in texts]
+        return [True, False]
+    return [value for value, _ in item.choices or () if value is None or isinstance(value, str | int | float)]
 
 
 def form(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
     """Return what may follow `%mcp form`: a tool, a prompt or a template, then its arguments."""
     if positional:
-        name = positional[0].strip("'\"")
+        name = meant(positional[0])
         template = next(((c, t) for c, t in _templates() if t.uri_template == name), None)
         if template is not None:
             return _variables(*template, positional, fragment)
         return (call if _known("tools", name) else prompt)(positional, fragment, namespace)
-    templates = [t.uri_template for _, t in _templates()]
+    templates = [shlex.quote(t.uri_template) for _, t in _templates() if not t.uri_template.startswith("-")]
     more = [text for kind in ("tools", "prompts") for text in offered(kind, fragment).texts]
-    return Candidates(fragment, [*more, *(text for text in templates if text.startswith(fragment))])
+    return Candidates(fragment, [*more, *beginning(fragment, templates)])
 
 
 def _templates() -> list[tuple[Connection, Any]]:
@@ -112,15 +123,17 @@ def read(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> 
     """Return what may follow `%mcp read`: a resource, or what fills a template."""
     if positional:
         return Candidates(fragment, [])
-    listed = [str(r.uri) for c in host.find() for r in c.catalog.cached("resources") if str(r.uri).startswith(fragment)]
-    return Candidates(fragment, list(dict.fromkeys([*listed, *complete_uri(_templates(), fragment)])))
+    said = unescape_word(meant(fragment))
+    listed = [str(r.uri) for c in host.find() for r in c.catalog.cached("resources")]
+    uris = dict.fromkeys([*(uri for uri in listed if uri.startswith(said)), *complete_uri(_templates(), said)])
+    return Candidates(fragment, [word for word in map(schema.as_word, uris) if word])
 
 
 def prompt(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
     """Return what may follow `%mcp prompt`: a prompt, then its arguments."""
     if not positional:
         return offered("prompts", fragment)
-    known = _known("prompts", positional[0])
+    known = _known("prompts", meant(positional[0]))
     if known is None:
         return Candidates(fragment, [])
     connection, prompt = known
@@ -137,12 +150,12 @@ def _asked(
     names: list[str], positional: list[str], fragment: str, ask: Callable[[str, str, dict[str, str]], list[str]]
 ) -> Candidates:
     """Return the names of arguments that are not given yet, or what the server offers for the value of one."""
-    given = {name: value.strip("'\"") for name, _, value in (word.partition("=") for word in positional[1:])}
-    name, equals, value = fragment.partition("=")
+    given = dict(map(assigned, positional[1:]))
+    name, equals, _ = fragment.partition("=")
     if not equals:
-        return starting(fragment, [f"{name}=" for name in names if name not in given])
+        return starting(fragment, [f"{argument(name)}=" for name in names if name not in given])
     try:
-        values = ask(name, value.strip("'\""), given)
+        values = ask(".".join(names_in(name)), assigned(fragment)[1], given)
     except MCPMagicError:  # Tab is no place for an error
         values = []
-    return Candidates(fragment, [f"{name}='{v}'" if re.search(r"\s", v) else f"{name}={v}" for v in values])
+    return Candidates(fragment, [word for word in valued(name, values) if word.isprintable()])

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from mcp_magic.config.masking import mask_arguments
 from mcp_magic.errors import ArgumentsError, CommandError, UnknownServerError, did_you_mean
 from mcp_magic.results.plain import terminal_width
 from mcp_magic.results.text import Text
+from mcp_magic.schema.items import REFERENCE, unescape_word
 from mcp_magic.wording import listed
 
 if TYPE_CHECKING:
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUPS", "Command", "Invocation", "help_for_all", "help_for_one", "parse"]
 
-_REFERENCE = re.compile(r"\$([^\W\d]\w*)|\{(.+)\}", re.DOTALL)
+_PROGRAMS = ("npx", "uvx", "docker")
+"""What begins the command of a server, also where it is not installed."""
+
 _INLINE = re.compile(r"\\[${]|\$([^\W\d]\w*)|\{([^{}]+)\}")
 
 GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")
@@ -78,9 +83,9 @@ class Invocation:
         raise ArgumentsError(f"which server? Connected: {listed(found)}")
 
     def value(self, word: str) -> Any:
-        """Return the object that `$name` or `{expression}` stands for, or the word itself."""
-        found = _REFERENCE.fullmatch(word)
-        return self._evaluated(found[1] or found[2]) if found else word
+        """Return the object that `$name` or `{expression}` stands for, or the word; a backslash keeps one as it is."""
+        found = REFERENCE.fullmatch(word)
+        return self._evaluated(found[1] or found[2]) if found else unescape_word(word)
 
     def text(self, word: str) -> str:
         """Return a text with every `$name` and `{expression}` in it replaced; a backslash keeps one as it is."""
@@ -110,6 +115,7 @@ class Command:
         takes_body: Whether `%%mcp NAME` with a cell below is meant.
         takes_command: Whether ` -- COMMAND ARG...` may follow.
         title: What is typed before the arguments, if that is not `%mcp NAME`.
+        left_over: Where words belong that the line has too many.
     """
 
     name: str
@@ -122,6 +128,7 @@ class Command:
     takes_body: bool = False
     takes_command: bool = False
     title: str = ""
+    left_over: str = ""
 
     @property
     def typed(self) -> str:
@@ -146,10 +153,11 @@ class _Parser(argparse.ArgumentParser):
     """An argparse parser whose errors are ours, in one line."""
 
     def error(self, message: str) -> NoReturn:
-        known = [option for action in self._actions for option in action.option_strings]
-        typed = re.search(r"(--?[\w-]+)", message) if "unrecognized" in message else None
-        near = did_you_mean(typed.group(1), known) if typed else ""
-        raise CommandError(f"{self.prog}: {message}.{near} `{self.prog} --help` shows what it takes.")
+        raise CommandError(f"{self.prog}: {message}. {_see_help(self.prog)}")
+
+
+def _see_help(typed: str) -> str:
+    return f"`{typed.replace('%%', '%')} --help` shows what it takes."  # with `%%`, IPython wants a cell below
 
 
 def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -168,7 +176,23 @@ def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, l
         if not line:
             example = "for example: -- python server.py"
             raise CommandError(f"{command.typed}: after `--` the command is missing, {example}")
-    return command.parser().parse_intermixed_args(words), line
+    parser = command.parser()
+    arguments, left = parser.parse_known_intermixed_args(words)
+    if left:
+        taken = getattr(arguments, "target", []) if command.takes_command and not line else []
+        raise CommandError(f"{command.typed}: {_left_over(command, parser, left, taken)}")
+    return arguments, line
+
+
+def _left_over(command: Command, parser: argparse.ArgumentParser, left: list[str], taken: list[str]) -> str:
+    """Say what is not understood, and what may be meant: another option, or a command, which begins with `taken`."""
+    known = [option for action in parser._actions for option in action.option_strings]
+    near = next((did_you_mean(word, known) for word in left if word.startswith("-")), "")
+    says = f"unrecognized arguments: {' '.join(mask_arguments(tuple(left)))}."
+    if taken and (taken[0] in _PROGRAMS or shutil.which(taken[0])) and (len(taken) > 1 or not near):
+        line = " ".join(mask_arguments((*taken, *left)))
+        return f"{says} A command goes after `--`: {command.typed} -- {line}"
+    return f"{says}{near or (command.left_over and f' {command.left_over}')} {_see_help(command.typed)}"
 
 
 def help_for_all(commands: Mapping[str, Command], everyday: Collection[str] | None = None) -> Text:

@@ -67,7 +67,7 @@ def complete_uri(templates: Iterable[tuple[Connection, Any]], fragment: str) -> 
             found.append(at.before)
             continue
         values = complete_template(connection, template.uri_template, at.variable, unquote(at.value), at.given)
-        found += [at.before + quote(value, safe=at.safe) + at.after for value in values]
+        found += [at.before + quote(value, safe=at.safe, errors="replace") + at.after for value in values]
     return found
 
 

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import CommandError
+from mcp_magic.serving.binary import base64_code
 from mcp_magic.serving.docstrings import read_docstring
 from mcp_magic.serving.needs import Needs
 
@@ -130,13 +131,20 @@ class _Edits:
         return f"server.{name}({', '.join(words)})"
 
     def _describe(self, node: Function) -> None:
-        """Write what the docstring says of arguments where pydantic finds it."""
+        """Write what the docstring says of arguments where pydantic finds it, and base64 where they are bytes."""
         described = read_docstring(ast.get_docstring(node) or "")[1]
         for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
-            if argument.annotation is not None and (text := described.get(argument.arg)):
+            if argument.annotation is None:
+                continue
+            decoded = base64_code(argument.annotation)
+            code = decoded or ast.unparse(argument.annotation)
+            if decoded:
+                self.imports.add("from pydantic import Base64Bytes")
+            if text := described.get(argument.arg):
                 self.imports |= {"from typing import Annotated", "from pydantic import Field"}
-                code = ast.unparse(argument.annotation)
-                self._replace(argument.annotation, f"Annotated[{code}, Field(description={text!r})]")
+                code = f"Annotated[{code}, Field(description={text!r})]"
+            if decoded or text:
+                self._replace(argument.annotation, code)
 
     def _replace(self, node: ast.expr, text: str) -> None:
         assert node.end_lineno is not None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.errors import ConfigError
 from mcp_magic.schema.changes import schema_changes
 from mcp_magic.schema.merge import json_equal
+from mcp_magic.wording import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,7 +77,8 @@ async def interface_of(connection: Connection) -> dict[str, Any]:
 
 def written(interface: Mapping[str, Any]) -> str:
     """Return a snapshot as text that a version control system can compare."""
-    return json.dumps(interface, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    text = json.dumps(interface, indent=2, sort_keys=True, ensure_ascii=False)
+    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n"
 
 
 def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:

@@ -1,34 +1,46 @@
 """A server's tools, prompts and resources as a page of Markdown.
 
 What a server says of itself is data: its descriptions keep their emphasis, lists and code, but bring no HTML, no
-links and no images into the page.
+links, no images and no headings into the page. They stand in quotes, because a quote ends what is begun in it: a fence
+that is never closed would make code of what follows, and text of the code after that.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.results.badges import annotation_badges
+from mcp_magic.results.markdown import harmless
 from mcp_magic.results.safe import one_line
 from mcp_magic.schema.describe import constraints_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from markdown_it.token import Token
     from mcp_types import Prompt, Tool
 
     from mcp_magic.core.connection import Connection
     from mcp_magic.schema import Field
 
-__all__ = ["page", "safe_markdown"]
+__all__ = ["page", "quoted"]
 
 MAX_DEPTH = 4
 """Levels of nested objects that get rows of their own."""
 
-_CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
+# Mathematics that goes on over what follows, fences too: `$$`, `\\\\[` (nbconvert).
+_MATHEMATICS = re.compile(r"(?<=\$)\$|(?<=\\\\)\[")
+# What may be attributes: `{onclick=x}` (Python-Markdown).
+_BRACED = re.compile(r"[^}\n]+")
+# The beginning of a heading, in a list or a quote too; nbconvert needs no space behind it.
+_HASH = re.compile(r"^((?:[ \t>]|[-*+] |\d+[.)] )*)#")
+_UNDERLINE = re.compile(r"^([ \t>]*)(=+[ \t]*|-+[ \t]*)$")
+# Code that ends within its own cell of a table, as every renderer reads it.
+_PAIRED = re.compile(r"(?:[^`]*(?<!\\)`[^`]*[^`\\]`)*[^`]*")
 
 
 async def page(connection: Connection) -> str:
@@ -61,7 +73,7 @@ def _heading(connection: Connection) -> str:
     facts.append(f"MCP {connection.protocol_version}")
     parts = [f"# {_inline(title)}", _inline(", ".join(facts))]
     if connection.instructions:
-        parts.append("\n".join(f"> {line}" for line in safe_markdown(connection.instructions).splitlines()))
+        parts.append(quoted(connection.instructions))
     return "\n\n".join(parts)
 
 
@@ -69,7 +81,7 @@ def _tool(connection: Connection, tool: Tool) -> str:
     parts = [f"### {_code(tool.name)}" + (f" {_inline(tool.title)}" if tool.title else "")]
     hints = ", ".join(badge.text for badge in annotation_badges(tool.annotations))
     parts.append(f"*{hints}* (the server's own words)" if hints else "")
-    parts.append(safe_markdown(tool.description or ""))
+    parts.append(quoted(tool.description or ""))
     parts.append(_fields("Arguments", schema.root_field(tool.input_schema)))
     if tool.output_schema:
         parts.append(_fields("Returns", schema.root_field(tool.output_schema)))
@@ -82,7 +94,7 @@ def _tool(connection: Connection, tool: Tool) -> str:
 
 def _prompt(server: str, prompt: Prompt) -> str:
     parts = [f"### {_code(prompt.name)}" + (f" {_inline(prompt.title)}" if prompt.title else "")]
-    parts.append(safe_markdown(prompt.description or ""))
+    parts.append(quoted(prompt.description or ""))
     rows = [
         (_code(argument.name), "yes" if argument.required else "no", _inline(argument.description or ""))
         for argument in prompt.arguments or ()
@@ -145,7 +157,7 @@ def _fence(code: str, language: str = "") -> str:
 
 def _code(text: Any) -> str:
     """Return a text as code in one line, in a table too; "" for none."""
-    shown = one_line(str(text), 300).replace("|", "\\|")
+    shown = _cell(one_line(str(text), 300))
     if not shown:
         return ""
     ticks = "`" * (max((len(run) for run in re.findall(r"`+", shown)), default=0) + 1)
@@ -154,17 +166,51 @@ def _code(text: Any) -> str:
 
 
 def _inline(text: str) -> str:
-    return safe_markdown(one_line(text, 1000)).replace("|", "\\|")
+    shown = _cell(one_line(text, 1000))
+    return shown if _PAIRED.fullmatch(shown) else shown.replace("`", "&#96;")
 
 
-def safe_markdown(text: str) -> str:
-    r"""Return a server's Markdown without HTML, links and images.
+def _cell(line: str) -> str:
+    """Return a line that cannot leave its cell: a pipe after an escaped backslash would be the cell's end."""
+    return re.sub(r"\\*\|", r"\|", _plain(line))
 
-    >>> safe_markdown("see <b>![x](http://y)</b> and `a[0] < 1`")
-    'see &lt;b>!\\[x](http://y)&lt;/b> and `a[0] < 1`'
+
+def quoted(text: str) -> str:
+    r"""Return a server's Markdown as a quote without HTML, links, images and headings.
+
+    >>> quoted("# See\n<b>![x](http://y)</b> and `a[0] < 1`")
+    '> \\# See\n> &lt;b>[x]\\(http://y)&lt;/b> and `a[0] < 1`'
     """
-    parts = _CODE.split(text.strip())
-    for number in range(0, len(parts), 2):
-        parts[number] = parts[number].replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[")
-        parts[number] = re.sub(r"(?m)^(\s*)#", r"\1\\#", parts[number])
-    return "".join(parts)
+    lines = _without_headings(_plain(inspect.cleandoc(text.strip())).split("\n"))
+    return "\n".join(f"> {line}".rstrip() for line in lines) if any(lines) else ""
+
+
+def _plain(text: str) -> str:
+    """Return Markdown that stays harmless in dialects, too."""
+    text = _MATHEMATICS.sub(lambda found: f"&#{ord(found[0])};", harmless(text, links=False))
+    return _BRACED.sub(_without_attributes, text)
+
+
+def _without_attributes(found: re.Match[str]) -> str:
+    before, equals, rest = found[0].rpartition("=")
+    return before.replace("{", "&#123;") + equals + rest
+
+
+def _without_headings(lines: list[str]) -> list[str]:
+    """Return lines with a backslash before what makes headings of some of them, which the page has of its own."""
+    for token in _blocks(lines):
+        if token.type not in ("heading_open", "paragraph_open") or token.map is None:
+            continue
+        for number in range(*token.map):
+            lines[number] = _HASH.sub(r"\1\\#", lines[number])
+        if token.markup in ("=", "-"):
+            lines[token.map[1] - 1] = _UNDERLINE.sub(r"\1\\\2", lines[token.map[1] - 1])
+    if any(token.type == "heading_open" for token in _blocks(lines)):  # one that was kept from it may make the next one
+        return [_UNDERLINE.sub(r"\1\\\2", _HASH.sub(r"\1\\#", line)) for line in lines]
+    return lines
+
+
+def _blocks(lines: list[str]) -> list[Token]:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").disable("inline").parse("\n".join(lines))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.results.safe import one_line
 from mcp_magic.schema import MISSING, Field, make_docstring, root_field
-from mcp_magic.serving.typing_code import Types, identifier
+from mcp_magic.serving.typing_code import USED, Types, identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from mcp_types import Tool
 
@@ -34,7 +35,7 @@ __all__ = [{names}]
 _UNSET: Any = object()
 
 
-async def _call(tool: str, **arguments: Any) -> Any:
+async def _call(tool: str, /, **arguments: Any) -> Any:
     """Call a tool with what is given, and return its data, or its text where it has none."""
     given = {{_NAMES.get((tool, name), name): value for name, value in arguments.items() if value is not _UNSET}}
     result = await host[{server!r}].call(tool, given)
@@ -44,6 +45,9 @@ async def _call(tool: str, **arguments: Any) -> Any:
 _NAMES: dict[tuple[str, str], str] = {mangled}
 '''
 
+_RESERVED = USED | {"_NAMES", "_UNSET", "_call", "annotations", "host", "object", "tuple"}
+"""Names that the module uses itself."""
+
 
 def stubs(server: str, tools: Iterable[Tool]) -> str:
     """Return the code of a module with one async function a tool.
@@ -52,45 +56,47 @@ def stubs(server: str, tools: Iterable[Tool]) -> str:
         server: The name of the session.
         tools: Their definitions.
     """
-    types = Types()
-    functions: dict[str, str] = {}
-    mangled: dict[tuple[str, str], str] = {}
+    named: dict[str, Tool] = {}
     for tool in tools:
-        name = identifier(tool.name)
-        while name in functions or name in ("host", "Any"):
-            name += "_"
-        functions[name] = _function(name, tool, types, mangled)
-    code = "\n\n\n".join([*types.classes, *functions.values()])
+        named[_free(tool.name, named)] = tool
+    types = Types(named)
+    mangled: dict[tuple[str, str], str] = {}
+    functions = [_function(name, tool, types, mangled) for name, tool in named.items()]
+    code = "\n\n\n".join([*types.classes, *functions])
     words = [word for word in ("Literal", "NotRequired", "TypedDict") if f"{word}[" in code or f"{word})" in code]
     words += ["TypedDict"] if "TypedDict(" in code and "TypedDict" not in words else []
     head = _HEAD.format(
         server=server,
         typing=", ".join(["Any", *sorted(set(words))]),
-        names=", ".join(f'"{name}"' for name in functions),
+        names=", ".join(f'"{name}"' for name in named),
         mangled=repr(mangled),
     )
     return f"{head}\n\n{code}\n" if code else head
 
 
+def _free(name: str, taken: Container[str], reserved: Container[str] = _RESERVED) -> str:
+    """Return an identifier for a name that means nothing else yet, as a module's `__getattr__` does."""
+    made = identifier(name)
+    while made in taken or made in reserved or re.fullmatch("__.*[^_]__", made):
+        made += "_"
+    return made
+
+
 def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str], str]) -> str:
     base = "".join(part[:1].upper() + part[1:] for part in name.split("_") if part) or "Tool"
-    children = root_field(tool.input_schema).children
-    required = [child for child in children if child.required]
-    optional = [child for child in children if not child.required]
-    parameters: list[str] = []
-    given: list[str] = []
-    for child in [*required, *optional]:
-        parameter = _parameter_name(child.name, [word.partition("=")[0] for word in given])
+    fields: dict[str, Field] = {}
+    for child in sorted(root_field(tool.input_schema).children, key=lambda child: not child.required):
+        parameter = _free(child.name, fields, ("_call",))
+        fields[parameter] = child
         if parameter != child.name:
             mangled[tool.name, parameter] = child.name
-        hint = types.hint(child, f"{base}{identifier(child.name).title().replace('_', '')}")
-        parameters.append(f"{parameter}: {hint}" + ("" if child.required else " = _UNSET"))
-        given.append(f"{parameter}={parameter}")
-    if optional:
-        parameters.insert(len(required), "*")
+    parameters = [_parameter(parameter, child, base, types) for parameter, child in fields.items()]
+    required = sum(child.required for child in fields.values())
+    if len(fields) > required:
+        parameters.insert(required, "*")
     returned = _returned(tool.output_schema, base, types)
-    said = make_docstring(tool.name, tool.title, tool.description, _described(children))
-    call = ", ".join([repr(tool.name), *given])
+    said = make_docstring(tool.name, tool.title, tool.description, _described(fields))
+    call = ", ".join([repr(tool.name), *(f"{parameter}={parameter}" for parameter in fields)])
     lines = [
         f"async def {name}({', '.join(parameters)}) -> {returned}:",
         textwrap.indent(_docstring(said), "    "),
@@ -99,25 +105,23 @@ def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str]
     return "\n".join(lines)
 
 
-def _parameter_name(name: str, taken: list[str]) -> str:
-    made = identifier(name)
-    while made in taken or made == "tool":
-        made += "_"
-    return made
+def _parameter(name: str, field: Field, base: str, types: Types) -> str:
+    hint = types.hint(field, f"{base}{identifier(field.name).title().replace('_', '')}")
+    return f"{name}: {hint}" + ("" if field.required else " = _UNSET")
 
 
-def _described(children: Iterable[Field]) -> Mapping[str, Any]:
+def _described(fields: Mapping[str, Field]) -> Mapping[str, Any]:
     """Return a schema that documents arguments under the names that the function has for them."""
     return {
         "properties": {
-            identifier(child.name): {
+            name: {
                 **_alone(child.schema),
                 "description": one_line(child.description, 300),
                 **({"default": child.default} if child.default is not MISSING else {}),
             }
-            for child in children
+            for name, child in fields.items()
         },
-        "required": [identifier(child.name) for child in children if child.required],
+        "required": [name for name, child in fields.items() if child.required],
     }
 
 

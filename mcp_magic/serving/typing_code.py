@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import keyword
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from mcp_magic.schema import Field
 
-__all__ = ["Types", "identifier"]
+__all__ = ["USED", "Types", "identifier"]
+
+USED = frozenset(("bool", "dict", "float", "int", "list", "str", "Any", "Literal", "NotRequired", "TypedDict"))
+"""Names that type hints are made of; whatever else were called so, a type checker would take for them."""
 
 MAX_DEPTH = 6
 """Levels of objects that get types of their own; recursive schemas have no end."""
@@ -23,20 +29,25 @@ def identifier(name: str) -> str:
     >>> identifier("get-sum"), identifier("class"), identifier("3d")
     ('get_sum', 'class_', '_3d')
     """
-    made = re.sub(r"\W", "_", name) or "_"
-    made = f"_{made}" if made[0].isdigit() else made
+    # NFKC is what Python reads; without it two names could be one.
+    made = "".join(each if f"_{each}".isidentifier() else "_" for each in unicodedata.normalize("NFKC", name))
+    made = made if made.isidentifier() else f"_{made}"
     return f"{made}_" if keyword.iskeyword(made) else made
 
 
 class Types:
     """Writes type hints, and the classes that they need.
 
+    Args:
+        taken: Names of the module that no class may have.
+
     Attributes:
         classes: The code of each class, in an order in which they can stand in a module.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Container[str] = ()) -> None:
         self.classes: list[str] = []
+        self._taken = taken
         self._names: set[str] = set()
         self._made: dict[tuple[str, str], str] = {}
 
@@ -81,12 +92,13 @@ class Types:
                 (child.name, self.hint(child, f"{name}{_camel(child.name)}", depth + 1), child)
                 for child in field.children
             ]
-            self.classes.append(_class(name, children, field.description))
+            self.classes.append(_class(name, children, field.description, self._names | USED))
         return self._made[key]
 
     def _unique(self, called: str) -> str:
-        name, number = called, 2
-        while name in self._names:
+        called = name = identifier(called)
+        number = 2
+        while name in self._names or name in self._taken or name in USED:
             name, number = f"{called}{number}", number + 1
         self._names.add(name)
         return name
@@ -99,11 +111,11 @@ def _literal(values: list[object]) -> str:
     return f"Literal[{', '.join(map(repr, simple))}]"
 
 
-def _class(name: str, children: list[tuple[str, str, Field]], description: str) -> str:
+def _class(name: str, children: list[tuple[str, str, Field]], description: str, types: Container[str]) -> str:
     keys = [
         (key, hint if child.required else f"NotRequired[{hint}]", child.description) for key, hint, child in children
     ]
-    if any(not key.isidentifier() or keyword.iskeyword(key) for key, *_ in keys):
+    if any(key != identifier(key) or key in types or key.startswith("__") for key, *_ in keys):
         members = ", ".join(f"{key!r}: {hint}" for key, hint, _ in keys)
         return f"{name} = TypedDict({name!r}, {{{members}}})"
     lines = [f"class {name}(TypedDict):", f"    {docstring(description or 'An object.')}", ""]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Literal
 
+import mcp_types as types
 import pytest
+from mcp.server import Server
 
 from mcp_magic import errors
 from tests.servers.bundled import load
@@ -91,3 +93,24 @@ async def test_calls_take_arguments_that_are_named_like_options(show: Connection
     result = await show.call("one_text", {"text": "a"})
     assert result.text == "a"
     assert (await show.call("one_text", {"text": "a"}, text="b")).text == "b"
+
+
+async def test_arguments_may_have_any_name_whichever_way_a_tool_is_called(host: Host) -> None:
+    names = ("self", "tool", "name", "arguments", "timeout", "server", "connection", "args", "kwargs", "named", "class")
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names)}
+
+    async def tools(context: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool(name="f", input_schema=schema)])
+
+    async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return types.CallToolResult(content=[types.TextContent(text=repr(params.arguments))])
+
+    connection = await host.connect(Server("any", on_list_tools=tools, on_call_tool=called), name="any")
+    given: dict[str, Any] = {name: name.upper() for name in names}
+    for answer in (
+        await connection.tools.f(**given),
+        await connection.call("f", **given),
+        await host.call("any:f", **given),
+        await host.call("any:f", given),
+    ):
+        assert answer.text == repr(given)

@@ -203,6 +203,27 @@ async def test_a_call_is_played_as_often_as_it_was_recorded_and_a_listing_as_oft
             await counter.call("count")
 
 
+async def test_what_an_older_version_took_for_a_secret_or_did_not_is_found_all_the_same(tape: Path) -> None:
+    server = MCPServer("vault", log_level="ERROR")
+
+    @server.tool()
+    def login(accessKey: str, token_count: int, user: str) -> str:
+        return f"hello {user}"
+
+    given: dict[str, Any] = {"accessKey": "AKIA-1234", "token_count": 12, "user": "ada"}
+    async with hosting(tape, "record") as host:
+        await (await host.connect(server)).call("login", **given)
+    text = tape.read_text("utf-8")
+    assert '"accessKey": "***", "token_count": 12' in text
+    tape.write_text(text.replace('"***", "token_count": 12', '"AKIA-1234", "token_count": "***"'), "utf-8")
+
+    async with hosting(tape, "replay", in_process="replay") as host:
+        vault = await host.connect(server)
+        with pytest.raises(CassetteError, match=r"user is .bob. here"):
+            await vault.call("login", **{**given, "user": "bob"})
+        assert (await vault.call("login", **given)).text == "hello ada"
+
+
 async def test_sessions_of_one_name_are_played_in_their_order(tape: Path) -> None:
     def server(answer: str, *tools: str) -> MCPServer:
         made = MCPServer("mended", log_level="ERROR")

@@ -67,7 +67,7 @@ async def test_a_server_that_dies_at_start_names_its_last_words(host: Host, tmp_
     error = await failure(host, command)
     assert type(error) is errors.ServerExitedError
     lines = str(error).splitlines()
-    assert lines[0] == f"x: python {command[1]} ended before it answered."
+    assert lines[0] == f"x: python {command[1]} ended before it answered (exit code 1)."
     assert lines[-1] == "  stderr: ModuleNotFoundError: No module named 'nothing_of_the_kind'"
 
 
@@ -90,7 +90,16 @@ async def test_a_program_that_writes_something_else_and_ends(host: Host, tmp_pat
     command = script(tmp_path, "print('usage: server [options]')")
     error = await failure(host, command)
     assert type(error) is errors.ServerExitedError
-    assert "ended before it answered. It wrote 'usage: server [options]', which is no MCP message." in str(error)
+    assert "answered (exit code 0). It wrote 'usage: server [options]', which is no MCP message." in str(error)
+
+
+async def test_a_program_that_ends_without_a_word_is_asked_whether_it_is_a_server(host: Host, tmp_path: Path) -> None:
+    command = script(tmp_path, "import mcp_types")
+    error = await failure(host, command)
+    assert str(error) == (
+        f"x: python {command[1]} ended before it answered (exit code 0). "
+        "Is it a server? One that is made with MCPServer has to call run()."
+    )
 
 
 async def test_a_program_that_sends_back_what_it_gets(host: Host) -> None:

@@ -428,6 +428,34 @@ async def test_items_and_pages_that_break_the_protocol_are_named(host: Host) -> 
     assert "the server's answer breaks the protocol: tools: Field required" in told(report, "lists")
 
 
+async def test_what_breaks_a_list_is_linted_all_the_same_with_the_rest_of_it(host: Host) -> None:
+    bad = [TOOL, {"name": "bare"}, {**TOOL, "name": "text", "inputSchema": {"type": "string"}}]
+    report = await examine(host, sick(tools__list={"tools": bad}))
+    assert "tools.1.inputSchema: Field required (the tool 'bare')" in told(report, "lists")
+    assert "tool bare: no definition: inputSchema: Field required [definition-invalid]" in told(report, "schemas")
+    assert "tool text: the root is of type 'string'; it must be an object [schema-root]" in told(report, "schemas")
+    assert report.findings is not None
+    assert "looked at 2 tools" in report.findings.note
+
+
+async def test_a_program_that_ends_at_once_is_asked_whether_it_is_a_server(host: Host) -> None:
+    report = await examine(host, script("import sys"))
+    fails(report, "connect", "it ended with code 0 before it answered", "has to call run()")
+
+
+async def test_a_tool_without_arguments_that_fails_is_not_blamed_on_example_arguments(host: Host) -> None:
+    server = MCPServer("half")
+
+    @server.tool()
+    def bad() -> int:
+        """Fails."""
+        raise KeyError("no ink")
+
+    report = await examine(host, server, call="bad")
+    assert "bad() reports an error" in told(report, "call")
+    assert "example arguments" not in told(report, "call")
+
+
 async def test_a_list_that_hangs_is_given_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_magic.core.doctor.offers.PAGE_SECONDS", 0.3)
     report = await examine(host, sick(_hangs=["tools/list"]))

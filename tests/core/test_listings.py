@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from mcp.server import Server
 from mcp.server.mcpserver import MCPServer
@@ -12,6 +16,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic.core.catalog import MAX_PAGES, all_pages
 from tests.core.asgi import Forgetful, serving
+from tests.core.test_sessions import until
 from tests.servers.bundled import command, load
 
 if TYPE_CHECKING:
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.host import Host
 
+SICK = Path(__file__).with_name("sick_server.py")
 KINDS = ("tools", "resources", "templates", "prompts")
 
 
@@ -113,13 +119,61 @@ async def test_a_change_notice_over_stdio_refreshes_the_listing(host: Host) -> N
     assert (await connection.read("showcase://extra/later1")).text == "I am later1"
 
 
-async def test_an_unknown_tool_is_refused_before_anything_is_sent(host: Host) -> None:
+async def test_an_unknown_tool_is_refused_and_nothing_is_sent_but_one_listing(host: Host) -> None:
     connection = await host.connect(load("math_server").server, name="math")
     sent = connection.calls
-    with pytest.raises(errors.UnknownToolError) as caught:
-        await connection.call("ad")
+    for _ in range(3):
+        with pytest.raises(errors.UnknownToolError) as caught:
+            await connection.call("ad")
     assert str(caught.value).startswith("math has no tool 'ad'. Did you mean 'add'? It has: add, subtract, ")
-    assert connection.calls == sent
+    assert connection.calls == sent + 1
+
+
+async def test_a_tool_or_prompt_that_was_added_without_a_notice_is_found_where_it_is_asked_for(host: Host) -> None:
+    server = MCPServer("late")
+    connection = await host.connect(server)
+
+    @server.tool()
+    def added() -> str:
+        """Was not there before."""
+        return "new"
+
+    @server.prompt()
+    def asked() -> str:
+        """Was not there before."""
+        return "well?"
+
+    assert connection.catalog.cached("tools") == ()
+    assert (await host.resolve("added"))[0] is connection
+    assert (await connection.call("added")).text == "new"
+    assert "well?" in str(await connection.prompt("asked"))
+
+
+async def test_a_listing_that_fails_when_it_is_fetched_once_more_leaves_the_old_one_in_use(host: Host) -> None:
+    server = MCPServer("late")
+
+    @server.tool()
+    def known() -> str:
+        """Is there."""
+        return "here"
+
+    connection = await host.connect(server)
+    server._tool_manager = None  # type: ignore[assignment]  # every listing fails from now on
+    with pytest.raises(errors.UnknownToolError, match=r"late has no tool 'knwn'\. Did you mean 'known'"):
+        await connection.call("knwn")
+    assert [tool.name for tool in await connection.listing("tools")] == ["known"]
+    assert connection.catalog.problems == {}
+
+
+async def test_a_session_that_is_lost_is_named_where_a_tool_is_looked_for_that_it_had(host: Host) -> None:
+    pages = {"tools": [{"name": "t1", "inputSchema": {"type": "object"}}]}
+    half = await host.connect([sys.executable, str(SICK), json.dumps({"tools/list": pages})], name="half")
+    await host.connect(load("math_server").server, name="math")
+    next(child for child in psutil.Process().children() if str(SICK) in child.cmdline()).kill()
+    await until(lambda: half.state == "lost")
+    with pytest.raises(errors.UnknownToolError) as caught:
+        await host.resolve("t1")
+    assert str(caught.value) == "no open session has a tool 't1'. half (lost) has it: `%mcp reconnect half`"
 
 
 async def test_names_are_resolved_with_and_without_the_server(host: Host) -> None:
@@ -182,3 +236,28 @@ async def test_log_messages_are_kept(host: Host) -> None:
             await asyncio.sleep(0.01)
     assert connection.notices.messages[-1].level == "warning"
     assert connection.notices.messages[-1].data == "mind the gap"
+
+
+BAD = {"name": "t2", "inputSchema": {"type": "string"}}
+WHY = "could not be listed: the server's answer breaks the protocol: tools.1.inputSchema.type: Input should be 'object'"
+
+
+async def test_a_server_whose_tools_cannot_be_listed_is_named_with_the_tool_that_is_bad(host: Host) -> None:
+    pages = {"tools": [{"name": "t1", "inputSchema": {"type": "object"}}, BAD]}
+    connection = await host.connect([sys.executable, str(SICK), json.dumps({"tools/list": pages})], name="low")
+    with pytest.raises(errors.InvalidResponseError, match=r"Input should be 'object' \(the tool 't2'\)$"):
+        await connection.listing("tools")
+    with pytest.raises(errors.UnknownToolError) as caught:
+        await host.resolve("t1")
+    assert str(caught.value) == (
+        f"no open session has a tool 't1'.\n  low may have it, but its tools {WHY} (the tool 't2')"
+    )
+    card = connection._repr_mimebundle_()
+    assert f"  tools      {WHY} (the tool 't2')" in card["text/plain"]
+
+
+async def test_names_of_tools_that_break_a_list_are_escaped_on_the_card(host: Host) -> None:
+    pages = {"tools": [{"name": "<script>alert(1)</script>", "inputSchema": 3}]}
+    connection = await host.connect([sys.executable, str(SICK), json.dumps({"tools/list": pages})], name="low")
+    assert "&lt;script&gt;alert(1)" in connection._repr_mimebundle_()["text/html"]
+    assert "<script>" not in connection._repr_mimebundle_()["text/html"]

@@ -14,6 +14,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.config.targets import resolve_target
+from mcp_magic.core.host import Host
 from tests.core.asgi import Forgetful, serving
 from tests.processes import start_http
 from tests.servers.bundled import command, load
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
 
 
 async def until(true: Callable[[], bool], timeout: float = 10.0) -> None:
@@ -76,7 +76,8 @@ async def test_a_server_that_dies_in_a_call_is_reported_with_its_last_words(host
     with pytest.raises(errors.SessionClosedError) as caught:
         await connection.call("die", message="out of ink")
     assert str(caught.value) == (
-        "show: the session has ended; `%mcp reconnect show` opens it again.\n  stderr: out of ink"
+        "show:die: the session has ended (exit code 3) before the answer came, so it may have run; "
+        "`%mcp reconnect show` opens it again.\n  stderr: out of ink"
     )
     assert connection.state == "lost"
 
@@ -135,6 +136,17 @@ async def test_a_closed_session_says_so(host: Host) -> None:
     assert connection.state == "closed"
     with pytest.raises(errors.SessionClosedError, match="`%mcp reconnect"):
         await connection.call("add", a=1, b=1)
+
+
+async def test_a_program_leaves_a_host_with_all_its_sessions() -> None:
+    async with Host() as host:
+        math = await host.connect(command("math_server"), name="math")
+        assert (await math.call("add", a=1, b=2)).data == 3
+        late = asyncio.create_task(host.connect(command("showcase_server"), name="show"))
+        await asyncio.sleep(0)
+    assert (math.state, list(host), children()) == ("closed", [], [])
+    with pytest.raises(errors.SessionClosedError):
+        await late
 
 
 # A streamable-HTTP server that forgets a session

@@ -308,6 +308,11 @@ def test_a_secret_that_a_cut_goes_through_does_not_show_its_first_half() -> None
     "message",
     [
         {"arguments": {"login": {"apiKey": "s3cr3t-v4lue"}}},
+        {"arguments": {"accessKey": "s3cr3t-v4lue"}},
+        {"arguments": {"pwd": "s3cr3t-v4lue"}},
+        {"arguments": {"githubPat": "s3cr3t-v4lue"}},
+        {"text": "mysql --host h MYSQL_PWD=s3cr3t-v4lue"},
+        {"text": 'He said {"githubPat": "s3cr3t-v4lue"}'},
         {"arguments": {"list": [{"client_secret": ["s3cr3t-v4lue"]}]}},
         {"arguments": {"headers": {"Authorization": "s3cr3t-v4lue"}}},
         {"arguments": {"headers": {"Cookie": "s3cr3t-v4lue"}}},
@@ -333,6 +338,7 @@ def test_what_is_secret_by_its_name_is_masked_before_it_is_kept(message: dict[st
     [
         {"progressToken": "p-12345", "maxTokens": 100},
         {"text": "the author keys in the passage of tokens"},
+        {"text": "PASS: tests/test_sum.py; pwd: /home/ada/notebooks", "tokenCount": 12, "pass": 3, "path": "pat/h"},
         {"text": "naïve 日本 \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16")},
     ],
 )

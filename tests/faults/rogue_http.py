@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
@@ -69,6 +70,11 @@ class Reply:
     def cut(self) -> None:
         """End the TCP connection at once, by a reset."""
         self._writer.transport.abort()
+
+
+def packed(r: Reply) -> bytes:
+    """Return an answer of some kilobytes that unpacked has megabytes."""
+    return gzip.compress(line(r.right()).rstrip() + b" " * (LONG * MEGABYTE))
 
 
 def event(message: Any) -> bytes:
@@ -164,6 +170,7 @@ FAULTS: dict[str, Callable[[Reply], Awaitable[None]]] = {
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
     ),
     "bad_gzip": lambda r: r.status(200, "Content-Encoding: gzip", body=b"no gzip", kind="application/json"),
+    "packed": lambda r: r.status(200, "Content-Encoding: gzip", body=packed(r), kind="application/json"),
     "truncated": truncated,
     "long_json": long_json,
     # streams

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mcp_magic.core import stdio_lines, transports
 from mcp_magic.errors import (
     ConnectError,
     InvalidResponseError,
@@ -93,7 +94,7 @@ IN_BOTH = (
     *("html", "bad_json", "wrong_shape", "wrong_id", "truncated", "cut_stream", "ended_stream", "sse_garbage", "reset"),
     *("hang", "hang_in_stream"),
 )
-BIG = ("long_json", "long_event")
+BIG = ("long_json", "long_event", "packed")
 ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN])
 
 
@@ -123,8 +124,27 @@ async def test_a_fault_is_one_clear_error_or_none_and_harms_nobody(host: Host, v
 async def test_a_long_answer_is_read(host: Host, tool: str) -> None:
     async with rogue_http() as rogue:
         connection = await host.connect(rogue.url, name="rogue")
-        assert len((await connection.call_tool(tool, {}, timeout=LONG_SECONDS)).text) == LONG * MEGABYTE
+        text = (await connection.call_tool(tool, {}, timeout=LONG_SECONDS)).text
+        assert len(text) == (len("right") if tool == "packed" else LONG * MEGABYTE)
         assert (await connection.call("right")).text == "right"
+        await host.disconnect("rogue")
+
+
+@pytest.mark.parametrize("tool", BIG)
+async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
+    host: Host, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    for module in (stdio_lines, transports):
+        monkeypatch.setattr(module, "MAX_MESSAGE", MEGABYTE)
+    async with rogue_http() as rogue:
+        connection = await host.connect(rogue.url, name="rogue")
+        found = await outcome(connection, tool, LONG_SECONDS)
+        if tool == "long_event":
+            assert_clear(found, SessionClosedError, "exceeded the 1048576 byte")
+        else:
+            assert_clear(found, ProtocolError, "more than 1,048,576 bytes")
+        assert await outcome(connection, "right", LONG_SECONDS) == "right"
+        assert rogue.calls[tool] == 1
         await host.disconnect("rogue")
 
 

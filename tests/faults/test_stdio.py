@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from mcp_magic import errors
+from mcp_magic.core import stdio_lines
 from mcp_magic.errors import InvalidResponseError, ProtocolError, RequestTimeoutError, SessionClosedError
 from tests.core.test_sessions import until
 from tests.faults.checking import Row, assert_clear, in_eras, outcome
@@ -155,6 +156,17 @@ async def test_100_megabytes_in_one_line_are_read(host: Host, tmp_path: Path, to
     assert len(result.text) == (100 * 2**20 if tool == "long" else len("right"))
     assert (await connection.call("right")).text == "right"
     assert host.trace.size < 10_000_000, "the trace cuts what it keeps"
+
+
+async def test_a_line_that_is_too_long_fails_its_call_alone_and_is_not_kept(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio_lines, "MAX_MESSAGE", 2**20)
+    connection = await connected(host, LEGACY, tmp_path / "log")
+    found = await outcome(connection, "long", LONG_SECONDS)
+    assert_clear(found, ProtocolError, "the answer has more than 1,048,576 bytes in its line")
+    assert (await connection.call_tool("long_garbage", {}, timeout=LONG_SECONDS)).text == "right"
+    assert (await connection.call("right")).text == "right"
 
 
 @ERAS

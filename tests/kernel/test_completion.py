@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -34,6 +36,10 @@ def milliseconds(code):
     return statistics.median(took) * 1000
 """
 
+CALCULATOR = [
+    f"calculator:{tool}"
+    for tool in ("add", "subtract", "multiply", "divide", "power", "factorial", "statistics", "primes")
+]
 CACHED = {
     "a subcommand": ("%mcp ca", ["call"]),
     "several subcommands": ("%mcp re", ["reconnect", "resources", "read", "replay", "record"]),
@@ -47,6 +53,14 @@ CACHED = {
     "a variable that holds a server": ("%mcp connect showc", ["showcase"]),
     "a tool with its server": ("%mcp call showcase:enu", ["showcase:enums"]),
     "a tool alone": ("%mcp call factor", ["factorial"]),
+    "what help is about": ("%mcp help con", ["connect", "config"]),
+    "a tool that must answer": ("%mcp assert calculator:fac", ["calculator:factorial"]),
+    "what a rule is about": ("%mcp allow calculator:", ["'calculator:*'", *CALCULATOR]),
+    "what a rule is about, quoted": ("%mcp deny 'calculator:fac", ["'calculator:factorial'"]),
+    "what arguments must be": ("%mcp ask calculator:add ", ["a=", "b="]),
+    "a method": ("%mcp raw calculator tools/", ["tools/call", "tools/list"]),
+    "a notification": ("%mcp raw calculator notifications/c", ["notifications/cancelled"]),
+    "a server whose interface is compared": ("%mcp diff cal", ["calculator"]),
     "a tool for its card": ("%mcp tool calculator:fac", ["calculator:factorial"]),
     "arguments": ("%mcp call calculator:add ", ["a=", "b="]),
     "an argument": ("%mcp call showcase:enums col", ["colour="]),
@@ -169,6 +183,75 @@ def test_a_server_that_does_not_answer_delays_tab_for_a_moment_only(kernel: Kern
     kernel.ok("%mcp disconnect sleepy", timeout=5)
 
 
+SLY = r"""
+import mcp_types as t
+from mcp.server.lowlevel import Server
+from mcp_magic import host
+
+SECRET, heard = 'hunter-22', []
+texts = ["{open('PWNED','w')and(1)}", '$SECRET', '@secret.txt', r'\$SECRET', "it's # so", 'a b?',
+         'a\n!touch PWNED\n#', 'a\u202eb', 'a\u2028!touch PWNED']
+word = {'type': 'object', 'properties': {'kind': {'enum': texts}, "{open('PWNED','w')}": {}, 'a\n!touch PWNED\n#': {}}}
+tools = [t.Tool(name='go', input_schema=word), t.Tool(name='$SECRET tool', input_schema=word),
+         t.Tool(name='a\n!touch PWNED\n#', input_schema=word), t.Tool(name='*', input_schema=word)]
+
+async def list_tools(ctx, params): return t.ListToolsResult(tools=tools)
+async def call_tool(ctx, params):
+    heard.append(params.arguments['kind'] if params.arguments else params.name)
+    return t.CallToolResult(content=[])
+async def list_prompts(ctx, params):
+    return t.ListPromptsResult(prompts=[t.Prompt(name='ask', arguments=[t.PromptArgument(name='q')])])
+async def get_prompt(ctx, params):
+    heard.append(params.arguments['q'])
+    return t.GetPromptResult(messages=[])
+async def completion(ctx, params): return t.CompleteResult(completion=t.Completion(values=texts))
+async def list_resources(ctx, params):
+    return t.ListResourcesResult(resources=[t.Resource(name='r', uri=text) for text in texts])
+async def list_resource_templates(ctx, params):
+    return t.ListResourceTemplatesResult(resource_templates=[t.ResourceTemplate(name='t', uri_template='sly://{+x}')])
+async def read_resource(ctx, params):
+    heard.append(params.uri)
+    return t.ReadResourceResult(contents=[])
+
+sly = Server('sly', on_list_tools=list_tools, on_call_tool=call_tool, on_list_prompts=list_prompts,
+             on_get_prompt=get_prompt, on_completion=completion, on_list_resources=list_resources,
+             on_read_resource=read_resource, on_list_resource_templates=list_resource_templates)
+"""
+
+
+TEXTS = ["{open('PWNED','w')and(1)}", "$SECRET", "@secret.txt", r"\$SECRET", "it's # so", "a b?"]
+EXACT = [*TEXTS, "a\n!touch PWNED\n#", "a\u202eb", "a\u2028!touch PWNED"]
+OFFERED = {
+    "%mcp call sly:go kind=": TEXTS,
+    "%mcp call sly:go kind:=": EXACT,  # JSON has a spelling for everything
+    "%mcp prompt sly:ask q=": TEXTS,
+    "%mcp prompt sly:ask q:=": EXACT,
+    "%mcp prompt sly:ask q='": TEXTS,
+    "%mcp call sly:$": ["$SECRET tool"],
+    "%mcp watch --every 5 --for 0.01 {": TEXTS[:1],
+    "%mcp read {": TEXTS[:1],
+    "%mcp read $": TEXTS[1:2],
+    "%mcp read 'a": TEXTS[5:],
+    "%mcp read sly://": ["sly://" + quote(text, safe="/:?#[]@!$&'()*+,;=%") for text in EXACT],
+}
+
+
+def test_what_a_server_offers_is_completed_as_text_that_runs_nothing(kernel: Kernel) -> None:
+    kernel.ok(SLY)
+    kernel.ok("import pathlib\n_ = pathlib.Path('secret.txt').write_text('secret')\n%mcp connect sly")
+    for line, texts in OFFERED.items():
+        kernel.ok("heard.clear()")
+        for word in kernel.complete(line):
+            kernel.run(f"{line.rpartition(' ')[0]} {word}")
+        assert list(dict.fromkeys(ast.literal_eval(kernel.ok("heard").text))) == texts, line
+    names = kernel.complete("%mcp call sly:go ")
+    assert names == ["kind=", "'\\{open('\"'\"'PWNED'\"'\"','\"'\"'w'\"'\"')}'="]
+    rules = kernel.complete("%mcp allow sly:")
+    assert rules == ["'sly:*'", "sly:go", "'sly:$SECRET tool'", "'sly:[*]'"]  # all of a server is the person's to say
+    assert kernel.ok("pathlib.Path('PWNED').exists()").text == "False"
+    kernel.ok("%mcp disconnect sly")
+
+
 OTHERS = {
     "pri": "print",
     "import ite": "itertools",
@@ -195,7 +278,15 @@ def test_outside_of_a_line_nothing_of_ours_is_offered(kernel: Kernel, code: str)
 
 def test_files_are_offered_where_a_target_or_a_file_may_stand(kernel: Kernel) -> None:
     kernel.ok("import pathlib\n_ = pathlib.Path('my_own_server.py').touch(), pathlib.Path('my_own.json').touch()")
+    kernel.ok("pathlib.Path('my_own_folder').mkdir()\n_ = pathlib.Path('my_own_folder/a b.py').touch()")
 
+    assert kernel.complete("%mcp connect my_own") == ["my_own_folder/", "my_own_server.py"]
+    assert kernel.complete("%mcp doctor ./my_own_folder/") == ["'./my_own_folder/a b.py'"]
+    assert kernel.complete("%mcp connect --cwd my_own") == ["my_own_folder/"]
+    assert kernel.complete("%mcp snapshot calculator -o my_own.j") == ["my_own.json"]
+    assert kernel.complete("%mcp diff calculator my_own.j") == ["my_own.json"]
+    assert "my_own_server.py" in (offered := kernel.complete("%mcp connect "))
+    assert not {"print", "%%bash", "if"} & set(offered)
     assert kernel.complete("%mcp connect my_own_s") == ["my_own_server.py"]
     assert kernel.complete("%mcp connect --config my_own.j") == ["my_own.json"]
     assert kernel.complete("%mcp up my_own.j") == ["my_own.json"]
@@ -205,6 +296,18 @@ def test_a_configured_server_is_offered(kernel: Kernel) -> None:
     kernel.ok("""pathlib.Path('mcp.json').write_text('{"mcpServers": {"configured": {"command": "x"}}}')""")
 
     assert "configured" in kernel.complete("%mcp connect conf")
+
+
+def test_the_latest_requests_are_offered_with_what_they_are(kernel: Kernel) -> None:
+    kernel.ok("%mcp call calculator:add a=1 b=2\n%mcp tools calculator\nfrom mcp_magic import host")
+    last = ast.literal_eval(kernel.ok("[(e.number, e.kind, e.label) for e in host.trace]").text)
+    number = next(str(n) for n, kind, label in reversed(last) if (kind, label) == ("request", "tools/call"))
+    reply = kernel.client.complete("%mcp replay ", reply=True, timeout=10)["content"]
+    types = {each["text"]: each["type"] for each in reply["metadata"]["_jupyter_types_experimental"]}
+
+    assert reply["matches"][0] == number
+    assert types[number] == "calculator tools/call add"
+    assert kernel.complete(f"%mcp replay {number} ") == ["a=", "b="]
 
 
 def test_the_connections_attributes_complete_in_python(kernel: Kernel) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 COUNTS = (
     "ip = get_ipython()\n"
     "(sum(type(t).__name__ == 'AwaitMagics' for t in ip.input_transformers_post),"
+    " sum(t.__module__.startswith('mcp_magic') for t in ip.input_transformers_cleanup),"
     " sum(getattr(m, 'matcher_identifier', '') == 'mcp_magic' for m in ip.Completer.custom_matchers),"
     " sum(type(c).__name__ == 'MCPMagics' for c in ip.configurables),"
     " 'mcp' in ip.magics_manager.magics['line'], 'mcp' in ip.magics_manager.magics['cell'])"
@@ -43,14 +44,19 @@ def test_loading_twice_adds_everything_once_and_keeps_the_sessions(calculator: K
 
     assert cell.outputs == []
     assert "already loaded" in cell.stdout
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
+
+
+def test_a_question_mark_behind_a_subcommand_shows_its_help(calculator: Kernel) -> None:
+    assert calculator.ok("%mcp call?").text.startswith("%mcp call [")
+    assert calculator.ok("%mcp_server --help").text.startswith("%%mcp_server [")
 
 
 def test_reloading_leaves_everything_there_once(calculator: Kernel) -> None:
     calculator.ok("%reload_ext mcp_magic")
 
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
     calculator.ok("%mcp connect calculator")
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
 
@@ -64,7 +70,7 @@ def test_unloading_takes_everything_away_and_ends_the_servers(calculator: Kernel
 
     assert cell.streams == {}
     assert psutil.wait_procs(servers, timeout=3)[1] == []
-    assert calculator.ok(COUNTS).text == "(0, 0, 0, False, False)"
+    assert calculator.ok(COUNTS).text == "(0, 0, 0, 0, False, False)"
     assert calculator.ok("from mcp_magic import host\nlen(host)").text == "0"
     assert "not found" in str(calculator.run("%mcp").streams)
     assert calculator.complete("%mcp connect cal") == []
@@ -78,7 +84,7 @@ def test_after_unloading_it_can_be_loaded_and_used_again(calculator: Kernel) -> 
     assert calculator.ok("%mcp").text.splitlines()[1].startswith("no server is connected")
     calculator.ok("%mcp connect calculator")
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
 
 
 LEFT = """
@@ -180,7 +186,7 @@ def test_reloading_with_importlib_and_then_the_extension_keeps_one_host(calculat
 
     calculator.ok("%reload_ext mcp_magic")
 
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
     assert calculator.ok("mcp_magic.host is first, len(host)").text == "(True, 0)"
 
 

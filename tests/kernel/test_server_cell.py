@@ -219,7 +219,7 @@ def test_run_again_the_cell_replaces_its_server_and_says_what_changed(shop: Kern
         ("%%mcp_server two words\ndef f(): pass\n", "unrecognized arguments: words"),
         ("%%mcp_server shöp\ndef f(): pass\n", "no server name"),
         ("%%mcp_server shop\nx = \n", "line 2: invalid syntax: x ="),
-        ("%%mcp_server shop\ndef f(a: object()): pass\n", "cannot be offered"),
+        ("%%mcp_server shop\nclass Odd: pass\ndef f(a: Odd): pass\n", "cannot be offered"),
         ("%%mcp_server shop\n@resource\ndef f(): pass\n", "@resource needs a URI"),
     ],
 )

@@ -214,7 +214,7 @@ async def test_a_server_that_dies_in_a_call_is_not_called_again_and_lives_again_
 ) -> None:
     connection = await dying(host, log, trust=True)
     error = await fails(connection, "die")
-    assert "dying: the session has ended" in str(error)
+    assert "dying:die: the session has ended" in str(error)
     assert happened(log, "die") == 1
     content, _ = await call(connection, "pid", {})
     assert content != ""
@@ -298,7 +298,7 @@ async def test_a_session_that_the_person_ended_is_not_opened_again(host: Noteboo
     connection = await dying(host, log)
     await (host.disconnect("dying") if how == "disconnect" else connection.close())
     begun = time.perf_counter()
-    assert "the session has ended" in str(await fails(connection, "pid"))
+    assert "the session was closed" in str(await fails(connection, "pid"))
     assert time.perf_counter() - begun < 0.1
     assert happened(log, "start") == 1
 

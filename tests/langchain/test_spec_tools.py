@@ -60,7 +60,7 @@ async def test_the_hosts_open_session_to_the_same_server_is_used(host: NotebookH
 
 async def test_a_call_that_kills_its_server_leaves_nothing_behind(host: NotebookHost) -> None:
     die = pick(await host.langchain_spec_tools(command("showcase_server"), name="show"), "die")
-    with pytest.raises(ToolException, match="show: the session has ended"):
+    with pytest.raises(ToolException, match="show:die: the session has ended"):
         await die.ainvoke({})
     assert processes() == 0
 

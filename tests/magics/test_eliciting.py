@@ -222,7 +222,8 @@ async def test_roots_are_directories_or_nothing(magic: Any, tmp_path: Path) -> N
         await magic("roots where nowhere")
 
 
-async def test_tab_offers_servers_and_then_directories(magic: Any) -> None:
-    offered = candidates("roots ma", {})
-    assert (offered.texts, offered.exclusive) == (["math"], True)
-    assert candidates("roots math ", {}) == ("", [], False)
+async def test_tab_offers_servers_and_then_directories(magic: Any, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data.csv").touch()
+    assert candidates("roots ma", {}).texts == ["math"]
+    assert candidates("roots math ", {}).texts == ["data/"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.errors import ArgumentsError, CommandError, ConfigError
 from mcp_magic.results.checks import CheckFailedError
@@ -75,6 +77,42 @@ async def test_what_cannot_be_checked_is_no_failed_check(magic: Any, tmp_path: P
     with pytest.raises(ArgumentsError, match=said) as error:
         await magic(line)
     assert not isinstance(error.value, AssertionError)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("math:add a=3 b=4 equals=7", "'equals' is no argument of math:add; write --equals 7"),
+        ("math:add a=3 b=4 contains='7 of'", "'contains' is no argument of math:add; write --contains '7 of'"),
+        ("math:add a=3 b=4 == 7", "'==' is no argument of math:add; write --equals 7"),
+        ("math:add a=3 b=4 ==7", "'==' is no argument of math:add; write --equals 7"),
+        ("math:add a=3 b=4 equals 7", "'equals' is no argument of math:add; write --equals 7"),
+        ("math:add error b=4", "'error' is no argument of math:add; write --error"),
+        ("math:add a=3 b=4 error", "'error' is no argument of math:add; write --error"),
+    ],
+)
+async def test_a_check_that_is_written_as_an_argument_is_an_error(magic: Any, line: str, said: str) -> None:
+    with pytest.raises(CommandError, match=rf"^%mcp assert: {re.escape(said)}$"):
+        await magic(f"assert {line}")
+
+
+async def test_an_argument_that_is_called_like_a_check_is_an_argument(magic: Any) -> None:
+    server = MCPServer("kind", log_level="ERROR")
+
+    @server.tool()
+    def fails(error: str = "") -> str:
+        return error
+
+    @server.tool()
+    def nothing() -> int:
+        return 5
+
+    await magic("connect kind", kind=server)
+    await magic("assert fails error=x --equals x")
+    with pytest.raises(CommandError, match="'equals' is no argument of kind:nothing; write --equals 6"):
+        await magic("assert nothing equals=6")
+    with pytest.raises(ArgumentsError, match=r"unknown argument 'more'\. It takes no arguments"):
+        await magic("assert nothing more=6")
 
 
 async def test_a_schema_may_be_a_file(magic: Any, tmp_path: Path) -> None:

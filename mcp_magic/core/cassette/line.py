@@ -13,6 +13,7 @@ from mcp_magic.core.cassette.take import Take
 from mcp_magic.core.cassette.through import Through
 from mcp_magic.core.errlog import ErrorLog
 from mcp_magic.core.place import Place
+from mcp_magic.core.stdio_process import how_ended
 from mcp_magic.core.trace.watched import Watched
 from mcp_magic.errors import CassetteError, listed
 
@@ -72,6 +73,8 @@ def _recorded(cassette: Cassette, spec: Spec, line: Line, stack: AsyncExitStack)
         return make()
 
     def left(kind: object, error: BaseException | None, traceback: object) -> None:
+        if line.recorder.take is not None and line.errlog is not None:
+            line.recorder.take.exited(how_ended(line.errlog.file))
         if isinstance(error, Exception) and not cassette.ejected:
             take = line.recorder.take = line.recorder.take or begin()
             if not take.opened:
@@ -101,6 +104,7 @@ async def _replayed(cassette: Cassette, spec: Spec, line: Line, stack: AsyncExit
             retell(recorded, line.recorder, line.errlog)
             line.status = recorded.failed.get("status")
             raise failure_of(recorded.failed)
+        line.exited = recorded.exited
         through = Through(make, cassette, spec, Place(server.name, spec, line)) if make is not None else None
         return Watched(Replay(cassette, server, session, line, through), line)
 

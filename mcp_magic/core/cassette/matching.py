@@ -11,6 +11,7 @@ import json
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.masking import MASK
 from mcp_magic.core.cassette.scenes import LISTEN
 from mcp_magic.results.safe import one_line
 
@@ -51,6 +52,19 @@ def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> st
     if kept.get("arguments") == {}:
         del kept["arguments"]
     return json.dumps([method, kept], sort_keys=True, ensure_ascii=False)
+
+
+def _equal_but_masks(here: str, there: str) -> bool:
+    """Whether two keys differ only in what one of them masks: an older version knew other names of secrets."""
+    return (f'"{MASK}"' in here or f'"{MASK}"' in there) and _fits(json.loads(here), json.loads(there))
+
+
+def _fits(here: Any, there: Any) -> bool:
+    if isinstance(here, dict) and isinstance(there, dict):
+        return here.keys() == there.keys() and all(_fits(here[name], there[name]) for name in here)
+    if isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
+        return all(map(_fits, here, there))
+    return MASK in (here, there) or (type(here) is type(there) and here == there)
 
 
 class Server:
@@ -117,10 +131,8 @@ class Server:
         """
         key = key_of(method, params, responses=responses)
         known = self.sessions[session].scenes if own else self._from(session)
-        if responses:
-            found = [scene for scene in known if scene.key == key]
-        else:
-            found = [s for s in known if key_of(s.method, s.params, responses=False) == key]
+        keys = [(s.key if responses else key_of(s.method, s.params, responses=False), s) for s in known]
+        found = [scene for its, scene in keys if its == key] or [s for its, s in keys if _equal_but_masks(its, key)]
         scene = next((scene for scene in found if not scene.used), None)
         if scene is None and method in _AGAIN:
             scene = _last(found, session, self)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.cassette.player import Player
 from mcp_magic.core.cassette.scenes import LISTEN
 from mcp_magic.core.cassette.take import masked
+from mcp_magic.core.outcome import current
 from mcp_magic.core.trace.streams import members
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ class Replay(Player):
                 self._cassette.played += 1
                 await self._steps(scene, message["id"])
             elif self._ending is not None:
+                if (outcome := current.get()) is not None:
+                    outcome.refused = True  # it was not sent at all
                 self._ending.set()  # nothing was asked any more: it had ended by then
             elif method == LISTEN:
                 return  # nothing was announced

@@ -107,6 +107,11 @@ class Session:
         return self.head.get("transport") in ("http", "sse")
 
     @property
+    def exited(self) -> str:
+        """How the server's process ended, or ""."""
+        return next((str(line["exited"]) for line in self.lines if "exited" in line), "")
+
+    @property
     def says_something(self) -> bool:
         """Whether it was a session, or is known why it was none."""
         return self.failed is not None or any(scene.answered for scene in self.scenes)

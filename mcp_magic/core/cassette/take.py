@@ -58,7 +58,7 @@ class Take:
         secrets: Iterable[str] = (),
         **marks: Any,
     ) -> None:
-        self.opened = False
+        self.opened = self._has_ended = False
         self._cassette = cassette
         self._number = cassette.next_session()
         self._place = Place(server, spec, line)
@@ -147,6 +147,12 @@ class Take:
         if not self._cassette.ejected:
             pause, self._last = tenths(self._last)
             self._cassette.write({"session": self._number, "ended": True, **pause})
+            self._has_ended = True
+
+    def exited(self, how: str) -> None:
+        """Write how the process of a server ended that has ended the session, if that is known."""
+        if how and self._has_ended and not self._cassette.ejected:
+            self._cassette.write({"session": self._number, "exited": how})
 
     def failed(self, error: BaseException) -> None:
         """Write why there was no session."""

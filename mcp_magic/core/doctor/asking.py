@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.core.border import request_error
 from mcp_magic.core.foreign import leaf
+from mcp_magic.core.outcome import Outcome, current
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,12 +26,14 @@ class Asked(NamedTuple):
         seconds: How long it took.
         problem: Why there is none, in words.
         code: The JSON-RPC error code, or None.
+        unread: The result that breaks the protocol, as it came, or None.
     """
 
     result: dict[str, Any] | None
     seconds: float
     problem: str = ""
     code: int | None = None
+    unread: Any = None
 
 
 async def ask(connection: Connection, method: str, params: Mapping[str, Any] | None = None, *, seconds: float) -> Asked:
@@ -45,12 +48,17 @@ async def ask(connection: Connection, method: str, params: Mapping[str, Any] | N
     answer: Any = TypeAdapter(dict[str, Any])
     started = time.perf_counter()
     failure: Exception
+    outcome = Outcome()
+    token = current.set(outcome)
     try:
         async with asyncio.timeout(seconds):
             result = await connection.client.session.send_request(request, answer)
         return Asked(result, time.perf_counter() - started)
     except Exception as error:
         failure = error
-    explained = request_error(failure, connection._place, method, seconds)
+    finally:
+        outcome.over = True
+        current.reset(token)
+    explained = request_error(failure, connection._place, method, seconds, outcome.result)
     code = getattr(leaf(failure), "code", None)
-    return Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code)
+    return Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, outcome.result)

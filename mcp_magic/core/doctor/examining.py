@@ -226,7 +226,8 @@ class Examination:
         with self.step("schemas") as step:
             texts = [("server", connection.instructions)] if connection.instructions else []
             parsed = {kind: offer.parsed for kind, offer in offers.items()}
-            self._findings = await lint_offers(connection.name, parsed, texts)
+            unread = [found for offer in offers.values() for found in offer.unread]
+            self._findings = await lint_offers(connection.name, parsed, texts, unread)
             judge_findings(self._findings, step)
         with self.step("ping") as step:
             await judge_ping(connection, step, spec.timeout)

@@ -101,6 +101,7 @@ class Patient:
             start_new_session=True,
             limit=LINE_BYTES,
         )
+        self._errlog.keep_small()
 
     async def tell(self, message: dict[str, Any]) -> None:
         """Write a message; if nobody reads any more, nothing happens."""

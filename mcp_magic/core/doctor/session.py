@@ -9,6 +9,7 @@ from mcp_magic import schema
 from mcp_magic.core.doctor.asking import ask
 from mcp_magic.core.lint import ERROR, WARNING
 from mcp_magic.errors import DeniedError, MCPMagicError, did_you_mean, listed
+from mcp_magic.results.answers import reason
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
@@ -131,9 +132,8 @@ async def _call(connection: Connection, tool: Tool, given: dict[str, Any], step:
         step.fail(f"{what}: {one_line(str(problem), 300)}", "`%mcp trace` has the messages")
         return
     if result.is_error:
-        step.warn(
-            f"{what} reports an error: {one_line(str(result.text), 200)}", "are example arguments what it can take?"
-        )
+        todo = "are example arguments what it can take?" if given else "`%mcp call` it, and look at its log"
+        step.warn(f"{what} reports an error{reason(result.texts, tool.name, result.clue)}", todo)
     else:
         step.ok(f"{what} answered in {ms:.0f} ms: {_kinds(result)}")
     if result.raw.structured_content is not None and tool.output_schema is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcp_magic.core.border_connect import NO_SERVER
 from mcp_magic.core.doctor.process import GRACE_SECONDS, Patient
 from mcp_magic.core.doctor.wire import Reply, discover, initialize
 from mcp_magic.core.place import named_url
@@ -82,6 +83,8 @@ def _judge_exit(patient: Patient, step: Step) -> None:
     code = patient.code or 0
     how = f"with code {code}" if code >= 0 else f"by signal {-code}"
     todo = "its stderr says why" if patient.stderr() else "start it in a terminal and look at what it says"
+    if code == 0 and not patient.stderr() and not patient.garbage:
+        todo = NO_SERVER
     step.fail(f"it ended {how} before it answered", todo)
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Reply", "discover", "initialize", "initialized", "is_message", "judge_eras"]
 
-UNSUPPORTED = -32022
-
 
 @dataclass
 class Reply:

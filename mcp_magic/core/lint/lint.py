@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.lint import uris
-from mcp_magic.core.lint.finding import NOTE, WARNING, Finding, Findings
+from mcp_magic.core.lint.finding import ERROR, NOTE, WARNING, Finding, Findings
 from mcp_magic.core.lint.names import argument_name_findings, duplicate_findings, name_findings
 from mcp_magic.core.lint.schemas import schema_findings
 from mcp_magic.core.lint.walk import parts, place, schema_texts
@@ -43,7 +43,10 @@ async def lint_connection(connection: Connection) -> Findings:
 
 
 async def lint_offers(
-    server: str, offers: Mapping[str, Sequence[Any]], texts: Iterable[tuple[str, str]] = ()
+    server: str,
+    offers: Mapping[str, Sequence[Any]],
+    texts: Iterable[tuple[str, str]] = (),
+    unread: Iterable[tuple[str, str]] = (),
 ) -> Findings:
     """Look over definitions. Other tasks go on meanwhile.
 
@@ -51,8 +54,11 @@ async def lint_offers(
         server: The server's name.
         offers: Definitions by kind: `"tools"`, `"resources"`, `"templates"`, `"prompts"`.
         texts: What else it says of itself: where that stands, and the text.
+        unread: What it lists and is no definition: what is meant, and why.
     """
     found = list(text_findings(texts))
+    todo = "mend it: hosts lose the whole list by it"
+    found += [Finding("definition-invalid", ERROR, where, f"no definition: {why}", todo) for where, why in unread]
     for kind, (singular, name_of, lint) in _KINDS.items():
         items = offers.get(kind, ())
         found += duplicate_findings([name_of(item) for item in items], singular)

@@ -93,10 +93,7 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
     for each in resources:
         given = each if isinstance(each, dict) else {}
         file = SkillFile(given.get("uri", ""), given.get("digest", ""), given.get("size", -1))
-        whole = isinstance(file.size, int) and not isinstance(file.size, bool) and file.size >= 0
-        if not (
-            isinstance(file.uri, str) and isinstance(file.digest, str) and _DIGEST.fullmatch(file.digest) and whole
-        ):
+        if not _is_whole(file):
             return (), f"one of its files has no uri, digest or size: {one_line(str(each), 100)}"
         if not file.uri.startswith(uri[: -len("SKILL.md")]):
             return (), f"its file {one_line(file.uri, 100)} is not within the skill"
@@ -105,6 +102,7 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
 
 
 def _is_whole(file: SkillFile) -> bool:
+    """Whether a file has what it must have; a server may have sent anything in its place."""
     texts = isinstance(file.uri, str) and isinstance(file.digest, str)
     return texts and type(file.size) is int and file.size >= 0 and _DIGEST.fullmatch(file.digest) is not None
 

@@ -76,8 +76,9 @@ COMMAND = Command(
         '%mcp call api:create user.name=Ada tags:=["a", "b"]',
     ),
     details="name=value is text, turned into what the tool's schema asks for; name:=JSON is taken as it is; "
-    "name=$variable and name={expression} stand for Python objects; name=@file for a file's content; "
-    "a.b=1 reaches into nested objects; a name that is repeated makes a list. "
+    "name=$variable and name={expression} stand for Python objects, a result for its value; name=@file for a file's "
+    "content; a backslash in front of $, { or @ keeps that as text; a.b=1 reaches into nested objects; a name that is "
+    "repeated makes a list. $dict or a JSON object alone is all arguments, and what is named beside it counts. "
     "--answers: a list of answers in order, or an object with one for each message; an answer is the values, "
     '"decline", "cancel", or for a page "accept". With a list "sampling" in the object it replies for models, too.',
     takes_body=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+    from mcp_types import Tool
+
     from mcp_magic.results import ToolResult
 
 __all__ = ["COMMAND"]
+
+CHECKS = ("equals", "contains", "schema", "under", "error")
+"""The options, which nobody means as arguments of a tool that does not list them."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +44,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     from mcp_magic.results import checks
 
     connection, tool = await invocation.host.resolve(arguments.tool)
+    _refuse_checks(arguments.arguments, tool, f"{connection.name}:{tool.name}")
     values = schema.parse_arguments(
         arguments.arguments, tool.input_schema, evaluate=invocation.evaluate, directory=invocation.directory
     )
@@ -61,6 +68,18 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
         raise checks.CheckFailedError(f"{connection.name}:{tool.name}: " + "; ".join(failed))
     rows = [{"check": f"✓ {name}"} for name, _ in outcomes]
     return Listing(rows, title=f"{connection.name}:{tool.name}", columns=("check",), kind="checks")
+
+
+def _refuse_checks(words: list[str], tool: Tool, name: str) -> None:
+    """Refuse arguments that are meant as options, which would be sent instead of checked."""
+    takes = {child.name for child in schema.root_field(tool.input_schema).children}
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        said, _, value = ("==", "", word[2:]) if word.startswith("==") else word.partition("=")
+        check = "equals" if said == "==" else said
+        if check in CHECKS and check not in takes:
+            text = value or ("" if "=" in word.removeprefix("==") + after else after)
+            line = f"--{check} {shlex.quote(text)}" if text else f"--{check}"
+            raise CommandError(f"%mcp assert: {said!r} is no argument of {name}; write {line}")
 
 
 def _value(invocation: Invocation, given: str, result: ToolResult) -> Any:

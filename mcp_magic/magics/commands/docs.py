@@ -70,7 +70,7 @@ COMMANDS = (
         options,
         examples=("%mcp docs weather", "%mcp docs weather -o docs/weather.md"),
         details="Markdown, with arguments, types, hints and an example call of each tool. What the server says of "
-        "itself keeps its emphasis and code; HTML, links and images of it are shown as text.",
+        "itself is quoted, with its emphasis, lists and code; its HTML, links, images and headings are text.",
     ),
     Command(
         "stubs",

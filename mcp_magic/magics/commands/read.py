@@ -35,4 +35,5 @@ COMMAND = Command(
     run,
     options,
     examples=("%mcp read math://constants", "%mcp read file:///readme.md --server docs --timeout 10"),
+    details=r"$name and {expression} stand for Python objects; a backslash in front ('\{name}') keeps them as text.",
 )

@@ -38,6 +38,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Put a cassette in or take it out, and say what is recorded or replayed now."""
     notes: list[str] = []
+    _refuse_meant(arguments.file)
     if arguments.stop and arguments.file:
         raise CommandError("%mcp record takes FILE, or --stop")
     if not arguments.file and (arguments.mode or arguments.pauses or arguments.in_process):
@@ -49,6 +50,17 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     rows = [_row(deck.cassette, invocation.directory)] if deck.cassette is not None else []
     empty = "nothing is recorded or replayed; `%mcp record FILE` begins"
     return Listing(rows, title="Cassette", columns=COLUMNS, empty=empty, note="; ".join(notes), kind="cassettes")
+
+
+def _refuse_meant(file: str | None) -> None:
+    """Refuse words that are hardly meant as the name of a file."""
+    if file in MODES:
+        meant = f"`%mcp record FILE --mode {file}`"
+    elif file in ("stop", "off", "end"):
+        meant = "`%mcp record --stop` takes the cassette out"
+    else:
+        return
+    raise CommandError(f"%mcp record: {meant}; a file of that name is ./{file}")
 
 
 async def _start(invocation: Invocation, arguments: argparse.Namespace) -> list[str]:

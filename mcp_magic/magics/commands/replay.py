@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from mcp_magic.core.connection import Connection
     from mcp_magic.core.trace.trace import Entry
 
-__all__ = ["COMMAND"]
+__all__ = ["COMMAND", "ONCE"]
 
 _ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 _WITH_ARGUMENTS = ("tools/call", "prompts/get")
-_ONCE = ("initialize", "server/discover", "subscriptions/listen")
+ONCE = ("initialize", "server/discover", "subscriptions/listen")
 """What a session says once and by itself."""
 
 
@@ -60,7 +60,7 @@ def _request(invocation: Invocation, number: int) -> Entry:
         entry = trace.find(entry.pair)
     if entry.kind != "request" or entry.direction != OUT:
         raise CommandError(f"%mcp replay: message {number} is no request of this kernel; see `%mcp trace`")
-    if entry.method in _ONCE:
+    if entry.method in ONCE:
         raise CommandError(f"%mcp replay: {entry.method} belongs to the session; `%mcp reconnect {entry.server}`")
     if entry.size > KEPT_BYTES or not entry.size:
         raise CommandError(f"%mcp replay: message {number} was too long to be kept whole ({entry.size:,} bytes)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,8 @@ async def snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Tex
     if problem:
         raise CommandError(problem)
     counts = ", ".join(counted(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
-    return Text(f"{file}: {counts}; `%mcp diff {connection.name}` says what has changed since.")
+    line = " ".join(["%mcp diff", connection.name, *([shlex.quote(arguments.out)] if arguments.out else [])])
+    return Text(f"{file}: {counts}; `{line}` says what has changed since.")
 
 
 def diff_options(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,54 @@
+"""How the process of a stdio server ended, which the SDK keeps to itself."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from typing import Any
+from weakref import WeakKeyDictionary
+
+__all__ = ["how_ended", "know_processes"]
+
+_started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""The file that a server writes its stderr to -> its process."""
+
+
+def know_processes() -> None:
+    """Let the SDK's stdio client tell which process it started."""
+    from mcp.client import stdio
+
+    module: Any = stdio
+    usual = getattr(module, "_create_platform_compatible_process", None)
+    if usual is not None and not isinstance(usual, _Starter):
+        module._create_platform_compatible_process = _Starter(usual)
+
+
+class _Starter:
+    """Stands where the SDK's stdio client looks for what starts a process."""
+
+    def __init__(self, usual: Any) -> None:
+        self._usual = usual
+
+    async def __call__(self, *args: Any, **options: Any) -> Any:
+        process = await self._usual(*args, **options)
+        with suppress(TypeError):  # the stderr of somebody else, which cannot be a key
+            _started[options.get("errlog")] = process
+        return process
+
+
+def how_ended(errlog: Any) -> str:
+    """Say how a process ended, as `exit code 3` or `SIGKILL`; "" if that is not known.
+
+    SIGTERM says nothing: the SDK itself ends so what has closed its output and runs on.
+
+    Args:
+        errlog: The file that it wrote its stderr to.
+    """
+    code = getattr(_started.get(errlog), "returncode", None)
+    if code is None or code == -signal.SIGTERM:
+        return ""
+    if code >= 0:
+        return f"exit code {code}"
+    with suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"

@@ -1,0 +1,130 @@
+"""The file that a server's stderr goes to: it stays small, whoever looks at it and whether anybody does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_magic.core import errlog
+from mcp_magic.core.errlog import ErrorLog
+from mcp_magic.core.trace.stderr import Lines
+from tests.core.test_sessions import until as until_async
+from tests.kernel.driving import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from mcp_magic.core.host import Host
+
+MEGABYTE = 1024 * 1024
+
+CHATTY = """
+import sys
+import threading
+from mcp.server import MCPServer
+
+server = MCPServer("chatty")
+
+def talk() -> None:
+    for number in range(int(sys.argv[1])):
+        sys.stderr.write(f"{number:07} " + "x" * 1015 + "\\n")
+    sys.stderr.write("all is said\\n")
+    sys.stderr.flush()
+
+threading.Thread(target=talk, daemon=True).start()
+
+@server.tool()
+def hi() -> str:
+    return "hi"
+
+server.run()
+"""
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[ErrorLog]:
+    """A log that is looked at often."""
+    monkeypatch.setattr(errlog, "LOOK_SECONDS", 0.02)
+    with ErrorLog() as made:
+        yield made
+
+
+def on_disk(log: ErrorLog) -> int:
+    status = os.fstat(log.file.fileno())
+    return min(status.st_size, status.st_blocks * 512)
+
+
+def write(log: ErrorLog, code: str) -> None:
+    """Let another process write, and wait for it as a busy cell would: nothing else runs meanwhile."""
+    subprocess.run([sys.executable, "-c", f"import os, sys\n{code}"], stderr=log.file, check=True)
+
+
+async def test_what_a_server_writes_while_nobody_asks_it_anything_is_cut(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errlog, "LOOK_SECONDS", 0.02)
+    (tmp_path / "chatty.py").write_text(CHATTY)
+    connection = await host.connect([sys.executable, str(tmp_path / "chatty.py"), str(24 * 1024)], name="chatty")
+    line = connection._place.line
+    assert line is not None
+    assert line.errlog is not None
+    log = line.errlog
+    await until_async(lambda: connection.stderr().endswith("x\nall is said\n"))
+    await until_async(lambda: on_disk(log) <= errlog.MAX_BYTES)
+    assert log.end > errlog.MAX_BYTES
+    assert (await connection.call("hi")).data == "hi"
+    lines = [str(entry.message) for entry in host.trace.entries("chatty") if entry.kind == "line"]
+    assert lines[-1] == "all is said"
+
+
+def test_it_is_cut_while_the_loop_stands_still(log: ErrorLog) -> None:
+    log.keep_small()
+    write(log, "for _ in range(20): os.write(2, b'y' * 1023 * 1024 + b'\\n')")
+    until(lambda: on_disk(log) <= errlog.MAX_BYTES)
+    assert log.end == 20 * (1023 * 1024 + 1)
+
+
+def test_no_line_is_lost_and_none_is_told_twice_when_it_is_cut(log: ErrorLog) -> None:
+    readers = Lines(log), Lines(log)
+    write(log, "os.write(2, b'z' * (17 * 2**20) + b'\\nlast\\nha')")
+    assert [line for _, line in readers[0].read()] == ["z" * (errlog.TAIL_BYTES - 8), "last"]
+    log.cut()
+    assert os.fstat(log.file.fileno()).st_size == len("last\nha")
+    write(log, "os.write(2, b'lf a line\\nnext\\n')")
+    assert [line for _, line in readers[0].read()] == ["half a line", "next"]
+    assert [line for _, line in readers[1].read()] == ["last", "half a line", "next"]
+    assert log.last_lines() == ["last", "half a line", "next"]
+
+
+def test_a_process_that_does_not_append_leaves_a_hole_and_no_nulls(log: ErrorLog) -> None:
+    lines = Lines(log)
+    reopened = "fd = os.open('/proc/self/fd/2', os.O_WRONLY); os.lseek(fd, 17 * 2**20, 0); os.write(fd, b'end\\n'); "
+    write(log, f"os.write(2, b'z' * (17 * 2**20 - 1) + b'\\n'); {reopened}")
+    assert [line for _, line in lines.read()][-1] == "end"
+    log.cut()
+    assert os.fstat(log.file.fileno()).st_size == len("end\n")
+    write(log, f"{reopened}os.write(fd, b'after the cut\\n')")
+    assert [line for _, line in lines.read()] == ["end", "after the cut"]
+    assert log.last_lines() == ["after the cut"]
+    log.cut()
+    assert os.fstat(log.file.fileno()).st_size > errlog.MAX_BYTES, "it takes nothing on the disk, and is left"
+    assert on_disk(log) < MEGABYTE
+
+
+async def test_nobody_looks_at_it_once_it_is_closed(log: ErrorLog) -> None:
+    def looking() -> int:
+        return sum(thread.name == "mcp_magic stderr" for thread in threading.enumerate())
+
+    before = looking()
+    log.keep_small()
+    assert looking() == before + 1
+    log.write("the end")
+    log.close()
+    await until_async(lambda: looking() == before)
+    assert log.tail() == "the end\n"

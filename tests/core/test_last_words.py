@@ -1,0 +1,105 @@
+"""What is said of why a tool failed or ended its server: its own new words, and where the rest is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic import errors
+from tests.core.asgi import serving
+from tests.core.test_sessions import children, until
+from tests.servers.bundled import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp_magic.core.connection import Connection
+    from mcp_magic.core.host import Host
+
+HALF = '''
+import os, sys
+from mcp.server import MCPServer
+
+server = MCPServer("half")
+
+@server.tool()
+def bad(a: int) -> str:
+    """Fails."""
+    raise ValueError("<b>no ink</b> for " + os.environ["API_TOKEN"])
+
+@server.tool()
+def noisy() -> str:
+    """Writes much."""
+    print("one\\ntwo\\nthree", file=sys.stderr)
+    return "done"
+
+@server.tool()
+def silent() -> str:
+    """Fails, and its log says nothing."""
+    import logging
+    logging.disable(logging.CRITICAL)
+    raise KeyError("x")
+
+@server.tool()
+def die() -> str:
+    """Ends."""
+    os._exit(3)
+
+server.run()
+'''
+
+
+@pytest.fixture
+async def half(host: Host, tmp_path: Path) -> Connection:
+    (tmp_path / "half.py").write_text(HALF)
+    return await host.connect([sys.executable, str(tmp_path / "half.py")], name="half", env={"API_TOKEN": "sesame-123"})
+
+
+async def said(connection: Connection, tool: str, **arguments: object) -> str:
+    with pytest.raises(errors.MCPMagicError) as caught:
+        await connection.call(tool, **arguments)
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+async def test_a_tool_that_raised_is_told_with_what_its_server_logged(half: Connection) -> None:
+    cause = "ToolError: half:bad failed: ValueError: <b>no ink</b> for *** (`%mcp logs half` has more)"
+    assert await said(half, "bad", a=1) == cause
+    await half.call("noisy")
+    assert await asyncio.gather(*(said(half, "bad", a=1) for _ in range(3))) == [cause] * 3, "whoever calls beside it"
+    assert await said(half, "silent") == "ToolError: half:silent failed and did not say why; `%mcp logs half` may"
+
+
+async def test_a_remote_server_is_said_to_know_why_a_tool_of_it_raised(host: Host) -> None:
+    server = MCPServer("web")
+
+    @server.tool()
+    def bad() -> int:
+        """Fails."""
+        raise KeyError("no ink")
+
+    async with serving(server.streamable_http_app()) as url:
+        connection = await host.connect(f"{url}/mcp", name="web")
+        own = "ToolError: web:bad failed and did not say why; the server's own log may"
+        assert await said(connection, "bad") == own
+        await host.disconnect("web")
+
+
+async def test_a_tool_that_ends_its_server_is_named_with_the_exit_code_and_no_words_of_earlier_calls(
+    half: Connection,
+) -> None:
+    await half.call("noisy")
+    ended = "(exit code 3) before the answer came, so it may have run; `%mcp reconnect half` opens it again."
+    assert await said(half, "die") == f"SessionClosedError: half:die: the session has ended {ended}"
+    later = "SessionClosedError: half: the session has ended (exit code 3); `%mcp reconnect half` opens it again."
+    assert await said(half, "die") == later
+
+
+async def test_a_server_that_was_killed_between_calls_says_by_what(host: Host) -> None:
+    connection = await host.connect(command("showcase_server"), name="show")
+    children()[0].kill()
+    await until(lambda: connection.state == "lost")
+    await until(lambda: "has ended (SIGKILL);" in connection.problem)
