@@ -10,6 +10,7 @@ the loop may stand still for hours, in a busy kernel and in a terminal at its pr
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import threading
 from contextlib import suppress
@@ -24,7 +25,10 @@ TAIL_BYTES = 64 * 1024
 """Bytes read back at most; `%mcp logs` shows the end of what was written."""
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes the file may hold before it is cut back to its tail: a chatty server must not fill the disk."""
+"""Bytes of the disk that the file may take before its beginning is given back: a chatty server must not fill it."""
+
+_PUNCH_HOLE = 0x01 | 0x02
+"""FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<linux/falloc.h>`."""
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the file's size; what a server writes in that time it may hold besides."""
@@ -102,11 +106,13 @@ class ErrorLog:
     def cut(self) -> None:
         """Cut the file back to its tail if it holds too much."""
         with self._lock:
-            if self._file.closed or _on_disk(os.fstat(self._file.fileno())) <= MAX_BYTES:
+            if self._file.closed or _on_disk(status := os.fstat(self._file.fileno())) <= MAX_BYTES:
+                return
+            if _freed(self._file.fileno(), status.st_size - TAIL_BYTES):
                 return
             found = self._tail()
             end, kept = found.end, found.data
-            while more := self._file.read():  # what was written while this was read
+            while more := self._file.read():  # what was written while this was read; what comes now is lost
                 end, kept = end + len(more), kept + more
             self._file.truncate(0)
             self._cut = end - len(kept)
@@ -149,6 +155,24 @@ class ErrorLog:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _freed(number: int, length: int) -> bool:
+    """Give back to the disk what a file holds at its beginning; its size, and what is written meanwhile, stay.
+
+    Returns:
+        Whether that was done: by Linux, on most of its file systems.
+    """
+    if sys.platform != "linux" or length <= 0:
+        return False
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    fallocate = getattr(libc, "fallocate64", None) or getattr(libc, "fallocate", None)
+    if fallocate is None:
+        return False
+    fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return bool(fallocate(number, _PUNCH_HOLE, 0, length) == 0)
 
 
 def _on_disk(status: os.stat_result) -> int:

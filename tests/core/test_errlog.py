@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mcp_magic.core.host import Host
 
 MEGABYTE = 1024 * 1024
+BLOCK = 4096
+"""Bytes that the file system gives at once."""
 
 CHATTY = """
 import sys
@@ -47,9 +49,11 @@ server.run()
 """
 
 
-@pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[ErrorLog]:
-    """A log that is looked at often."""
+@pytest.fixture(params=["holes", "truncated"])
+def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ErrorLog]:
+    """A log that is looked at often, as Linux can cut it and as others have to."""
+    if request.param == "truncated":
+        monkeypatch.setattr(errlog, "_freed", lambda number, length: False)
     monkeypatch.setattr(errlog, "LOOK_SECONDS", 0.02)
     with ErrorLog() as made:
         yield made
@@ -95,11 +99,12 @@ def test_no_line_is_lost_and_none_is_told_twice_when_it_is_cut(log: ErrorLog) ->
     write(log, "os.write(2, b'z' * (17 * 2**20) + b'\\nlast\\nha')")
     assert [line for _, line in readers[0].read()] == ["z" * (errlog.TAIL_BYTES - 8), "last"]
     log.cut()
-    assert os.fstat(log.file.fileno()).st_size == len("last\nha")
+    assert on_disk(log) <= errlog.TAIL_BYTES + BLOCK
     write(log, "os.write(2, b'lf a line\\nnext\\n')")
     assert [line for _, line in readers[0].read()] == ["half a line", "next"]
-    assert [line for _, line in readers[1].read()] == ["last", "half a line", "next"]
-    assert log.last_lines() == ["last", "half a line", "next"]
+    late = [line for _, line in readers[1].read() if set(line) != {"z"}]  # a part of the first line may be there
+    assert late == ["last", "half a line", "next"]
+    assert [line for line in log.last_lines() if set(line) != {"z"}] == late
 
 
 def test_a_process_that_does_not_append_leaves_a_hole_and_no_nulls(log: ErrorLog) -> None:
@@ -108,10 +113,11 @@ def test_a_process_that_does_not_append_leaves_a_hole_and_no_nulls(log: ErrorLog
     write(log, f"os.write(2, b'z' * (17 * 2**20 - 1) + b'\\n'); {reopened}")
     assert [line for _, line in lines.read()][-1] == "end"
     log.cut()
-    assert os.fstat(log.file.fileno()).st_size == len("end\n")
+    assert on_disk(log) <= errlog.TAIL_BYTES + BLOCK
     write(log, f"{reopened}os.write(fd, b'after the cut\\n')")
-    assert [line for _, line in lines.read()] == ["end", "after the cut"]
-    assert log.last_lines() == ["after the cut"]
+    assert [line for _, line in lines.read() if line != "end"] == ["after the cut"]
+    assert log.last_lines()[-1] == "after the cut"
+    assert "\0" not in log.tail()
     log.cut()
     assert os.fstat(log.file.fileno()).st_size > errlog.MAX_BYTES, "it takes nothing on the disk, and is left"
     assert on_disk(log) < MEGABYTE

@@ -122,7 +122,7 @@ def test_what_changed_is_reconnected_and_the_rest_is_left(kernel: Kernel, folder
 
 def test_what_is_kept_though_its_program_was_written_anew_says_so(kernel: Kernel, folder: Path) -> None:
     (folder / "ed.py").write_text(MATH.read_text())
-    (folder / "mcp_magic.toml").write_text('[servers.ed]\ncommand = "python"\nargs = ["ed.py"]\n')
+    (folder / "mcp_magic.toml").write_text(f'[servers.ed]\ncommand = {json.dumps(sys.executable)}\nargs = ["ed.py"]\n')
     kernel.ok("r = %mcp up")
     os.utime(folder / "ed.py", (time.time() + 60,) * 2)
 
