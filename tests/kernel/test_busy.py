@@ -36,7 +36,7 @@ def server(kernel: Kernel) -> None:
 def busy(kernel: Kernel) -> None:
     """Wait until the kernel computes."""
     before = kernel.process.cpu_times().user
-    until(lambda: kernel.process.cpu_times().user > before + 1.0, timeout=30, what="the kernel computes")
+    until(lambda: kernel.process.cpu_times().user > before + 0.5, timeout=30, what="the kernel computes")
 
 
 @pytest.mark.parametrize("what", LINES)
@@ -52,11 +52,10 @@ def test_interrupt_ends_a_check_that_would_take_for_ever(kernel: Kernel, what: s
 
 
 def test_a_signal_that_is_sent_again_is_not_the_next_cells(kernel: Kernel) -> None:
-    for _ in range(3):
-        calling = kernel.start(LINES["the arguments"])
-        busy(kernel)
-        assert interrupt(kernel, calling).ename == "KeyboardInterrupt"
-        assert kernel.ok("import time\ntime.sleep(0.6)\n'slept'").text == "'slept'"
+    calling = kernel.start(LINES["the arguments"])
+    busy(kernel)
+    assert interrupt(kernel, calling).ename == "KeyboardInterrupt"
+    assert kernel.ok("import time\ntime.sleep(0.6)\n'slept'").text == "'slept'"
 
 
 SETUP = """\
@@ -91,6 +90,6 @@ def test_threads_that_the_cell_awaits_get_their_answers(kernel: Kernel) -> None:
 
 
 def test_a_thread_waits_for_a_cell_that_computes(kernel: Kernel) -> None:
-    computing = "import time\nend = time.monotonic() + 5\nwhile time.monotonic() < end:\n    sum(range(1000))"
+    computing = "import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end:\n    sum(range(1000))"
     kernel.ok(f"{SETUP}\nthread = threading.Thread(target=ping)\nthread.start()\n{computing}", timeout=20)
     assert kernel.ok("await asyncio.to_thread(thread.join)\nsaid").text == "['pong']"
