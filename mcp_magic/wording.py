@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
-__all__ = ["HIDDEN", "clause", "clean", "counted", "did_you_mean", "listed", "sentence"]
+__all__ = ["HIDDEN", "clause", "clean", "counted", "did_you_mean", "free_name", "listed", "sentence"]
 
 # Colours are only removed: what is left reads as it was meant, and hidden text (SGR 8) shows.
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
@@ -96,3 +96,17 @@ def listed(names: Iterable[str], limit: int = 8) -> str:
     shown = ", ".join(clean(name).replace("\n", "\\n") for name in names[:limit])
     rest = len(names) - limit
     return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def free_name(name: str, taken: Container[str], limit: int) -> str:
+    """Return a name that is not taken, at most `limit` characters long: the same, or with a number behind it.
+
+    >>> free_name("call_1", {"call_1"}, 40), free_name("abcdef", {"abcdef"}, 6)
+    ('call_1_2', 'abcd_2')
+    """
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        mark = f"_{number}"
+        free = name[: limit - len(mark)] + mark
+    return free

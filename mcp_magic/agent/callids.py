@@ -11,6 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.state import calls_of
+from mcp_magic.wording import free_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +45,7 @@ def with_own_ids(answer: AIMessage, before: Iterable[BaseMessage] = ()) -> AIMes
 
     def own(call: Any) -> Any:
         old = call.get("id") or ""
-        new = _free(old, taken) if old else f"call_{uuid.uuid4().hex[:12]}"
+        new = free_name(old, taken, MAX_ID) if old else f"call_{uuid.uuid4().hex[:12]}"
         taken.add(new)
         given[old].append(new)
         return {**call, "id": new}
@@ -55,15 +56,6 @@ def with_own_ids(answer: AIMessage, before: Iterable[BaseMessage] = ()) -> AIMes
     if not isinstance(answer.content, str):
         changed["content"] = [_renamed(block, given) for block in answer.content]
     return answer.model_copy(update=changed)
-
-
-def _free(old: str, taken: set[str]) -> str:
-    free, number = old, 1
-    while free in taken:
-        number += 1
-        mark = f"_{number}"
-        free = old[: MAX_ID - len(mark)] + mark
-    return free
 
 
 def _renamed(block: Any, given: dict[str, list[str]]) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.agent.providerschema import Schema, acceptable
 from mcp_magic.schema.resolve import Resolver
+from mcp_magic.wording import free_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -151,12 +152,7 @@ def _renamed(parameters: Schema) -> tuple[Schema, dict[str, str]]:
 
 def _free_name(name: str, taken: set[str]) -> str:
     base = re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:MAX_ARGUMENT] or "argument"
-    free, number = base, 1
-    while free in taken:
-        number += 1
-        mark = f"_{number}"
-        free = base[: MAX_ARGUMENT - len(mark)] + mark
-    return free
+    return free_name(base, taken, MAX_ARGUMENT)
 
 
 def _named(name: str, schema: Schema) -> Schema:

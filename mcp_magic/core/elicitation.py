@@ -12,10 +12,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 from mcp_magic import schema
 from mcp_magic.core.answering import Unanswered, answered
+from mcp_magic.core.linkhost import host_of
 from mcp_magic.core.underway import CallUnderWay, asked_in
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.safe import one_line
@@ -24,7 +24,7 @@ from mcp_magic.wording import clause
 if TYPE_CHECKING:
     from mcp_types import ElicitResult
 
-__all__ = ["Answer", "Elicitation", "Elicitor", "Elicitors", "Questions", "host_of"]
+__all__ = ["Answer", "Elicitation", "Elicitor", "Elicitors", "Questions"]
 
 ELICIT_SECONDS = 600.0
 """Seconds a person has to fill in a form, or to come back from a page; after that nobody is taken to be there."""
@@ -223,40 +223,3 @@ def _checked(answer: Any, asked: Elicitation) -> Answer:
             problem = f"{name}: the protocol takes text, a number, true or false, null or a list of texts here"
             raise ArgumentsError(problem)
     return Answer.accept(content)
-
-
-def host_of(url: str) -> str:
-    """Return the host (and port) that an http(s) URL leads to, in ASCII; "" for any other.
-
-    What comes before an `@` is left out, and names that only look like another are shown as what they are:
-
-    >>> host_of("https://bank.example@evil.example:8443/login")
-    'evil.example:8443'
-    >>> host_of("https://\u0430pple.com/")
-    'xn--pple-43d.com'
-    >>> host_of("https://stra\u00dfe.example/"), host_of("https://pay\u200dpal.com/")
-    ('xn--strae-oqa.example', '')
-    >>> host_of("javascript:alert(1)")
-    ''
-    """
-    try:
-        parts = urlsplit(url)
-        name, port = parts.hostname or "", parts.port
-        name = name if name.isascii() else _ascii(name)
-    except ValueError:  # no port, or no name that there can be
-        return ""
-    strange = any(ord(char) <= 32 for char in url) or "\\" in url
-    if parts.scheme not in ("http", "https") or not name or strange:
-        return ""
-    return f"{name}:{port}" if port is not None else name
-
-
-def _ascii(name: str) -> str:
-    """Return a name as a browser sends it (UTS 46): Python's own codec is of 2003 and takes `ß` for `ss`.
-
-    Raises:
-        ValueError: There can be no such name.
-    """
-    import idna
-
-    return idna.encode(name, uts46=True, std3_rules=True).decode()

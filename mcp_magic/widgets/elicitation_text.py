@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.calltext import call_line
-from mcp_magic.core.elicitation import host_of
+from mcp_magic.core.linkhost import host_of
 from mcp_magic.results.html import Markup, joined, page, tag
 from mcp_magic.results.safe import clean, one_line, shorten
 

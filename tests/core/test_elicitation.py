@@ -14,7 +14,8 @@ from mcp.server.mcpserver import Context, Elicit, ElicitationResult, MCPServer, 
 from mcp_types import CallToolResult, ElicitRequest, ElicitRequestURLParams, InputRequiredResult, TextContent
 from pydantic import BaseModel, Field
 
-from mcp_magic.core.elicitation import Answer, Elicitation, host_of
+from mcp_magic.core.elicitation import Answer, Elicitation
+from mcp_magic.core.linkhost import host_of
 from mcp_magic.core.underway import CallUnderWay, person_asked
 from mcp_magic.errors import ProtocolError, RequestTimeoutError
 from tests.environments import everything_command, needs_node

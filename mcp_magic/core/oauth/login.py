@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from mcp_magic.core.elicitation import host_of
+from mcp_magic.core.linkhost import host_of
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.results.safe import one_line
 from mcp_magic.wording import sentence
