@@ -67,13 +67,8 @@ class Approving:
     def asks(self, state: AgentState) -> bool:
         """Whether somebody is to be asked about a call of the last turn."""
         consent, offers, run = self._registry.host.consent, self._registry.offers, context()
-        calls = [(offers.get(call["name"] or ""), call["args"]) for call in calls_of(state["messages"][-1])]
-        requests = (
-            _request(Wanted("", "", own_arguments(given, offer.renamed), offer, ""), run)
-            for offer, given in calls
-            if offer is not None and isinstance(given, dict)
-        )
-        return any(consent.verdict(request, self._policy) == "ask" for request in requests)
+        wanted = [self._wanted(call, offers) for call in calls_of(state["messages"][-1])]
+        return any(consent.verdict(_request(one, run), self._policy) == "ask" for one in wanted if not one.problem)
 
     async def approve(self, state: AgentState) -> dict[str, Any]:
         """Return what was decided about each call of the last turn; all of them wait at the same time."""
@@ -109,7 +104,7 @@ class Approving:
             return Wanted(str(call["id"]), name, given, None, problem)
         given = sent(own_arguments(given, offer.renamed), offer.tool.input_schema)
         try:
-            schema.check_arguments(given, offer.tool.input_schema)
+            given, _ = schema.prepare_arguments(given, offer.tool.input_schema)
         except ArgumentsError as error:
             return Wanted(str(call["id"]), name, given, offer, str(error))
         return Wanted(str(call["id"]), name, given, offer, "")

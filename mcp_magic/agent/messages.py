@@ -142,7 +142,7 @@ def _arguments_text(parameters: dict[str, Any]) -> str:
     parts = []
     for field in schema.root_field(parameters).children:
         text = f"{one_line(field.name, 40)}: {one_line(field.type_text, 60)}"
-        parts.append(text if field.required else f"[{text}]")
+        parts.append(text if field.needed else f"[{text}]")
     return ", ".join(parts)
 
 

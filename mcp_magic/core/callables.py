@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
@@ -45,7 +44,11 @@ class ToolFunction:
 
 
 class ToolNamespace:
-    """The tools of one server: `tools.add(a=1, b=2)`, `tools["any name"]`, `len(tools)`, iteration over names."""
+    """The tools of one server: `tools.add(a=1, b=2)`, `tools["any name"]`, `len(tools)`, iteration over names.
+
+    As an attribute, a name that Python cannot write has underscores: `tools.get_sum` is `tools["get-sum"]`, unless
+    another tool is called so or could be.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -55,7 +58,7 @@ class ToolNamespace:
         if name.startswith("_"):  # copy, pickle and IPython's displays ask for names of their own
             raise AttributeError(name)
         try:
-            return self[name]
+            return self[name if name in self else self._attributes().get(name, name)]
         except UnknownToolError as error:
             raise AttributeError(str(error)) from None
 
@@ -79,13 +82,21 @@ class ToolNamespace:
         return name in self._known()[0]
 
     def __dir__(self) -> list[str]:
-        return [name for name in self if name.isidentifier() and not keyword.iskeyword(name)]
+        return list(self._attributes())
 
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)
 
     def __repr__(self) -> str:
         return f"<tools of {self._connection.name!r}: {listed(self)}>"
+
+    def _attributes(self) -> dict[str, str]:
+        """The tools by the names that Python can write, as far as each means one tool."""
+        tools: dict[str, list[str]] = {}
+        for name in self:
+            tools.setdefault(schema.identifier(name), []).append(name)
+        unique = {written: names[0] for written, names in tools.items() if len(names) == 1 or written in names}
+        return {written: written if written in self else name for written, name in unique.items() if written[0] != "_"}
 
     def _known(self) -> tuple[dict[str, Tool], dict[str, ToolFunction]]:
         definitions = self._connection._index()

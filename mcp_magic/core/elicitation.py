@@ -222,4 +222,5 @@ def _checked(answer: Any, asked: Elicitation) -> Answer:
         if not texts and not isinstance(value, _SCALARS):
             problem = f"{name}: the protocol takes text, a number, true or false, null or a list of texts here"
             raise ArgumentsError(problem)
+    schema.check_text(content, "the answer")
     return Answer.accept(content)

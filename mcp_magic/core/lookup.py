@@ -82,6 +82,10 @@ def pick(
     bare = {item.name: f"{server}:{item.name}" for server, items in offered.items() for item in items}
     near = did_you_mean(name, [*bare, *everything])
     error = UnknownToolError if kind == "tools" else UnknownPromptError
+    if name in servers:
+        raise error(
+            f"{name!r} is a server; its {kind} are {name}:NAME: {listed(i.name for i in offered.get(name, ()))}"
+        )
     if elsewhere:
         raise error(f"no open session has a {what} {name!r}.{elsewhere}")
     raise error(f"no server has a {what} {name!r}.{near} `%mcp {kind}` lists them.")

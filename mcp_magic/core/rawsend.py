@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic import schema
 from mcp_magic.core.consent.consent import PERSON, Request
 
 if TYPE_CHECKING:
@@ -31,11 +32,12 @@ async def send_request(
     Args:
         connection: The session.
         method: The method.
-        params: Its parameters.
+        params: Its parameters, Python objects that JSON can hold.
         timeout: Seconds to wait for the answer, or None for as long as it takes; as of `Connection.call_tool`.
         max_total_timeout: Seconds that it may take all the same.
 
     Raises:
+        ArgumentsError: The parameters cannot be sent.
         DeniedError: Consent refused the call; nothing was sent.
         ProtocolError: The answer is a JSON-RPC error.
         SessionError: The session failed.
@@ -43,7 +45,7 @@ async def send_request(
     from mcp_types import Request as AnyRequest
     from pydantic import TypeAdapter
 
-    given = await _allowed(connection, method, dict(params or {}))
+    given = await _allowed(connection, method, schema.json_arguments(params or {}))
     request: Any = AnyRequest[Any, str](method=method, params=given)
     answer: Any = TypeAdapter(dict[str, Any])
 
@@ -59,11 +61,12 @@ async def send_notification(connection: Connection, method: str, params: Mapping
     """Send a notification; there is no answer.
 
     Raises:
+        ArgumentsError: The parameters cannot be sent.
         SessionError: The session failed.
     """
     from mcp_types import Notification
 
-    notification: Any = Notification[Any, str](method=method, params=dict(params or {}))
+    notification: Any = Notification[Any, str](method=method, params=schema.json_arguments(params or {}))
     await connection._send(f"{connection.name}: {method}", lambda c: c.session.send_notification(notification))
 
 

@@ -41,8 +41,9 @@ class Requests(Finding, Linted):
 
         Args:
             tool: Its name on this server.
-            arguments: Its arguments; those named as keywords are added.
-            **named: Arguments by name, Python objects that JSON can hold.
+            arguments: Its arguments, Python objects that JSON can hold (DataFrames, dates, ...; see
+                `schema.to_json_value`); those named as keywords are added.
+            **named: Arguments by name.
 
         Returns:
             The answer, as a value that displays itself.
@@ -75,13 +76,14 @@ class Requests(Finding, Linted):
 
         Args:
             tool: Its name on this server.
-            arguments: Its arguments.
+            arguments: Its arguments, as of `call`.
             timeout: Seconds to wait for the answer, or None for as long as it takes. While the server asks the
                 person something the time stands still; with each progress notification it begins anew.
             max_total_timeout: Seconds that the call may take all the same; None for `reports.max_total_timeout`.
             on_progress: Awaited with (progress, total, message) for each progress notification, which then is not
                 shown below the cell.
-            validate: Whether to hold the arguments against the tool's schema first.
+            validate: Whether to hold the arguments against the tool's schema first, with its defaults for those that it
+                requires and that were left out.
             asker: Who wants the call, for consent: the person, `"agent"`, `"server NAME"`, `"app NAME"`.
             run: The agent run that wants it, or None.
             decision: What consent has decided about this call already; it is not asked again.
@@ -90,6 +92,7 @@ class Requests(Finding, Linted):
             repeat: Whether a call that may have run is sent again where `core.repeating` allows it.
 
         Raises:
+            ArgumentsError: The arguments cannot be sent; nothing was.
             DeniedError: Consent refused the call; nothing was sent.
         """
         if self.catalog.settles("tools"):
@@ -97,15 +100,17 @@ class Requests(Finding, Linted):
         known = self._index().get(tool)
         if validate:
             known = known or await self.find_tool(tool)
-            schema.check_arguments(arguments, known.input_schema)
+            given, filled = schema.prepare_arguments(arguments, known.input_schema)
+        else:
+            given, filled = schema.json_arguments(arguments, known.input_schema if known is not None else True), {}
         if self.consent is not None and (decision is not None or asker != PERSON or self.consent.rules):
-            request = Request(self.name, tool, arguments, asker, known, self.spec.trust, run)
-            arguments = await self._allowed(request, self.consent, decision)
+            request = Request(self.name, tool, given, asker, known, self.spec.trust, run)
+            given = schema.json_arguments(await self._allowed(request, self.consent, decision))
         begun = self._place.position()
         with Measured(self, tool) as measured:
             raw = await self._send_call(
                 f"{self.name}:{tool}",
-                lambda client: client.call_tool(tool, dict(arguments)),
+                lambda client: client.call_tool(tool, dict(given)),
                 timeout,
                 elicitor,
                 prepared=prepared,
@@ -121,6 +126,7 @@ class Requests(Finding, Linted):
             seconds=measured.seconds,
             output_schema=known.output_schema if known is not None else None,
             clue=clue(self._place, tool, begun) if raw.is_error else "",
+            filled=filled,
         )
 
     async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:
@@ -148,6 +154,7 @@ class Requests(Finding, Linted):
             RequestTimeoutError: It did not answer in time.
         """
         started = time.perf_counter()
+        schema.check_text(str(uri), "the URI")
         raw = await self._send_call(
             f"{self.name}: {uri}",
             lambda client: client.read_resource(str(uri)),
@@ -167,6 +174,7 @@ class Requests(Finding, Linted):
             NotOfferedError: The server announces no changes of it.
             SessionError: The session failed, or the server refused.
         """
+        schema.check_text(str(uri), "the URI")
         what, adding = f"{self.name}: subscription to {uri}", self.notices.subscriptions.add
         check_announces(await self._open_client(), self.name, uri)
         return await self._send_call(what, lambda client: adding(client, str(uri)), self.spec.timeout)
@@ -197,6 +205,7 @@ class Requests(Finding, Linted):
         given = {**(arguments or {}), **named}
         found = await self.find_prompt(prompt)
         schema.check_prompt_arguments(given, found.arguments or ())
+        schema.check_text(given, prompt)
         started = time.perf_counter()
         what = f"{self.name}:{prompt}"
         raw = await self._send_call(
@@ -231,6 +240,7 @@ class Requests(Finding, Linted):
         Raises:
             RequestTimeoutError: The server did not answer in time.
         """
+        schema.check_text([argument, value, context or {}], "completion")
         what = f"{self.name}: completion"
         client = await self._open_client(what, timeout)
         if client.server_capabilities.completions is None:

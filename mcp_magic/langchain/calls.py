@@ -69,7 +69,7 @@ async def call(
     Args:
         connection: Whose tool it is.
         tool_name: Its name on that server.
-        arguments: Its arguments.
+        arguments: Its arguments, Python objects that JSON can hold.
         asker: Who wants the call, for consent.
         run: The agent run that wants it.
         decision: What consent has decided already; without one it is asked, once.
@@ -123,7 +123,7 @@ class _Call:
         """Make one attempt."""
         definition = await self._definition(connection)
         if self.decision is None or self.decision.arguments is None:
-            schema.check_arguments(self.arguments, definition.input_schema)
+            self.arguments, _ = schema.prepare_arguments(self.arguments, definition.input_schema)
         else:
             schema.check_arguments(self.decision.arguments, definition.input_schema)
         if self.decision is None and connection.consent is not None:

@@ -20,6 +20,8 @@ from mcp_magic.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
+    from mcp_types import Tool
+
     from mcp_magic.core.connection import Connection
     from mcp_magic.magics.extension import MCPMagics
     from mcp_magic.notebook import NotebookHost
@@ -81,6 +83,23 @@ class Invocation:
         if not found:
             raise UnknownServerError("no server is connected; `%mcp connect TARGET` opens one")
         raise ArgumentsError(f"which server? Connected: {listed(found)}")
+
+    async def tool(self, name: str, words: Sequence[str]) -> tuple[Connection, Tool]:
+        """Find the tool that a line is about; see `Host.resolve`.
+
+        Args:
+            name: `"server:tool"`, or a tool's name alone.
+            words: What follows on the line.
+
+        Raises:
+            ArgumentsError: The name is a server's and the first word the tool's, or nearly.
+        """
+        tools = await self.host[name].listing("tools") if name in self.host and words else ()
+        meant = words[0] if any(tool.name == words[0] for tool in tools) else ""
+        if meant:
+            raise ArgumentsError(f"a tool is SERVER:TOOL, in one word; did you mean {name}:{meant}?")
+        found: tuple[Connection, Tool] = await self.host.resolve(name)
+        return found
 
     def value(self, word: str) -> Any:
         """Return the object that `$name` or `{expression}` stands for, or the word; a backslash keeps one as it is."""

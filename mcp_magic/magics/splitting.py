@@ -1,8 +1,9 @@
-"""The words of a `%mcp` line.
+r"""The words of a `%mcp` line.
 
-Words are those of a POSIX shell, with two comforts that a shell cannot give: after `name:=` a JSON
-value is one word although it has quotes and spaces, so is a JSON object alone or after `name=`, and so
-is a `{python expression}` or a Python dict. A `#` that stands alone begins a comment.
+Words are separated by spaces and quoted as in a POSIX shell, with three differences. A JSON value after `name:=`, a
+JSON list or object after `name=`, a JSON object alone, a `{python expression}` and a Python dict are one word although
+they have quotes and spaces. A backslash escapes a quote and nothing else, so `C:\data` is typed as it is; but what
+follows `--` is a shell's, where it escapes any character. A `#` that stands alone begins a comment.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import re
 import shlex
 
 from mcp_magic.errors import CommandError
-from mcp_magic.schema.items import escape_word, python_source
+from mcp_magic.schema.items import python_source
 
 __all__ = ["split_line"]
 
-_JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])|(?:[^\s'"=:{]+=)?(?=\{)""")
+_JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])|[^\s'"=:{]+=(?=[\[{])|(?=\{)""")
 _EXPRESSION_START = re.compile(r"""(?:[^\s'"=:{]+=)?(?=\{)""")
-_ESCAPED_START = re.compile(r"""([^\s'"\\=]+=)(?=\\+[${@])""")
+_BACKSLASHES = re.compile(r"\\+")
 _DECODER = json.JSONDecoder()
 
 
@@ -29,8 +30,8 @@ def split_line(line: str) -> list[str]:
     ['call', 'math:add', 'a=1', 'note=two words']
     >>> split_line('call t rows:=[{"a": 1}, {"a": 2}] x={df[df.a > 1]}')
     ['call', 't', 'rows:=[{"a": 1}, {"a": 2}]', 'x={df[df.a > 1]}']
-    >>> split_line(r"call t price=\$5")  # the backslash is for whoever reads the value
-    ['call', 't', 'price=\\$5']
+    >>> split_line(r'call t path=C:\data tags=["a", "b"]')
+    ['call', 't', 'path=C:\\data', 'tags=["a", "b"]']
     >>> split_line("ping --timeout 1   # all of them")
     ['ping', '--timeout', '1']
 
@@ -38,7 +39,7 @@ def split_line(line: str) -> list[str]:
         CommandError: A quotation is not closed.
     """
     words: list[str] = []
-    position = 0
+    position, in_command = 0, False
     while position < len(line):
         if line[position].isspace():
             position += 1
@@ -48,9 +49,13 @@ def split_line(line: str) -> list[str]:
         end = _json_end(line, position) or _expression_end(line, position)
         if end:
             words.append(line[position:end])
+        elif in_command:
+            end = _shell_end(line, position)
+            words += _shell_words(line[position:end])
         else:
-            end = _word_end(line, position)
-            words += _shell_word(line[position:end])
+            word, end = _word(line, position)
+            words.append(word)
+            in_command = line[position:end] == "--"
         position = end
     return words
 
@@ -80,7 +85,40 @@ def _expression_end(line: str, position: int) -> int:
     return 0
 
 
-def _word_end(line: str, position: int) -> int:
+def _word(line: str, position: int) -> tuple[str, int]:
+    """Return the word that begins at a position, without its quotes, and where it ends.
+
+    As for a program on Windows, backslashes mean something before a quote only: two stand for one, and one that is left
+    makes the quote a character of the word. In single quotes they mean nothing.
+    """
+    start, text, quote = position, "", ""
+    while position < len(line):
+        if line[position] == "\\" and quote != "'":
+            end = _BACKSLASHES.match(line, position).end()  # type: ignore[union-attr]
+            count = end - position
+            if line[end : end + 1] in (tuple(quote) or ("'", '"')):
+                text += "\\" * (count // 2) + line[end] * (count % 2)
+                position = end + count % 2
+            else:
+                text += "\\" * count
+                position = end
+            continue
+        character = line[position]
+        if character == quote:
+            quote = ""
+        elif not quote and character in "'\"":
+            quote = character
+        elif not quote and character.isspace():
+            break
+        else:
+            text += character
+        position += 1
+    if quote:
+        raise _unreadable(line[start:position], "no closing quotation")
+    return text, position
+
+
+def _shell_end(line: str, position: int) -> int:
     quote = ""
     while position < len(line):
         character = line[position]
@@ -96,14 +134,12 @@ def _word_end(line: str, position: int) -> int:
     return min(position, len(line))
 
 
-def _shell_word(word: str) -> list[str]:
-    escaped = _ESCAPED_START.match(word)
-    kept = f"{escaped[1]}\\{word[escaped.end() :]}" if escaped else word
+def _shell_words(word: str) -> list[str]:
     try:
-        words = shlex.split(kept)
-        return [escape_word(words[0])] if word.startswith("\\") else words
+        return shlex.split(word)
     except ValueError as error:
-        message = (
-            f"cannot read {word[:60]!r}: {str(error).lower()}; a value with spaces goes in quotes: name='two words'"
-        )
-    raise CommandError(message)
+        raise _unreadable(word, str(error).lower()) from None
+
+
+def _unreadable(word: str, why: str) -> CommandError:
+    return CommandError(f"cannot read {word[:60]!r}: {why}; a value with spaces goes in quotes: name='two words'")

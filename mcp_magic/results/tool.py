@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ToolError
+from ..schema import is_secret, shown
+from ..wording import listed
 from .answers import names_the_text, reason, repeats, told
 from .columns import is_wrapper
 from .content import part_of, to_media
 from .crashes import ToolCrashError, recall
 from .frames import found_texts, frame, no_table, rows_in_contents, rows_in_texts
-from .html import error_label, tag
+from .html import error_label, note, tag
 from .jsontree import NOT_JSON, loads
 from .limits import Budget
 from .parts import Faceted, Part, counted, fitting
@@ -38,10 +40,11 @@ class ToolResult(Faceted):
         seconds: How long the call took.
         output_schema: The tool's output schema, or None.
         clue: Where it failed: what else is known of why, or where that may be found; "" if nothing is.
+        filled: Required arguments that were left out, by path, with the default of the tool's schema that was sent.
     """
 
-    __slots__ = ("clue", "output_schema", "raw", "seconds", "server", "tool")
-    _fields = ("raw", "server", "tool", "seconds", "output_schema", "clue")
+    __slots__ = ("clue", "filled", "output_schema", "raw", "seconds", "server", "tool")
+    _fields = ("raw", "server", "tool", "seconds", "output_schema", "clue", "filled")
     _facets = "its value is .data, its table .df, its text .text"
 
     def __init__(
@@ -53,6 +56,7 @@ class ToolResult(Faceted):
         seconds: float = 0.0,
         output_schema: dict[str, Any] | None = None,
         clue: str = "",
+        filled: dict[str, Any] | None = None,
     ) -> None:
         self.raw = raw
         self.server = server
@@ -60,6 +64,7 @@ class ToolResult(Faceted):
         self.seconds = seconds
         self.output_schema = output_schema
         self.clue = clue
+        self.filled = filled or {}
         self._cache = None
 
     @property
@@ -217,7 +222,15 @@ class ToolResult(Faceted):
             # Shown instead of the texts that only repeat it.
             blocks = (self.artifacts or []) if repeats(self.texts, self.raw.structured_content, self.data) else blocks
         parts += fitting(blocks, self._block_part, budget, ".text, .artifacts")
-        return parts or [verbatim_part("(empty result)", budget)]
+        parts = parts or [verbatim_part("(empty result)", budget)]
+        return [*parts, self._filled_part()] if self.filled else parts
+
+    def _filled_part(self) -> Part:
+        given = listed(
+            f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
+        )
+        text = f"filled in from the tool's schema: {given}"
+        return Part(text, note(text))
 
     def _block_part(self, block: Any, budget: Budget) -> Part:
         if self.is_error and block.type == "text":

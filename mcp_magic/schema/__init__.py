@@ -7,7 +7,7 @@ a reference out of it, or runs for ever on one. Only `ArgumentsError` is raised,
 from __future__ import annotations
 
 from mcp_magic.schema.arguments import parse_arguments
-from mcp_magic.schema.check import check_arguments
+from mcp_magic.schema.check import check_arguments, prepare_arguments
 from mcp_magic.schema.example import example_arguments, example_value
 from mcp_magic.schema.fields import Field, root_field
 from mcp_magic.schema.kinds import Kind
@@ -16,8 +16,8 @@ from mcp_magic.schema.messages import is_secret, shown
 from mcp_magic.schema.prompts import check_prompt_arguments, parse_prompt_arguments, prompt_schema
 from mcp_magic.schema.quick import quick_check
 from mcp_magic.schema.sentinels import MISSING, UNSET
-from mcp_magic.schema.signature import bind_arguments, make_docstring, make_signature
-from mcp_magic.schema.values import to_json_value
+from mcp_magic.schema.signature import bind_arguments, identifier, make_docstring, make_signature
+from mcp_magic.schema.values import check_text, json_arguments, to_json_value
 
 __all__ = [
     "MISSING",
@@ -29,14 +29,18 @@ __all__ = [
     "call_line",
     "check_arguments",
     "check_prompt_arguments",
+    "check_text",
     "example_arguments",
     "example_value",
+    "identifier",
     "is_secret",
+    "json_arguments",
     "line_or_comment",
     "make_docstring",
     "make_signature",
     "parse_arguments",
     "parse_prompt_arguments",
+    "prepare_arguments",
     "prompt_line",
     "prompt_schema",
     "quick_check",

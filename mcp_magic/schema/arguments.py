@@ -12,7 +12,7 @@ from mcp_magic.schema.binary import base64_text
 from mcp_magic.schema.coerce import UnfitText, from_text
 from mcp_magic.schema.describe import shorten
 from mcp_magic.schema.fields import Field, root_field
-from mcp_magic.schema.items import Item, read_item
+from mcp_magic.schema.items import CELL, Item, is_stray, read_item, stray_error
 from mcp_magic.schema.jsontext import read_json
 from mcp_magic.schema.messages import unfit, unknown
 from mcp_magic.schema.values import to_json_value
@@ -39,6 +39,7 @@ class _Reader:
     evaluate: Evaluate
     directory: Path
     convert: Convert
+    cell: str | None
 
 
 def parse_arguments(
@@ -48,6 +49,7 @@ def parse_arguments(
     evaluate: Evaluate | None = None,
     directory: Path | None = None,
     convert: Convert = to_json_value,
+    cell: str | None = None,
 ) -> dict[str, Any]:
     r"""Return the arguments that a command line gives.
 
@@ -55,12 +57,13 @@ def parse_arguments(
 
     Args:
         items: `name=text` (repeated for a list), `name:=json`, `name=$variable`, `name={expression}`,
-            `name=@file`, `a.b=text` for what is inside of `a`; `\$`, `\{` and `\@` start a text. `$dict` or a
-            JSON object alone is all arguments; what is given by name counts then.
+            `name=@file`, `name=@cell`, `a.b=text` for what is inside of `a`; `\$`, `\{` and `\@` start a text.
+            `$dict` or a JSON object alone is all arguments; what is given by name counts then.
         schema: The tool's input schema.
         evaluate: Returns the object that a Python expression stands for. Without it, `$` and `{` are text.
         directory: What file names are relative to; the working directory if left out.
         convert: Makes the JSON value of an object, given its field and how messages name it.
+        cell: The text that `@cell` stands for; without one, it is a file of that name.
 
     Raises:
         ArgumentsError: An item cannot be read, names nothing, is given twice, or has a value that does not fit.
@@ -70,10 +73,12 @@ def parse_arguments(
     {'n': 12, 'tags': ['a', 'b'], 'at': {'x': 1}}
     """
     root = root_field(schema)
-    reader = _Reader(evaluate or _nothing, directory or Path(), convert)
+    reader = _Reader(evaluate or _nothing, directory or Path(), convert, cell)
     given: dict[Path_, _Given] = {}
     result: dict[str, Any] = {}
-    for written in items:
+    for index, written in enumerate(items):
+        if is_stray(written):
+            raise stray_error(items, index)
         item = read_item(written, objects=evaluate is not None)
         if not item.parts:
             result |= _all(item, written, root, reader)
@@ -177,12 +182,16 @@ def _evaluated(source: str, reader: _Reader, path: str) -> Any:
 
 
 def _file(name: str, reader: _Reader, path: str) -> bytes:
+    if name == CELL and reader.cell is not None:
+        return reader.cell.encode()
     place = reader.directory / Path(name).expanduser()
     try:
         return place.read_bytes()
     except OSError as error:
         why = (error.strerror or type(error).__name__).lower()
-        raise ArgumentsError(f"{path}: cannot read {str(place)!r}: {why}; for the text write '\\@{name}'") from None
+        below = "; the text of a cell needs %%mcp above it" if name == CELL else ""
+        message = f"{path}: cannot read {str(place)!r}: {why}; for the text write '\\@{name}'{below}"
+        raise ArgumentsError(message) from None
 
 
 def _from_file(data: bytes, field: Field, path: str) -> Any:

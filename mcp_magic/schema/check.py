@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.schema.fields import root_field
+from mcp_magic.schema.fields import Field, root_field
 from mcp_magic.schema.formats import FORMATS, fits_format
 from mcp_magic.schema.messages import together
 from mcp_magic.schema.quick import quick_check
-from mcp_magic.schema.report import problems_of
+from mcp_magic.schema.report import path_text, problems_of
 from mcp_magic.schema.validation import import_jsonschema
+from mcp_magic.schema.values import json_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-__all__ = ["check_arguments", "schema_errors"]
+__all__ = ["check_arguments", "prepare_arguments", "schema_errors"]
 
 MAX_COMPILED = 512
 """Schemas whose compiled form is kept."""
@@ -62,6 +64,46 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     compiled = _compile(schema)
     if not compiled.fits(arguments):
         _check(dict(arguments), compiled)
+
+
+def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arguments of a call as they are sent: JSON values that are valid, with what was left out filled in.
+
+    Filled in is what the schema requires and has a default for, also inside of objects and lists.
+
+    Args:
+        arguments: Python objects by name; see `to_json_value`.
+        schema: As for `check_arguments`.
+
+    Returns:
+        The arguments, and by path the defaults that were filled in.
+
+    Raises:
+        ArgumentsError: One has no JSON form, or they are not valid.
+
+    >>> schema = {"properties": {"scale": {"default": "css"}, "type": {}}, "required": ["scale"]}
+    >>> prepare_arguments({"type": "png"}, schema)
+    ({'type': 'png', 'scale': 'css'}, {'scale': 'css'})
+    """
+    sent = json_arguments(arguments, schema)
+    compiled, filled = _compile(schema), dict[str, Any]()
+    if not compiled.fits(sent):
+        sent = _completed(sent, root_field(schema), (), filled)
+        _check(sent, compiled)
+    return sent, filled
+
+
+def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], filled: dict[str, Any]) -> Any:
+    """Return a value with the required defaults that it lacks, each noted in `filled`."""
+    if isinstance(value, list) and field is not None:
+        return [_completed(item, field.at(index), (*path, index), filled) for index, item in enumerate(value)]
+    if not isinstance(value, dict) or field is None or field.kind != "object":
+        return value
+    made = {name: _completed(item, field.at(name), (*path, name), filled) for name, item in value.items()}
+    for child in field.children:
+        if child.required and not child.needed and child.name not in made:
+            made[child.name] = filled[path_text((*path, child.name))] = copy.deepcopy(child.default)
+    return made
 
 
 def schema_errors(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[ValidationError] | None:

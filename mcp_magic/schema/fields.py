@@ -82,6 +82,11 @@ class Field:
         return self.schema.get("default", MISSING)
 
     @property
+    def needed(self) -> bool:
+        """Whether a call must give it: it is required, and has no default to be filled in (see `prepare_arguments`)."""
+        return self.required and (self.default is MISSING or (self.default is None and not self.nullable))
+
+    @property
     def format(self) -> str:
         """The format, or ""."""
         return text_of(self.schema.get("format"))

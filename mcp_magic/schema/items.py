@@ -1,36 +1,56 @@
 """The spelling of one argument on a command line, as httpie writes them.
 
-`name=text`, `name:=json`, `name=$variable`, `name={expression}`, `name=@file`, `name:=@file`; without a name
-`$dict`, `{expression}` and a JSON object are all arguments. In a name, a backslash makes the next character
-ordinary; in front of a value it keeps `$`, `{` and `@` as text.
+`name=text`, `name:=json`, `name=$variable`, `name={expression}`, `name=@file`, `name:=@file`, where `@cell` is the cell
+below the line; without a name `$dict`, `{expression}` and a JSON object are all arguments. In a name, a backslash makes
+the next character ordinary; in front of a value it keeps `$`, `{` and `@` as text.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
+import shlex
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.describe import shorten
 from mcp_magic.schema.jsontext import read_json
+from mcp_magic.schema.secretnames import is_secret_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
+    "CELL",
     "REFERENCE",
     "Item",
     "escape_name",
     "escape_text",
     "escape_word",
+    "is_stray",
     "python_source",
     "read_item",
+    "stray_error",
     "unescape_word",
 ]
 
 Source = Literal["text", "json", "python", "file", "json file"]
 
+CELL = "cell"
+"""What `@` is followed by where the cell below the line is meant."""
+
+MAX_SUGGESTED = 200
+"""Characters of a text that a message repeats, quoted; of a longer one it says only how."""
+
 _VARIABLE = re.compile(r"\$([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _ESCAPED = re.compile(r"\\+[${@]")
+
+_WITH_APOSTROPHE = re.compile(r"""[^"\\]*'[^"\\]*""")
+"""A text that reads better in double quotes."""
+
+_SPELLINGS = "write name=value, name:=json, or $dict for all arguments"
 
 REFERENCE = re.compile(r"\$([^\W\d]\w*)|\{(.+)\}", re.DOTALL)
 """A word of its own, no argument, that stands for an object: the variable or the expression."""
@@ -107,8 +127,56 @@ def _read_name(written: str) -> tuple[tuple[str, ...], int, bool]:
         else:
             part += char
         index += 1
-    how = "write name=value, name:=json, or $dict for all arguments"
-    raise ArgumentsError(f"cannot read {shorten(written)!r} as an argument: {how}")
+    raise ArgumentsError(f"cannot read {shorten(written)!r} as an argument: {_SPELLINGS}")
+
+
+def is_stray(word: str) -> bool:
+    """Return whether a word gives no argument, because there is no `=` in it.
+
+    >>> is_stray("Oslo"), is_stray("city=Oslo"), is_stray('{"city": "Oslo"}')
+    (True, False, False)
+    """
+    if word[:1] in ("$", "{") and _whole(word, objects=True):
+        return False
+    try:
+        _read_name(word)
+    except ArgumentsError:
+        return True
+    return False
+
+
+def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
+    """Return the error for a stray word, with what to type: the text that it belongs to in quotes.
+
+    >>> print(stray_error(["query=Ada", "Lovelace"], 1))
+    cannot read 'Lovelace' as an argument; quote it: query='Ada Lovelace'
+    >>> print(stray_error(["query", "=", "Ada"], 0))
+    cannot read 'query' as an argument; without spaces around the =: query=Ada
+    """
+    problem = f"cannot read {shorten(words[index])!r} as an argument"
+    if index + 1 < len(words) and words[index + 1].startswith(("=", ":=")):
+        equals, _, first = words[index + 1].partition("=")
+        name, rest = f"{words[index]}{equals}=", words[index + 2 :]
+        advice = "without spaces around the ="
+    elif index and not is_stray(words[index - 1]):
+        _, end, is_json = _read_name(words[index - 1])
+        name, first, rest = words[index - 1][:end], words[index - 1][end:], words[index:]
+        advice = "quote it" if first else "without spaces around the ="
+        if is_json or first[:1] in ("$", "{", "@"):
+            return ArgumentsError(f"{problem}: {_SPELLINGS}")
+    else:
+        return ArgumentsError(f"{problem}: {_SPELLINGS}")
+    # In a shell, a backslash before a space makes it part of the word; here it stays, and is not what is meant.
+    texts = [word.removesuffix("\\") for word in (first, *itertools.takewhile(is_stray, rest)) if word]
+    text = " ".join(texts)
+    if is_secret_name(name):
+        return ArgumentsError(f"cannot read what follows {name!r} as one argument; {advice}: {name}'...'")
+    if text.startswith("["):
+        return ArgumentsError(f'{problem}; a list is JSON: {name}["a", "b"], or Python in braces: {name}{{[a, b]}}')
+    if len(text) > MAX_SUGGESTED:
+        return ArgumentsError(f"{problem}; {advice}: {name}'...'")
+    quoted = f'"{text}"' if _WITH_APOSTROPHE.fullmatch(text) else shlex.quote(text)
+    return ArgumentsError(f"{problem}; {advice}: {name}{quoted}")
 
 
 def _whole(written: str, objects: bool) -> Item | None:

@@ -4,36 +4,49 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.errors import ArgumentsError
+from mcp_magic.errors import ArgumentsError, listed
 from mcp_magic.schema.annotations import annotation_of
 from mcp_magic.schema.describe import describe
 from mcp_magic.schema.fields import Field, root_field
 from mcp_magic.schema.messages import unknown
 from mcp_magic.schema.sentinels import MISSING, UNSET
-from mcp_magic.schema.values import to_json_value
 from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["bind_arguments", "make_docstring", "make_signature"]
+__all__ = ["bind_arguments", "identifier", "make_docstring", "make_signature"]
+
+
+def identifier(name: str) -> str:
+    """Return a name that Python can write.
+
+    >>> identifier("get-sum"), identifier("class"), identifier("3d")
+    ('get_sum', 'class_', '_3d')
+    """
+    # NFKC is what Python reads; without it two names could be one.
+    made = "".join(each if f"_{each}".isidentifier() else "_" for each in unicodedata.normalize("NFKC", name))
+    made = made if made.isidentifier() else f"_{made}"
+    return f"{made}_" if keyword.iskeyword(made) else made
 
 
 def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
     """Return the signature of a function that takes what the schema describes.
 
-    Required arguments come first and may be positional; the others are keyword-only, with the schema's
-    default, or `unset`, which means that nothing is sent. Names that Python cannot write go into `**arguments`.
+    Required arguments come first and may be positional, those with a default last; the others are keyword-only, with
+    the schema's default, or `unset`, which means that nothing is sent. Names that Python cannot write go into
+    `**arguments`.
 
     >>> make_signature({"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}, "required": ["n"]})
     <Signature (n: int, *, s: str = unset)>
     """
     root = root_field(schema)
     named = [child for child in root.children if _is_parameter(child.name)]
-    parameters = [_parameter(child) for child in named if child.required]
-    parameters += [_parameter(child) for child in named if not child.required]
+    named.sort(key=lambda child: (not child.needed, not child.required))
+    parameters = [_parameter(child) for child in named]
     if root.is_open or len(named) < len(root.children):
         name = "arguments"
         while any(child.name == name for child in named):
@@ -48,10 +61,11 @@ def _is_parameter(name: str) -> bool:
 
 def _parameter(field: Field) -> inspect.Parameter:
     hint = annotation_of(field)
-    if field.required:
+    if field.needed:
         return inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=hint)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if field.required else inspect.Parameter.KEYWORD_ONLY
     default = UNSET if field.default is MISSING else field.default
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    return inspect.Parameter(field.name, kind, default=default, annotation=hint)
 
 
 def make_docstring(
@@ -80,6 +94,10 @@ def make_docstring(
     children = root_field(schema).children
     if children:
         parts.append("\n".join(["Args:", *(f"    {describe(child)}" for child in children)]))
+    unwritable = [child.name for child in children if not _is_parameter(child.name)]
+    if unwritable:
+        names = ", ".join(f"{name!r}: ..." for name in unwritable)
+        parts.append(f"Python cannot write {listed(unwritable)} as a keyword: give **{{{names}}}.")
     returned = _returned(output_schema)
     return clean("\n\n".join([*parts, returned] if returned else parts))
 
@@ -102,10 +120,10 @@ def bind_arguments(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the JSON arguments of a call, without what was left out or is `unset`.
+    """Return the arguments of a call by name, without what was left out or is `unset`; see `prepare_arguments`.
 
     Raises:
-        ArgumentsError: The call does not fit the signature, or a value has no JSON form.
+        ArgumentsError: The call does not fit the signature.
 
     >>> schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
     >>> bind_arguments(make_signature(schema), schema, (3,), {})
@@ -117,10 +135,12 @@ def bind_arguments(
     unknowns = [name for name in given if root.at(name) is None]
     if unknowns:
         raise ArgumentsError(unknown(unknowns, root))
-    missing = [child for child in root.children if child.required and child.name not in given]
+    missing = [child for child in root.children if child.needed and child.name not in given]
     if missing:
-        raise ArgumentsError(f"missing: {', '.join(f'{child.name} ({child.type_text})' for child in missing)}")
-    return {name: to_json_value(value, root.at(name), name) for name, value in given.items()}
+        unwritable = [child.name for child in missing if not _is_parameter(child.name)]
+        how = f"; give it as **{{{unwritable[0]!r}: ...}}" if unwritable else ""
+        raise ArgumentsError(f"missing: {', '.join(f'{child.name} ({child.type_text})' for child in missing)}{how}")
+    return given
 
 
 def _positional(

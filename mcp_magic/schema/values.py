@@ -1,7 +1,7 @@
 """Python objects as JSON values.
 
 The schema decides where there is a choice: a `datetime` for a date, bytes where base64 is asked for, a
-DataFrame as records or, for an object, as columns. Nothing is guessed: what has no JSON form is an error.
+DataFrame as records, as rows or, for an object, as columns. Nothing is guessed: what has no JSON form is an error.
 """
 
 from __future__ import annotations
@@ -24,11 +24,51 @@ from mcp_magic.schema.arrays import unpacked
 from mcp_magic.schema.binary import encoded, picture
 from mcp_magic.schema.fields import Field, root_field
 
-__all__ = ["to_json_value"]
+__all__ = ["check_text", "json_arguments", "to_json_value"]
 
 _ANYTHING = root_field(True)
 MAX_DIGITS = 4_300
 """Digits Python's json writes for an integer (`sys.set_int_max_str_digits`)."""
+
+
+def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str, Any]:
+    """Return the arguments of a call as JSON values; those that are JSON already are returned as they are.
+
+    Args:
+        arguments: The arguments by name, as Python objects.
+        schema: The schema that they are meant for.
+
+    Raises:
+        ArgumentsError: One has no JSON form.
+
+    >>> json_arguments({"days": (1, 2)})
+    {'days': [1, 2]}
+    """
+    if _is_json(arguments):
+        return arguments  # type: ignore[return-value]
+    root = root_field(schema)
+    made: dict[str, Any] = {}
+    for key, value in arguments.items():
+        name = _name(key, "arguments")
+        made[name] = to_json_value(value, root.at(name), name)
+    return made
+
+
+def check_text(value: Any, path: str) -> None:
+    """Raise where a text, or one of the texts in a list or dict, cannot be sent.
+
+    Args:
+        value: What is to be sent.
+        path: How the message names it.
+
+    Raises:
+        ArgumentsError: A text has a lone surrogate. UTF-8 cannot encode one, and a message with one would end a session
+            over stdio.
+
+    >>> check_text({"city": "Oslo"}, "params")
+    """
+    if not _is_json(value):
+        to_json_value(value, None, path)
 
 
 def to_json_value(value: Any, field: Field | None = None, path: str = "") -> Any:
@@ -49,14 +89,12 @@ def to_json_value(value: Any, field: Field | None = None, path: str = "") -> Any
     field = field or _ANYTHING
     path = path or field.name or "value"
     try:
-        return _convert(value, field, path)
+        return value if _is_plain(value) else _convert(value, field, path)
     except RecursionError:
         raise ArgumentsError(f"{path}: contains itself, or is nested too deeply for JSON") from None
 
 
 def _convert(value: Any, field: Field, path: str) -> Any:
-    if _is_plain(value):
-        return value
     if type(value) is dict:
         return _object(value, field, path)
     if type(value) is list:
@@ -66,14 +104,14 @@ def _convert(value: Any, field: Field, path: str) -> Any:
 
 def _scalar(value: Any, field: Field, path: str) -> Any:
     if isinstance(value, enum.Enum):
-        return _convert(value.value, field, path)
+        return to_json_value(value.value, field, path)
     if isinstance(value, str):
-        return str.__str__(value)
+        return _text(str.__str__(value), path)
     if isinstance(value, float):
         return _finite(float(value), field, path)
     known, plain = unpacked(value, field, path)  # before integers: numpy calls its timedelta64 one
     if known:
-        return _convert(plain, field, path)
+        return to_json_value(plain, field, path)
     if isinstance(value, numbers.Integral):
         return int(value)
     for types, convert in _SCALARS:
@@ -85,9 +123,9 @@ def _scalar(value: Any, field: Field, path: str) -> Any:
 def _container(value: Any, field: Field, path: str) -> Any:
     kind = type(value)
     if callable(getattr(kind, "_as_argument_", None)):
-        return _convert(value._as_argument_("bytes" if field.is_base64 else field.kind), field, path)
+        return to_json_value(value._as_argument_("bytes" if field.is_base64 else field.kind), field, path)
     if callable(getattr(kind, "model_dump", None)):
-        return _convert(value.model_dump(mode="json"), field, path)
+        return to_json_value(value.model_dump(mode="json"), field, path)
     if dataclasses.is_dataclass(kind):
         return _object({each.name: getattr(value, each.name) for each in dataclasses.fields(value)}, field, path)
     if isinstance(value, Mapping):
@@ -107,13 +145,51 @@ def _container(value: Any, field: Field, path: str) -> Any:
 def _is_plain(value: Any) -> bool:
     """Whether a value is JSON as it is; most cells of a long table are, and need no path and no field."""
     kind = type(value)
-    return kind is str or kind is int or value is None or kind is bool or (kind is float and math.isfinite(value))
+    if kind is str:
+        return value.isascii() or _surrogate(value) is None
+    return kind is int or value is None or kind is bool or (kind is float and math.isfinite(value))
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value can be sent as it is: a fast walk that needs no schema."""
+    try:
+        return _is_plain(value) or _holds_json(value)
+    except RecursionError:
+        return False
+
+
+def _holds_json(value: Any) -> bool:
+    if type(value) is dict:
+        texts = all(type(key) is str and _is_plain(key) for key in value)
+        return texts and all(_is_plain(item) or _holds_json(item) for item in value.values())
+    if type(value) is list:
+        return all(_is_plain(item) or _holds_json(item) for item in value)
+    return False
+
+
+def _surrogate(text: str) -> int | None:
+    """Return where the first lone surrogate of a text is, or None. C code looks for it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None
+
+
+def _text(text: str, path: str) -> str:
+    at = _surrogate(text)
+    if at is None:
+        return text
+    raise ArgumentsError(
+        f"{path}: character {at + 1} is {text[at]!r}, half of a surrogate pair, and JSON in UTF-8 cannot hold it; "
+        "text.encode(errors='replace').decode() has ? in its place"
+    )
 
 
 def _object(value: Mapping[Any, Any], field: Field, path: str) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, item in value.items():
-        name = key if type(key) is str else _name(key, path)
+        name = key if type(key) is str and key.isascii() else _name(key, path)
         made[name] = item if _is_plain(item) else _convert(item, _inner(field, name), f"{path}.{name}")
     return made
 
@@ -122,7 +198,7 @@ def _name(key: Any, path: str) -> str:
     if isinstance(key, enum.Enum):
         key = key.value
     if isinstance(key, str):
-        return str.__str__(key)
+        return _text(str.__str__(key), f"{path}: the key {key!r}")
     if not isinstance(key, bool) and isinstance(key, numbers.Integral | uuid.UUID | datetime.date):
         return str(key)
     raise ArgumentsError(f"{path}: the key {key!r} is no text, and JSON names are")
@@ -147,9 +223,11 @@ def _ordered(value: Set[Any]) -> list[Any]:
         return list(value)
 
 
-def _finite(value: float, field: Field, path: str) -> float:
+def _finite(value: float, field: Field, path: str) -> float | None:
     if math.isfinite(value):
         return value
+    if math.isnan(value) and (field.nullable or field.kind in ("any", "null")):
+        return None
     raise ArgumentsError(f"{path}: expected {field.type_text}, got {value}, which JSON does not have")
 
 
@@ -193,7 +271,7 @@ _SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [
     (decimal.Decimal, _decimal),
     (fractions.Fraction, lambda value, field, path: _finite(float(value), field, path)),
     (uuid.UUID, lambda value, _field, _path: str(value)),
-    (os.PathLike, lambda value, _field, _path: os.fsdecode(value)),
+    (os.PathLike, lambda value, _field, path: _text(os.fsdecode(value), path)),
     (bytes | bytearray | memoryview, lambda value, field, path: encoded(bytes(value), field, path, "bytes")),
 ]
 """What has one value, the more special type first."""

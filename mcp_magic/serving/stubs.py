@@ -9,8 +9,8 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.results.safe import one_line
-from mcp_magic.schema import MISSING, Field, make_docstring, root_field
-from mcp_magic.serving.typing_code import USED, Types, identifier
+from mcp_magic.schema import MISSING, Field, identifier, make_docstring, root_field
+from mcp_magic.serving.typing_code import USED, Types
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -85,15 +85,15 @@ def _free(name: str, taken: Container[str], reserved: Container[str] = _RESERVED
 def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str], str]) -> str:
     base = "".join(part[:1].upper() + part[1:] for part in name.split("_") if part) or "Tool"
     fields: dict[str, Field] = {}
-    for child in sorted(root_field(tool.input_schema).children, key=lambda child: not child.required):
+    for child in sorted(root_field(tool.input_schema).children, key=lambda child: not child.needed):
         parameter = _free(child.name, fields, ("_call",))
         fields[parameter] = child
         if parameter != child.name:
             mangled[tool.name, parameter] = child.name
     parameters = [_parameter(parameter, child, base, types) for parameter, child in fields.items()]
-    required = sum(child.required for child in fields.values())
-    if len(fields) > required:
-        parameters.insert(required, "*")
+    needed = sum(child.needed for child in fields.values())
+    if len(fields) > needed:
+        parameters.insert(needed, "*")
     returned = _returned(tool.output_schema, base, types)
     said = make_docstring(tool.name, tool.title, tool.description, _described(fields))
     call = ", ".join([repr(tool.name), *(f"{parameter}={parameter}" for parameter in fields)])
@@ -107,7 +107,7 @@ def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str]
 
 def _parameter(name: str, field: Field, base: str, types: Types) -> str:
     hint = types.hint(field, f"{base}{identifier(field.name).title().replace('_', '')}")
-    return f"{name}: {hint}" + ("" if field.required else " = _UNSET")
+    return f"{name}: {hint}" + ("" if field.needed else " = _UNSET")
 
 
 def _described(fields: Mapping[str, Field]) -> Mapping[str, Any]:

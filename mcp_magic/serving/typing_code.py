@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import keyword
 import re
-import unicodedata
 from typing import TYPE_CHECKING
+
+from mcp_magic.schema import identifier
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from mcp_magic.schema import Field
 
-__all__ = ["USED", "Types", "identifier"]
+__all__ = ["USED", "Types"]
 
 USED = frozenset(("bool", "dict", "float", "int", "list", "str", "Any", "Literal", "NotRequired", "TypedDict"))
 """Names that type hints are made of; whatever else were called so, a type checker would take for them."""
@@ -21,18 +21,6 @@ MAX_DEPTH = 6
 """Levels of objects that get types of their own; recursive schemas have no end."""
 
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
-
-
-def identifier(name: str) -> str:
-    """Return a name that Python can write.
-
-    >>> identifier("get-sum"), identifier("class"), identifier("3d")
-    ('get_sum', 'class_', '_3d')
-    """
-    # NFKC is what Python reads; without it two names could be one.
-    made = "".join(each if f"_{each}".isidentifier() else "_" for each in unicodedata.normalize("NFKC", name))
-    made = made if made.isidentifier() else f"_{made}"
-    return f"{made}_" if keyword.iskeyword(made) else made
 
 
 class Types:

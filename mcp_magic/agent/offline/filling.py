@@ -97,7 +97,7 @@ def fill(clause: Clause, tool: Known) -> Filling:
     _fill_gaps(found, clause, tool)
     found.arguments = {each.name: found.arguments[each.name] for each in tool.fields if each.name in found.arguments}
     found.left = [each for each in seen if not _taken(each, found.spans)]
-    found.missing = [each for each in tool.fields if each.required and each.name not in found.arguments]
+    found.missing = [each for each in tool.fields if each.needed and each.name not in found.arguments]
     return found
 
 

@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mcp_magic import schema
 from mcp_magic.core.answering import EARLY_SECONDS, answered
 from mcp_magic.core.consent.consent import Consent, Decision, Request, record_of
 from mcp_magic.core.pacing import Pace
@@ -104,7 +105,7 @@ class SamplingQuestions:
         if nonsense:
             return Problem(INVALID_PARAMS, nonsense, nonsense)
         with asked_in(self._calls) as call:
-            found = await answered(call, self._answer(asked, call.prepared))
+            found = await answered(call, self._sendable(asked, call.prepared))
         if isinstance(found, Sampled):
             return found
         if found.error is None:
@@ -114,6 +115,16 @@ class SamplingQuestions:
             return Problem(REJECTED, REJECTED_TEXT, f"{found.error}{because}")
         why = str(found.error) if isinstance(found.error, MCPMagicError) else failed(found.error)
         return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
+
+    async def _sendable(self, asked: SamplingRequest, prepared: Prepared | None) -> Sampled:
+        """Return an answer that can be sent.
+
+        Raises:
+            ArgumentsError: A text of it has a lone surrogate.
+        """
+        reply = await self._answer(asked, prepared)
+        schema.check_text([block.model_dump() for block in reply.content], "the reply")
+        return reply
 
     async def _answer(self, asked: SamplingRequest, prepared: Prepared | None) -> Sampled:
         """Let the person and the model answer, or what was prepared.

@@ -10,11 +10,13 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.magics.answers import Answers
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.waiting import timeout_options, timeouts
+from mcp_magic.schema.items import CELL
 
 if TYPE_CHECKING:
     import argparse
 
     import pandas as pd
+    from mcp_types import Tool
 
     from mcp_magic.results import ToolResult
 
@@ -32,9 +34,15 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
     """Call the tool; an error that it reports is raised."""
-    connection, tool = await invocation.host.resolve(arguments.tool)
-    values = _body(invocation.body) | schema.parse_arguments(
-        arguments.arguments, tool.input_schema, evaluate=invocation.evaluate, directory=invocation.directory
+    connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
+    schema.check_text(invocation.body, "the cell")
+    in_cell = any(word.endswith(f"=@{CELL}") for word in arguments.arguments)
+    values = ({} if in_cell else _body(invocation.body, tool)) | schema.parse_arguments(
+        arguments.arguments,
+        tool.input_schema,
+        evaluate=invocation.evaluate,
+        directory=invocation.directory,
+        cell=_text(invocation.body),
     )
     answers = Answers.load(invocation.directory / arguments.answers) if arguments.answers else None
     replies = answers.replies if answers is not None else None
@@ -46,14 +54,22 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResu
     return result.df if arguments.df else result
 
 
-def _body(body: str | None) -> dict[str, Any]:
+def _text(body: str | None) -> str | None:
+    """Return the text of a cell; the line end of its last line is not part of it."""
+    return body.removesuffix("\n") if body is not None else None
+
+
+def _body(body: str | None, tool: Tool) -> dict[str, Any]:
     """Read the JSON object below a `%%mcp call` line."""
     if body is None or not body.strip():
         return {}
     try:
         value = json.loads(body)
     except ValueError as error:
-        reason = f"the cell below %%mcp call is no JSON: {error}"
+        fields = sorted(schema.root_field(tool.input_schema).children, key=lambda field: not field.needed)
+        names = [field.name for field in fields if field.kind == "string" and field.name.isidentifier()]
+        named = names[0] if names else "NAME"
+        reason = f"the cell below %%mcp call is no JSON: {error}; for its text as an argument write {named}=@cell"
     else:
         if isinstance(value, dict):
             return value
@@ -73,12 +89,16 @@ COMMAND = Command(
         "result = %mcp call weather:history location=NYC start=2026-01-01 end=2026-01-31",
         "%mcp call trips:plan --answers answers.json",
         "%mcp call store:insert rows=$df note={title.upper()} image=@photo.png",
-        '%mcp call api:create user.name=Ada tags:=["a", "b"]',
+        '%mcp call api:create user.name=Ada tags=["a", "b"]',
+        "%%mcp call shop:query sql=@cell",
     ),
     details="name=value is text, turned into what the tool's schema asks for; name:=JSON is taken as it is; "
     "name=$variable and name={expression} stand for Python objects, a result for its value; name=@file for a file's "
-    "content; a backslash in front of $, { or @ keeps that as text; a.b=1 reaches into nested objects; a name that is "
-    "repeated makes a list. $dict or a JSON object alone is all arguments, and what is named beside it counts. "
+    "content, name=@cell for the text of the cell below %%mcp call; a backslash in front of $, { or @ keeps that as "
+    "text, and one in front of a quote keeps the quote; others are sent. a.b=1 reaches into nested objects; a name that "
+    "is repeated makes a list. $dict or a JSON object, alone or as the cell below, is all arguments, and what is named "
+    "beside it counts. A required argument that is left out gets the default of the tool's schema. A DataFrame is a list "
+    "of records; where the schema wants lists, it is its rows below the names of its columns.\n\n"
     "--answers: a list of answers in order, or an object with one for each message; an answer is the values, "
     '"decline", "cancel", or for a page "accept". With a list "sampling" in the object it replies for models, too.',
     takes_body=True,

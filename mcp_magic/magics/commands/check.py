@@ -43,7 +43,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Call the tool and check what it answers."""
     from mcp_magic.results import checks
 
-    connection, tool = await invocation.host.resolve(arguments.tool)
+    connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     _refuse_checks(arguments.arguments, tool, f"{connection.name}:{tool.name}")
     values = schema.parse_arguments(
         arguments.arguments, tool.input_schema, evaluate=invocation.evaluate, directory=invocation.directory

@@ -68,7 +68,7 @@ async def _made(invocation: Invocation, arguments: argparse.Namespace) -> Reques
     if "{" in name or "://" in name:
         connection, template = await _template(invocation, name, arguments.server)
         return TemplateForm(connection, template, timeout=timeout, loop=host.loop)
-    connection, tool = await host.resolve(name)
+    connection, tool = await invocation.tool(name, arguments.arguments)
     return ToolForm(connection, tool, timeout=timeout, loop=host.loop)
 
 

@@ -46,7 +46,7 @@ async def _run_tools(invocation: Invocation, arguments: argparse.Namespace) -> L
 
 def _tool(connection: Connection, tool: Any) -> dict[str, Any]:
     fields = schema.root_field(tool.input_schema).children
-    arguments = ", ".join(field.name if field.required else f"[{field.name}]" for field in fields)
+    arguments = ", ".join(field.name if field.needed else f"[{field.name}]" for field in fields)
     return {
         "tool": f"{connection.name}:{tool.name}",
         "arguments": arguments,

@@ -33,4 +33,5 @@ COMMAND = Command(
     run,
     options,
     examples=("%mcp tool weather:forecast",),
+    left_over="A tool is SERVER:TOOL, in one word.",
 )
