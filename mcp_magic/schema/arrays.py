@@ -127,16 +127,22 @@ def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, 
         return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
     cells = [row.at(position) for position in range(len(names))]
     fitting = [
-        _texts(column) if cell is not None and cell.kind == "string" else column
+        _texts(column, cell) if cell is not None and cell.kind == "string" else column
         for cell, column in zip(cells, columns, strict=True)
     ]
     rows = [list(each) for each in zip(*fitting, strict=True)]
     return [list(names), *rows] if header and all(map(_takes_text, cells)) else rows
 
 
-def _texts(column: list[Any]) -> list[Any]:
-    """Return a column with its numbers as text, for cells that take text only, as those of a document."""
-    return [str(each) if isinstance(each, int | float) and each == each else each for each in column]
+def _texts(column: list[Any], cell: Field) -> list[Any]:
+    """Return a column for cells that take text only: numbers as text, and what is missing empty, as in CSV."""
+    texts: list[Any] = []
+    for each in column:
+        if each is None or (isinstance(each, float) and math.isnan(each)):
+            texts.append(None if cell.nullable else "")
+        else:
+            texts.append(str(each) if isinstance(each, int | float) else each)
+    return texts
 
 
 def _takes_text(cell: Field | None) -> bool:
