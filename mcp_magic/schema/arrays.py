@@ -6,7 +6,6 @@ None of them is imported: an object of theirs can only be here if its library is
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic.errors import ArgumentsError
@@ -22,7 +21,7 @@ __all__ = ["unpacked"]
 def unpacked(value: Any, field: Field, path: str) -> tuple[bool, Any]:
     """Return (True, the plain value) for an array, a table or a scalar of these libraries, else (False, None).
 
-    What a table calls missing (NaT, NA, None) becomes NaN; what is inside may need converting still.
+    What a table calls missing (NaN, NaT, NA) becomes None; what is inside may need converting still.
 
     Raises:
         ArgumentsError: A table has two columns of the same name, or a Series two values for one name.
@@ -56,8 +55,8 @@ def _numpy(value: Any, field: Field, path: str) -> Any:
 
 
 def _cells(value: Any) -> list[Any]:
-    """The values of a pandas Series, Index or array, with NaN for what is missing (NaT, NA, None)."""
-    return [math.nan if missing else each for each, missing in zip(value.tolist(), value.isna(), strict=True)]
+    """The values of a pandas Series, Index or array, with None for what is missing (NaN, NaT, NA)."""
+    return [None if missing else each for each, missing in zip(value.tolist(), value.isna(), strict=True)]
 
 
 def _listed(value: Any, field: Field, path: str) -> list[Any]:
@@ -136,13 +135,8 @@ def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, 
 
 def _texts(column: list[Any], cell: Field) -> list[Any]:
     """Return a column for cells that take text only: numbers as text, and what is missing empty, as in CSV."""
-    texts: list[Any] = []
-    for each in column:
-        if each is None or (isinstance(each, float) and math.isnan(each)):
-            texts.append(None if cell.nullable else "")
-        else:
-            texts.append(str(each) if isinstance(each, int | float) else each)
-    return texts
+    missing = None if cell.nullable else ""
+    return [missing if each is None else str(each) if isinstance(each, int | float) else each for each in column]
 
 
 def _takes_text(cell: Field | None) -> bool:
@@ -165,8 +159,8 @@ def _layout(field: Field) -> tuple[Literal["columns", "records", "rows", "list"]
     return ("list", None) if row is None else ("rows", row)
 
 
-def _missing(value: Any, field: Field, path: str) -> float:
-    return math.nan
+def _missing(value: Any, field: Field, path: str) -> None:
+    return None
 
 
 def _call(method: str) -> Callable[[Any, Field, str], Any]:

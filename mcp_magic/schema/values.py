@@ -151,7 +151,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether a value can be sent as it is: a fast walk that needs no schema."""
+    """Whether a value can be sent as it is: a walk that needs neither schema nor paths."""
     try:
         return _is_plain(value) or _holds_json(value)
     except RecursionError:
@@ -159,12 +159,22 @@ def _is_json(value: Any) -> bool:
 
 
 def _holds_json(value: Any) -> bool:
+    items = value
     if type(value) is dict:
-        texts = all(type(key) is str and _is_plain(key) for key in value)
-        return texts and all(_is_plain(item) or _holds_json(item) for item in value.values())
-    if type(value) is list:
-        return all(_is_plain(item) or _holds_json(item) for item in value)
-    return False
+        for key in value:
+            if type(key) is not str or not (key.isascii() or _is_plain(key)):
+                return False
+        items = value.values()
+    elif type(value) is not list:
+        return False
+    for item in items:  # `all()` of a generator, and a call for each leaf, take twice the time
+        kind = type(item)
+        if kind is str:
+            if not item.isascii() and _surrogate(item) is not None:
+                return False
+        elif kind is not int and item is not None and not _is_plain(item) and not _holds_json(item):
+            return False
+    return True
 
 
 def _surrogate(text: str) -> int | None:
