@@ -10,12 +10,14 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from mcp.server.mcpserver import MCPServer
+from mcp_types import Tool
 
 from mcp_magic.agent.callids import with_own_ids
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.core.consent.consent import Decision, Request
 from mcp_magic.core.consent.rules import Rule
+from tests.langchain.lowlevel import serving_tools
 
 if TYPE_CHECKING:
     from mcp_magic.core.host import Host
@@ -121,6 +123,37 @@ async def test_arguments_that_are_no_json_are_told_to_the_model(host: Host) -> N
     [message] = [m for m in state["messages"] if isinstance(m, ToolMessage)]
     assert message.tool_call_id == "x1"
     assert "the arguments are not a JSON object" in message.text
+
+
+async def test_what_a_model_leaves_out_is_filled_in_before_anybody_decides(host: Host) -> None:
+    scaled = {
+        "type": "object",
+        "properties": {"scale": {"enum": ["css", "px"], "default": "css"}},
+        "required": ["scale"],
+    }
+    await host.connect(serving_tools(Tool(name="shot", input_schema=scaled)), name="pw")
+    host.consent.rules.append(Rule("deny", "pw:shot", {"scale": "css"}, "too small"))
+    model = ScriptedModel([[("pw:shot", {})], [("pw:shot", {"scale": "px"})], "ok"])
+
+    state = await build_graph(model, host, approve="auto").ainvoke(asked())
+
+    [(status, text), (_, sent)] = tools_said(state)
+    assert (status, "too small" in text) == ("error", True)
+    assert sent == "[('scale', 'px')]"
+    host.consent.rules.clear()
+    state = await build_graph(ScriptedModel([[("pw:shot", {})], "ok"]), host, approve="auto").ainvoke(asked())
+    assert tools_said(state) == [("success", "[('scale', 'css')]")]
+
+
+async def test_a_lone_surrogate_of_a_model_is_told_to_it(host: Host, shop: Shop) -> None:
+    model = ScriptedModel([[("shop:buy", {"item": "pe\ud83dar"})], "ok"])
+
+    state = await build_graph(model, host, approve="auto").ainvoke(asked())
+
+    [(status, text)] = tools_said(state)
+    assert status == "error"
+    assert text.startswith("item: character 3 is '\\ud83d'")
+    assert shop.called == []
 
 
 async def test_a_denied_call_comes_back_with_the_reason_and_does_not_go_out(host: Host, shop: Shop) -> None:

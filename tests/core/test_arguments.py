@@ -16,9 +16,9 @@ import pydantic
 import pytest
 from mcp_types import PromptReference, Tool
 
-from mcp_magic.langchain.tools import langchain_tools
 from mcp_magic.core.rawsend import send_notification, send_request
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.langchain.tools import langchain_tools
 from tests.environments import excel_command, memory_command, needs_node, playwright_command, word_command
 from tests.langchain.lowlevel import serving_tools
 

@@ -10,6 +10,7 @@ import pytest
 from mcp.server import Server
 
 from mcp_magic import errors
+from tests.langchain.lowlevel import serving_tools
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:
@@ -66,6 +67,22 @@ async def test_the_namespace_completes_counts_and_iterates(show: Connection) -> 
     assert "slow" in show.tools._ipython_key_completions_()
     assert "tools of 'show'" in repr(show.tools)
     assert repr(show.tools.slow).startswith("<tool show:slow(seconds: float")
+
+
+async def test_a_tool_with_a_hyphen_is_reached_with_an_underscore_where_that_is_clear(host: Host) -> None:
+    names = ["get-sum", "a-b", "a.b", "c_d", "c-d", "class", "3d"]
+    schema = {"type": "object", "properties": {"max-width": {"type": "integer"}}, "required": ["max-width"]}
+    server = serving_tools(*(types.Tool(name=name, input_schema=schema) for name in names))
+    tools = (await host.connect(server, name="s")).tools
+    assert dir(tools) == ["c_d", "class_", "get_sum"]
+    assert (tools.get_sum.__name__, tools.c_d.__name__, tools.class_.__name__) == ("get-sum", "c_d", "class")
+    with pytest.raises(AttributeError, match=r"s has no tool 'a_b'\. Did you mean 'a"):
+        tools.a_b
+    assert "get_sum" not in tools
+    assert (await tools.get_sum(**{"max-width": 3})).text == "[('max-width', 3)]"
+    assert "give **{'max-width': ...}" in (tools.get_sum.__doc__ or "")
+    with pytest.raises(errors.ArgumentsError, match=r"missing: max-width \(integer\); give it as \*\*"):
+        await tools.get_sum()
 
 
 async def test_an_unknown_tool_is_an_attribute_error_that_says_what_was_meant(show: Connection) -> None:

@@ -163,6 +163,16 @@ async def test_what_does_not_fit_the_schema_is_not_sent(host: Host) -> None:
     assert "'many'" in logged(connection)
 
 
+async def test_an_answer_with_a_lone_surrogate_is_not_sent_and_the_session_lives_on(host: Host, trip: Any) -> None:
+    host.elicitation.elicitor = Scripted(Answer.accept({"city": "Osl\ud800"}), Answer.accept({"city": "Oslo"}))
+    connection = await host.connect(trip, name="trip")
+
+    assert (await connection.call("plan")).text == "decline"
+    assert "the answer.city: character 4 is '\\ud800'" in logged(connection)
+    assert (await connection.call("plan")).text == "accept Oslo 3"
+    assert connection.failures == 0
+
+
 async def test_an_elicitor_that_fails_declines(host: Host) -> None:
     async def broken(asked: Elicitation) -> Answer:
         raise LookupError(asked.message)

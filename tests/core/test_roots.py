@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,6 +46,16 @@ async def test_a_server_is_told_of_no_directory_by_default(host: Host) -> None:
 
     assert connection.protocol_version == "2026-07-28"
     assert (await connection.call("where")).text == "none"
+
+
+async def test_a_directory_whose_name_is_no_text_is_told_with_question_marks(host: Host, tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"a\xff")
+    odd.mkdir()
+    connection = await host.connect(roots_server(), name="roots")
+
+    await connection.roots.set(odd)
+
+    assert (await connection.call("where")).text == f"a?={tmp_path.as_uri()}/a%FF"
 
 
 async def test_a_server_is_told_of_the_directories_that_the_person_names(host: Host, tmp_path: Path) -> None:

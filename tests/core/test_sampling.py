@@ -30,7 +30,7 @@ from mcp_magic.core.sampling.texts import (
     with_reply_texts,
     with_request_texts,
 )
-from mcp_magic.errors import ArgumentsError, ConfigError, ModelError, ProtocolError
+from mcp_magic.errors import ArgumentsError, ConfigError, MCPMagicError, ModelError, ProtocolError
 from tests.core.sampling_servers import ADD, asking_server, said, sampling_server
 from tests.core.test_elicitation import logged
 
@@ -109,6 +109,16 @@ def handshake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def samples(host: Host, model: Any, person: Any = None) -> None:
     host.sampling.sampler, host.sampling.reviewer = model, person
+
+
+async def test_a_reply_with_a_lone_surrogate_is_not_sent_and_the_session_lives_on(host: Host) -> None:
+    samples(host, Model("Cats are \ud83d.", "Cats are lazy."), Person(Review.approve(), Review.approve()))
+    connection = await host.connect(STDIO, name="writer")
+
+    with pytest.raises(MCPMagicError, match="writer:summarise"):
+        await connection.call("summarise")
+    assert "the reply[0].text: character 10 is" in logged(connection)
+    assert (await connection.call("summarise")).text == "tiny endTurn: Cats are lazy."
 
 
 @pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.schema import UNSET, bind_arguments, make_docstring, make_signature
+from mcp_magic.schema import UNSET, bind_arguments, make_docstring, make_signature, prepare_arguments
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -24,7 +24,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def bound(*args: Any, **kwargs: Any) -> dict[str, Any]:
-    return bind_arguments(make_signature(SCHEMA), SCHEMA, args, kwargs)
+    return prepare_arguments(bind_arguments(make_signature(SCHEMA), SCHEMA, args, kwargs), SCHEMA)[0]
 
 
 def fails(*args: Any, **kwargs: Any) -> str:
@@ -80,10 +80,31 @@ def test_names_that_python_cannot_write_go_into_arguments() -> None:
     assert bind_arguments(signature, schema, (), {"a-b": 1, "class": 2}) == {"a-b": 1, "class": 2}
 
 
+def test_help_says_how_to_give_what_python_cannot_write() -> None:
+    schema = {"properties": {"max-width": {"type": "integer"}, "class": {}, "ok": {}}, "required": ["max-width"]}
+    said = "Python cannot write max-width, class as a keyword: give **{'max-width': ..., 'class': ...}."
+    assert said in make_docstring("t", None, None, schema)
+    assert "Python cannot" not in make_docstring("t", None, None, SCHEMA)
+    with pytest.raises(ArgumentsError) as raised:
+        bind_arguments(make_signature(schema), schema, (), {})
+    assert str(raised.value) == "missing: max-width (integer); give it as **{'max-width': ...}"
+
+
+def test_what_is_required_and_has_a_default_may_be_left_out_or_given_by_position() -> None:
+    schema = {
+        "properties": {"scale": {"enum": ["css", "px"], "default": "css"}, "x": {"default": 1}, "n": {}},
+        "required": ["scale", "n"],
+    }
+    signature = make_signature(schema)
+    assert str(signature) == "(n: Any, scale: Literal['css', 'px'] = 'css', *, x: Any = 1)"
+    assert bind_arguments(signature, schema, (1,), {}) == {"n": 1}
+    assert bind_arguments(signature, schema, (1, "px"), {}) == {"n": 1, "scale": "px"}
+
+
 def test_an_open_schema_takes_any_name_and_a_closed_one_does_not() -> None:
     assert str(make_signature({})) == "(**arguments: Any)"
     assert str(make_signature({"type": "object", "additionalProperties": False})) == "()"
-    assert bind_arguments(make_signature({}), {}, (), {"x": (1, 2)}) == {"x": [1, 2]}
+    assert bind_arguments(make_signature({}), {}, (), {"x": 1}) == {"x": 1}
 
 
 def test_what_is_left_out_or_unset_is_not_sent_and_none_is() -> None:

@@ -164,15 +164,50 @@ def test_a_data_frame_is_records_with_null_for_what_is_missing() -> None:
     assert to_json_value(FRAME[:0]) == []
 
 
-def test_an_index_is_sent_where_the_schema_names_it() -> None:
+def test_an_index_is_sent_unless_it_only_numbers_the_rows() -> None:
     frame = pd.DataFrame({"n": [1, 2]}, index=pd.DatetimeIndex(["2026-01-02", "2026-01-03"], name="day"))
     schema = {"type": "array", "items": {"properties": {"day": {"type": "string", "format": "date"}, "n": {}}}}
     rows = [{"day": "2026-01-02", "n": 1}, {"day": "2026-01-03", "n": 2}]
     assert to_json_value(frame, root_field(schema)) == rows
-    assert to_json_value(frame) == [{"n": 1}, {"n": 2}]
+    assert to_json_value(frame) == [{"day": f"{row['day']}T00:00:00", "n": row["n"]} for row in rows]
     counts = pd.DataFrame({"city": ["A", "B"], "kind": ["x", "y"], "n": [1, 2]}).groupby(["city", "kind"]).sum()
-    columns = {"type": "object", "properties": {"city": {}, "n": {}}}
-    assert to_json_value(counts, root_field(columns)) == {"city": ["A", "B"], "n": [1, 2]}
+    assert to_json_value(counts, root_field({"type": "object"})) == {
+        "city": ["A", "B"],
+        "kind": ["x", "y"],
+        "n": [1, 2],
+    }
+    assert to_json_value(frame.reset_index(drop=True)[::-1]) == [{"n": 2}, {"n": 1}]
+    assert to_json_value(pd.DataFrame({"n": [1]}, index=["a"])) == [{"index": "a", "n": 1}]
+    twice = pd.DataFrame({"city": ["A"]}, index=pd.Index(["A"], name="city"))
+    assert to_json_value(twice) == [{"city": "A"}]
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ({"type": "array"}, [["n", "s"], [1, "a"], [2, None]]),
+        ({"type": "array", "items": {"type": ["string", "null"]}}, [["n", "s"], ["1", "a"], ["2", None]]),
+        ({"type": "array", "items": {"type": "string"}}, [["n", "s"], ["1", "a"], ["2", ""]]),
+        ({"type": "array", "items": {"type": ["number", "null"]}}, [[1, "a"], [2, None]]),
+        ({"anyOf": [{"type": "array"}, {"type": "object"}]}, [{"n": 1, "s": "a"}, {"n": 2, "s": None}]),
+        ({}, [{"n": 1, "s": "a"}, {"n": 2, "s": None}]),
+    ],
+)
+def test_a_data_frame_is_rows_where_lists_are_asked_for_below_its_names_where_they_fit(
+    items: Any, expected: Any
+) -> None:
+    field = root_field({"anyOf": [{"type": "array", "items": items}, {"type": "null"}]})
+    assert to_json_value(FRAME[["n", "s"]], field) == expected
+
+
+def test_a_series_is_an_object_by_its_labels() -> None:
+    series = pd.Series([1, math.nan], index=["a", "b"])
+    assert to_json_value(series, root_field({"type": ["object", "null"]})) == {"a": 1.0, "b": None}
+    assert to_json_value(series, root_field({"type": "array"})) == [1.0, None]
+    twice = pd.Series([1, 2], index=["a", "a"])
+    assert fails(twice, {"type": "object"}) == (
+        "x: the Series has two values for 'a', and an object has each name once"
+    )
 
 
 def test_a_data_frame_is_columns_where_an_object_is_asked_for() -> None:
@@ -188,7 +223,26 @@ def fails(value: Any, schema: Any = True, path: str = "x") -> str:
 def test_nan_has_no_json_value() -> None:
     assert fails(math.nan, {"type": "number"}) == "x: expected number, got nan, which JSON does not have"
     assert fails([1, {"a": math.inf}]) == "x[1].a: expected any, got inf, which JSON does not have"
-    assert fails(np.array([math.nan])) == "x[0]: expected any, got nan, which JSON does not have"
+    numbers = {"type": "array", "items": {"type": "number"}}
+    assert fails(np.array([math.nan]), numbers) == "x[0]: expected number, got nan, which JSON does not have"
+
+
+def test_nan_is_null_where_null_is_allowed() -> None:
+    assert to_json_value(math.nan, root_field({"type": ["number", "null"]})) is None
+    assert to_json_value([1.5, math.nan], root_field({"items": {"anyOf": [{"type": "number"}, {"type": "null"}]}})) == [
+        1.5,
+        None,
+    ]
+    assert to_json_value({"a": np.array([math.nan])}) == {"a": [None]}
+    assert to_json_value(decimal.Decimal("nan")) is None
+
+
+@pytest.mark.parametrize("value", ["a\ud800", ["a", {"b": "\udcff"}], {"\ud800": 1}, pathlib.PurePosixPath("\udcff")])
+def test_a_lone_surrogate_is_refused_and_shown_escaped(value: Any) -> None:
+    said = fails(value)
+    assert "half of a surrogate pair, and JSON in UTF-8 cannot hold it" in said
+    assert said.isprintable()
+    assert to_json_value({"größe": "😀"}) == {"größe": "😀"}
 
 
 def test_bytes_need_a_schema_that_asks_for_base64() -> None:
