@@ -105,7 +105,9 @@ class Requests(Finding, Linted):
             given, filled = schema.json_arguments(arguments, known.input_schema if known is not None else True), {}
         if self.consent is not None and (decision is not None or asker != PERSON or self.consent.rules):
             request = Request(self.name, tool, given, asker, known, self.spec.trust, run)
-            given = schema.json_arguments(await self._allowed(request, self.consent, decision))
+            allowed = await self._allowed(request, self.consent, decision)
+            if allowed is not given:
+                given = schema.json_arguments(allowed, known.input_schema if known is not None else True)
         begun = self._place.position()
         with Measured(self, tool) as measured:
             raw = await self._send_call(

@@ -16,8 +16,10 @@ import pydantic
 import pytest
 from mcp_types import PromptReference, Tool
 
+from mcp_magic.core.consent.decisions import Decision
+from mcp_magic.core.consent.rules import Rule
 from mcp_magic.core.rawsend import send_notification, send_request
-from mcp_magic.errors import ArgumentsError
+from mcp_magic.errors import ArgumentsError, DeniedError
 from mcp_magic.langchain.tools import langchain_tools
 from tests.environments import excel_command, memory_command, needs_node, playwright_command, word_command
 from tests.langchain.lowlevel import serving_tools
@@ -209,8 +211,6 @@ async def test_a_lone_surrogate_is_an_error_and_the_session_lives_on(server: Con
 
 
 async def test_what_an_approver_makes_of_the_arguments_is_converted_and_checked_too(host: Host) -> None:
-    from mcp_magic.core.consent.consent import Decision, Rule
-
     anything = await host.connect(serving_tools(Tool(name="t", input_schema={"type": "object"})), name="s")
     host.consent.rules.append(Rule("ask", "s:*"))
     edits = iter([{"day": dt.date(2026, 1, 2)}, {"day": LONE}])
@@ -220,7 +220,7 @@ async def test_what_an_approver_makes_of_the_arguments_is_converted_and_checked_
 
     host.consent.approver = approver
     assert "2026-01-02" in (await anything.call("t", day="today")).text
-    with pytest.raises(ArgumentsError, match="half of a surrogate pair"):
+    with pytest.raises(DeniedError, match="the changed arguments do not fit: day: character 2 is"):
         await anything.call("t", day="today")
 
 
@@ -260,9 +260,6 @@ async def test_defaults_are_filled_in_where_they_are_required_and_nowhere_else(h
 
 
 async def test_a_rule_and_a_person_see_what_is_filled_in(host: Host) -> None:
-    from mcp_magic.core.consent.consent import Rule
-    from mcp_magic.errors import DeniedError
-
     connection = await host.connect(serving_tools(Tool(name="t", input_schema=NESTED)), name="s")
     host.consent.rules.append(Rule("deny", "s:t", {"scale": "css"}))
     with pytest.raises(DeniedError):

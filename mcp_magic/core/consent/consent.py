@@ -173,7 +173,8 @@ class Consent:
             unchanged = json_equal(before, request.arguments)
             return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")
         if request.definition is not None:
-            schema.check_arguments(decision.arguments, request.definition.input_schema)
+            arguments, _ = schema.prepare_arguments(decision.arguments, request.definition.input_schema)
+            decision = replace(decision, arguments=arguments)
         rule = self.rule_for(replace(request, arguments=decision.arguments))
         if rule is not None and rule.action == "deny":
             return Decision.deny(rule.reason, by=f"rule `{rule}`")
