@@ -98,16 +98,17 @@ class Requests(Finding, Linted):
         if self.catalog.settles("tools"):
             await self.catalog.settle("tools")
         known = self._index().get(tool)
+        filled: dict[str, Any] = {}
         if validate:
             known = known or await self.find_tool(tool)
             given, filled = schema.prepare_arguments(arguments, known.input_schema)
         else:
-            given, filled = schema.json_arguments(arguments, known.input_schema if known is not None else True), {}
+            given = schema.json_arguments(arguments)
         if self.consent is not None and (decision is not None or asker != PERSON or self.consent.rules):
             request = Request(self.name, tool, given, asker, known, self.spec.trust, run)
             allowed = await self._allowed(request, self.consent, decision)
             if allowed is not given:
-                given = schema.json_arguments(allowed, known.input_schema if known is not None else True)
+                given, filled = schema.json_arguments(allowed), {}
         begun = self._place.position()
         with Measured(self, tool) as measured:
             raw = await self._send_call(

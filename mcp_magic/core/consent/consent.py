@@ -174,11 +174,13 @@ class Consent:
             return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")
         if request.definition is not None:
             arguments, _ = schema.prepare_arguments(decision.arguments, request.definition.input_schema)
-            decision = replace(decision, arguments=arguments)
-        rule = self.rule_for(replace(request, arguments=decision.arguments))
+        else:
+            arguments = schema.json_arguments(decision.arguments)
+        rule = self.rule_for(replace(request, arguments=arguments))
         if rule is not None and rule.action == "deny":
             return Decision.deny(rule.reason, by=f"rule `{rule}`")
-        return decision
+        changed: Decision = replace(decision, arguments=arguments)
+        return changed
 
     def _remember(self, request: Request, decision: Decision, since: int) -> None:
         """Turn "always" into a rule, before the one that made us ask."""
