@@ -17,6 +17,7 @@ from mcp_magic.langchain.content import LIMIT, Content, artifact_of
 from mcp_magic.langchain.names import Names
 from mcp_magic.langchain.retrying import current
 from mcp_magic.langchain.schemas import portable
+from mcp_magic.results.badges import app_only
 
 if TYPE_CHECKING:
     import asyncio
@@ -98,7 +99,7 @@ class Options:
 
 
 def langchain_tools(*connections: Connection, options: Options | None = None, **settings: Any) -> list[StructuredTool]:
-    """Return the tools of open sessions as LangChain tools.
+    """Return the tools of open sessions as LangChain tools, without those that are for apps only.
 
     What the model reads is the content of a message, everything else its artifact; see `content.to_content`. An error
     of a tool, a refusal and a session that failed raise `MCPToolException`, which has both. Calls go through the host's
@@ -151,7 +152,7 @@ class _Held:
 
 
 def make_tools(offered: Sequence[tuple[Source, Tool]], options: Options) -> list[StructuredTool]:
-    """Return tools as LangChain tools.
+    """Return tools as LangChain tools, without those that are for apps only.
 
     Args:
         offered: Each with the source of its sessions.
@@ -160,6 +161,7 @@ def make_tools(offered: Sequence[tuple[Source, Tool]], options: Options) -> list
     Raises:
         UnknownToolError: A time-out is for a tool that is not there.
     """
+    offered = [(source, tool) for source, tool in offered if not app_only(tool)]
     options.check(f"{source.name}:{tool.name}" for source, tool in offered)
     names = Names((source.name, tool.name) for source, tool in offered)
     return [_make(source, tool, names.provider(source.name, tool.name), options) for source, tool in offered]

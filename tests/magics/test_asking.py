@@ -124,7 +124,7 @@ async def test_the_question_says_who_wants_what() -> None:
     await typist.answer(FORECAST)
 
     assert typist.written[0] == (
-        "agent wants to call weather:forecast [! destructive] [~ open world]\n  location = London"
+        "agent wants to call weather:forecast [no hints]\n  location = London"
     )
     assert typist.written[1] == 'now: {"location": "London"}'
     assert typist.written[2].endswith("  location = Paris   ✎ changed; was London")
