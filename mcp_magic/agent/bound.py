@@ -46,4 +46,6 @@ async def bound_tools(host: Host, server: str | None = None, search: str = "") -
     empty = "no server is connected: `%mcp connect TARGET` opens a session"
     if host.find():
         empty = f"no tools with {search!r} in what a model is given" if search else "no tools"
-    return Listing(rows, title="What a model is given", empty=empty, note=note if rows or registry.app_only else "", kind="tools")
+    return Listing(
+        rows, title="What a model is given", empty=empty, note=note if rows or registry.app_only else "", kind="tools"
+    )

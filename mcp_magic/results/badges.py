@@ -57,7 +57,7 @@ _HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_h
 def app_only(tool: Tool) -> bool:
     """Whether the server offers a tool to its own app and not to models.
 
-    The extension MCP Apps has `_meta.ui.visibility` for this, a list of `"model"` and `"app"`; both where it is missing.
+    The extension MCP Apps has `_meta.ui.visibility` for this, a list of `"model"` and `"app"`; missing, it means both.
     """
     ui = (tool.meta or {}).get("ui")
     visibility = ui.get("visibility") if isinstance(ui, dict) else None
