@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import settings
 
 from mcp_magic.schema.validation import import_jsonschema
 from tests.skipped import note
+
+if TYPE_CHECKING:
+    import pytest
 
 os.environ.pop("COLUMNS", None)  # some shells export it; texts are laid out as where there is no terminal
 import_jsonschema()  # before a test does it without our haste

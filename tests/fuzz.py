@@ -14,11 +14,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+LONGEST = 900
+"""Seconds that one test may take: it tries more than in `make test`, and makes a failing example small."""
+
 
 def command(seed: int, *more: str) -> list[str]:
     """Return what runs all property tests once, from a seed."""
     run = [sys.executable, "-m", "pytest", "-p", "no:nbval", "-p", "no:langsmith_plugin", "--quiet", "-m", "hypothesis"]
-    return [*run, "--hypothesis-profile=fuzz", f"--hypothesis-seed={seed}", *more]
+    return [*run, "--hypothesis-profile=fuzz", f"--hypothesis-seed={seed}", f"--timeout={LONGEST}", *more]
 
 
 def main(minutes: float, *more: str) -> int:

@@ -33,7 +33,8 @@ def run(module: str, *arguments: str, bare: Path) -> str:
 
 def test_the_last_line_says_what_was_skipped_and_what_would_run_it(tmp_path: Path) -> None:
     lean = ("-p", "no:nbval", "-p", "no:langsmith_plugin", "-p", "no:cacheprovider", "-q")
-    said = run("pytest", *lean, "tests/pyodide", "tests/core/test_transports.py", "-k", "pyodide or node", bare=tmp_path)
+    files = ("tests/pyodide", "tests/core/test_transports.py")
+    said = run("pytest", *lean, *files, "-k", "pyodide or node", bare=tmp_path)
     assert " skipped" in said.splitlines()[-1], said
     line = run("tests.skipped", bare=tmp_path)
     assert line.startswith("skipped: "), said

@@ -14,7 +14,7 @@ __all__ = ["PAGES", "pages"]
 
 PAGES = {
     "Host": (
-        "`from mcp_magic import host` is the kernel's own, the one that `%mcp` uses; a program makes one with `Host()`.",
+        "`from mcp_magic import host` is the kernel's own, which `%mcp` uses; a program makes one with `Host()`.",
         ["mcp_magic.Host", "mcp_magic.core.host.Host"],
     ),
     "Connection": (
