@@ -14,12 +14,13 @@ NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
-.PHONY: help setup system demo lab test notebooks docs conformance lint bench soak format lock lite binder clean
+.PHONY: help setup system demo lab test tested fuzz notebooks docs conformance lint bench soak format lock lite binder clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
 	@echo "make lab    open the quickstart in JupyterLab"
-	@echo "make test   all tests"
+	@echo "make test   all tests; make system installs what they use besides Python packages"
+	@echo "make fuzz MINUTES=10   the property tests from new seeds"
 	@echo "make notebooks   run the tutorials and save them with their outputs and cassettes"
 	@echo "make docs   the site of the documentation, in .cache/site"
 	@echo "make conformance   the official suite of the protocol against a client of ours; docs/conformance.md"
@@ -37,13 +38,9 @@ $(VENV)/ready: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
-# What the tests use besides Python packages; only where it is missing and may be installed.
+# What the tests use besides Python packages, where it is missing.
 system:
-	@missing=""; \
-	for pair in chromium:chromium git:git openssl:openssl node:nodejs npm:npm; do \
-	  command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair##*:}"; \
-	done; \
-	if [ -n "$$missing" ]; then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y $$missing; fi
+	@sh tests/system.sh sudo
 
 demo: setup
 	$(BIN)/python notebooks/run.py $(firstword $(NOTEBOOKS))
@@ -51,7 +48,15 @@ demo: setup
 lab: setup
 	$(BIN)/jupyter lab notebooks/quickstart.ipynb
 
-test: setup
+# What is missing is installed by root alone; the last line says what was skipped for the lack of it. Another make runs the
+# tests, which finds what was installed just now.
+test:
+	@sh tests/system.sh || true
+	@$(MAKE) --no-print-directory tested
+
+tested: export MCP_MAGIC_SKIPPED := $(CURDIR)/.cache/skipped
+tested: setup
+	@rm -f $(MCP_MAGIC_SKIPPED)
 	$(BIN)/python -m tests.environments
 	$(BIN)/python -m pytest $(LEAN) --numprocesses $(WORKERS) --dist loadfile -m 'not timed' \
 	  --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
@@ -59,6 +64,12 @@ test: setup
 	$(BIN)/python -m pytest -p tests.conftest --numprocesses 2 --dist loadfile \
 	  --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
 	$(BIN)/python -m tests.replayed notebooks/*.ipynb
+	@$(BIN)/python -m tests.skipped
+
+# The property tests from new seeds, for so many minutes.
+MINUTES ?= 5
+fuzz: setup
+	$(BIN)/python -m tests.fuzz $(MINUTES) --numprocesses $(WORKERS)
 
 notebooks: setup
 	$(BIN)/python -m tests.environments

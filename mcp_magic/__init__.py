@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from mcp_magic.agent.scripted import ScriptedModel
     from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
     from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic.core.consent.decisions import Decision
+    from mcp_magic.core.consent.rules import Rule
     from mcp_magic.errors import MCPMagicError
     from mcp_magic.langchain.serve import serve_langchain
-    from mcp_magic.notebook import host
+    from mcp_magic.notebook import Host, host
     from mcp_magic.results import PromptResult, ResourceResult, ToolResult
 
 __version__ = "0.1.0"
@@ -30,13 +31,15 @@ __version__ = "0.1.0"
 _WHERE = {
     "AgentRun": "mcp_magic.agent.run",
     "Connection": "mcp_magic.core.connection",
-    "Host": "mcp_magic.core.host",
+    "Decision": "mcp_magic.core.consent.decisions",
+    "Host": "mcp_magic.notebook",
     "HttpSpec": "mcp_magic.config.specs",
     "InProcessSpec": "mcp_magic.config.specs",
     "MCPMagicError": "mcp_magic.errors",
     "OfflineModel": "mcp_magic.agent.offline",
     "PromptResult": "mcp_magic.results",
     "ResourceResult": "mcp_magic.results",
+    "Rule": "mcp_magic.core.consent.rules",
     "ScriptedModel": "mcp_magic.agent.scripted",
     "Spec": "mcp_magic.config.specs",
     "SseSpec": "mcp_magic.config.specs",
@@ -55,6 +58,7 @@ _WHERE = {
 __all__ = [
     "AgentRun",
     "Connection",
+    "Decision",
     "Host",
     "HttpSpec",
     "InProcessSpec",
@@ -62,6 +66,7 @@ __all__ = [
     "OfflineModel",
     "PromptResult",
     "ResourceResult",
+    "Rule",
     "ScriptedModel",
     "Spec",
     "SseSpec",

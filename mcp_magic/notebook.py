@@ -1,6 +1,6 @@
-"""The kernel's host: the one that `%mcp` uses and `from mcp_magic import host` gives.
+"""Hosts as people and programs use them: those of `core`, with what the layers above offer.
 
-It adds to the host of `core` what the layers above offer.
+`host` is the kernel's own, the one that `%mcp` uses; a program makes one with `Host()`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core import starting
-from mcp_magic.core.host import Host
+from mcp_magic.core.host import Host as CoreHost
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.oauth.logins import Authorizer
     from mcp_magic.core.sampling.sampling import Sampler
 
-__all__ = ["NotebookHost", "host"]
+__all__ = ["Host", "NotebookHost", "host"]
 
 EXIT_SECONDS = 8.0
 """Seconds an ending kernel gives its servers at most."""
@@ -36,8 +36,8 @@ below 2.5: that is when Jupyter ends a kernel that is still there (half of `Kern
 and a server that ignores its end would outlive it."""
 
 
-class NotebookHost(Host):
-    """A host with what a notebook adds to it."""
+class NotebookHost(CoreHost):
+    """A host that people and programs use: who answers in it, and what LangChain takes of it."""
 
     @property
     def approver(self) -> Approver | None:
@@ -158,7 +158,10 @@ async def _bounded(work: Coroutine[Any, Any, None]) -> None:
         await asyncio.wait_for(work, EXIT_SECONDS)
 
 
-host = NotebookHost()
+Host = NotebookHost
+"""What `mcp_magic.Host` is."""
+
+host = Host()
 """The host of this kernel."""
 
 for _prepare in starting.callbacks:

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import TYPE_CHECKING
+
+from hypothesis import settings
 
 from mcp_magic.schema.validation import import_jsonschema
+from tests.skipped import note
+
+if TYPE_CHECKING:
+    import pytest
 
 os.environ.pop("COLUMNS", None)  # some shells export it; texts are laid out as where there is no terminal
 import_jsonschema()  # before a test does it without our haste
+
+# `make test` tries the same examples each time, `make fuzz` new ones. One that fails is printed as a call, to be pinned
+# with @example, and kept in no database: what a run finds does not depend on the runs before it.
+settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+settings.register_profile("fuzz", max_examples=300, database=None, deadline=None, print_blob=True)
+settings.load_profile("fixed")
 
 
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what lives as long as the run: two million objects of modules and tests."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Note why tests were skipped, for the last line of `make test`."""
+    reports = terminalreporter.stats.get("skipped", [])
+    note([str(report.longrepr[2]) for report in reports if isinstance(report.longrepr, tuple)])

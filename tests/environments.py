@@ -254,6 +254,9 @@ def main() -> None:
         *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),
     ]
     for name, make, packages in rows:
+        if name == "node" and shutil.which("npm") is None:
+            print(f"{cache() / name}: not made, npm is not installed")
+            continue
         done = "made" if make() else "there already"
         print(f"{cache() / name}: {done} ({', '.join(f'{name} {version}' for name, version in packages.items())})")
     print(f"this environment: {', '.join(f'{name} {version}' for name, version in check_shared().items())}")

@@ -14,8 +14,8 @@ __all__ = ["PAGES", "pages"]
 
 PAGES = {
     "Host": (
-        "`from mcp_magic import host` is the kernel's own, a `NotebookHost`, the one that `%mcp` uses.",
-        ["mcp_magic.Host", "mcp_magic.notebook.NotebookHost"],
+        "`from mcp_magic import host` is the kernel's own, which `%mcp` uses; a program makes one with `Host()`.",
+        ["mcp_magic.Host", "mcp_magic.core.host.Host"],
     ),
     "Connection": (
         "What `host.connect` returns, and `host['name']`.",
@@ -54,8 +54,8 @@ PAGES = {
         [
             "mcp_magic.core.consent.consent.Consent",
             "mcp_magic.core.consent.decisions.Request",
-            "mcp_magic.core.consent.decisions.Decision",
-            "mcp_magic.core.consent.rules.Rule",
+            "mcp_magic.Decision",
+            "mcp_magic.Rule",
             "mcp_magic.core.consent.audit.Audit",
             "mcp_magic.core.consent.audit.Record",
         ],

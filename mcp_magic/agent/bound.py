@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.agent.registry import Registry
 from mcp_magic.core.lint.writing import CHARACTERS_A_TOKEN
+from mcp_magic.errors import listed
 from mcp_magic.results import Listing
 from mcp_magic.wording import counted
 
@@ -40,7 +41,11 @@ async def bound_tools(host: Host, server: str | None = None, search: str = "") -
     note = (
         f"{tools}, about {total:,} tokens at each turn of the model (counted as {CHARACTERS_A_TOKEN} characters each)"
     )
+    if registry.app_only:
+        note += f"; for apps only, and not given: {listed(registry.app_only)}"
     empty = "no server is connected: `%mcp connect TARGET` opens a session"
     if host.find():
         empty = f"no tools with {search!r} in what a model is given" if search else "no tools"
-    return Listing(rows, title="What a model is given", empty=empty, note=note if rows else "", kind="tools")
+    return Listing(
+        rows, title="What a model is given", empty=empty, note=note if rows or registry.app_only else "", kind="tools"
+    )

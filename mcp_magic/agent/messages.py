@@ -9,7 +9,7 @@ from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.reading import TOKENS, model_of, text_of, tokens_of, wanted_by
 from mcp_magic.agent.transcript.replay import messages_of
 from mcp_magic.core.calltext import hidden_arguments
-from mcp_magic.results import Listing, annotation_badges
+from mcp_magic.results import Listing, tool_badges
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ def _arguments_text(parameters: dict[str, Any]) -> str:
 
 
 def _badges(annotations: Any) -> list[Any]:
-    from mcp_types import ToolAnnotations
+    from mcp_types import Tool, ToolAnnotations
 
-    return list(annotation_badges(ToolAnnotations.model_validate(annotations or {})))
+    hints = ToolAnnotations.model_validate(annotations or {})
+    return list(tool_badges(Tool(name="", input_schema={}, annotations=hints)))

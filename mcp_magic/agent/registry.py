@@ -9,6 +9,7 @@ from mcp_magic.agent.binding import bind_tools
 from mcp_magic.agent.functions import function_of
 from mcp_magic.errors import MCPMagicError, UnknownServerError, UnknownToolError, did_you_mean, listed
 from mcp_magic.langchain.names import Names
+from mcp_magic.results.badges import app_only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,12 +51,15 @@ class Offer(NamedTuple):
 
 
 class Registry:
-    """What of a host's tools a model may use.
+    """What of a host's tools a model may use: never those that are for apps only.
 
     Args:
         host: Whose tools.
         servers: Names of servers; empty: all that are open.
         tools: Patterns for `server:tool`, such as `"fs:read_*"`; empty: all.
+
+    Attributes:
+        app_only: The tools, as `server:tool`, that it leaves out because their servers offer them to apps only.
     """
 
     def __init__(self, host: Host, *, servers: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
@@ -63,6 +67,7 @@ class Registry:
         self.servers = tuple(servers)
         self.patterns = tuple(pattern if ":" in pattern else f"*:{pattern}" for pattern in tools)
         self.offers: dict[str, Offer] = {}
+        self.app_only: list[str] = []
         self._known: tuple[Any, ...] = ()
         self._bound: tuple[Any, Runnable[Any, Any]] | None = None
 
@@ -78,7 +83,8 @@ class Registry:
             near = did_you_mean(missing[0], self.host)
             raise UnknownServerError(f"no server {missing[0]!r}.{near} Connected: {listed(self.host)}")
         if self.patterns and self.host.find() and not await self.refresh():
-            raise UnknownToolError(f"no tool matches {listed(self.patterns)}; `%mcp tools` lists them")
+            kept = f" ({listed(self.app_only)}: for apps only, not for models)" if self.app_only else ""
+            raise UnknownToolError(f"no tool matches {listed(self.patterns)}{kept}; `%mcp tools` lists them")
 
     async def refresh(self) -> dict[str, Offer]:
         """Return the tools there are now, by the model's name; a server that cannot list gives what is known of it."""
@@ -106,7 +112,9 @@ class Registry:
         return offer.person_name if offer else Names(()).person(name)
 
     def _offers(self, listings: Sequence[tuple[Connection, Sequence[Tool]]]) -> dict[str, Offer]:
-        offered = [(c, tool) for c, tools in listings for tool in tools if self._may(c.name, tool.name)]
+        matching = [(c, tool) for c, tools in listings for tool in tools if self._may(c.name, tool.name)]
+        offered = [(c, tool) for c, tool in matching if not app_only(tool)]
+        self.app_only = [f"{c.name}:{tool.name}" for c, tool in matching if app_only(tool)]
         names = Names((c.name, tool.name) for c, tool in offered)
         called = [(names.provider(c.name, tool.name), c, tool) for c, tool in offered]
         return {name: Offer(name, c, tool, *function_of(name, tool)) for name, c, tool in called}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic.config.names import check_name, unique_name
 from mcp_magic.config.specs import InProcessSpec
@@ -45,7 +45,7 @@ class Host(Opening):
         metrics: Counters of its calls; `metrics.text()` is for Prometheus.
     """
 
-    async def __aenter__(self) -> Host:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *details: object) -> None:

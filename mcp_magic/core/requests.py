@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.core.clues import clue
-from mcp_magic.core.consent.consent import PERSON, Decision, Request, refusal
+from mcp_magic.core.consent.consent import PERSON, Decision, Request
 from mcp_magic.core.finding import Finding
 from mcp_magic.core.linted import Linted
 from mcp_magic.core.repeating import is_repeatable
@@ -139,7 +139,7 @@ class Requests(Finding, Linted):
         if decision.definition and decision.definition != consent.definitions.digest(request.name):
             decision = Decision.deny("the tool's definition has changed since it was approved", by="check")
         if not decision.approved:
-            raise refusal(request, decision)
+            raise consent.refusal(request, decision)
         return request.arguments if decision.arguments is None else decision.arguments
 
     async def read(

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 
 from mcp_magic import schema
@@ -45,6 +46,10 @@ class MCPToolException(ToolException):
         super().__init__("\n".join(item for item in items if isinstance(item, str)))
         self.content = content
         self.artifact = artifact
+
+    def message(self, name: str, call_id: str) -> ToolMessage:
+        """Return it as the answer to a model's call of the tool that it knows by this name."""
+        return ToolMessage(self.content, artifact=self.artifact, tool_call_id=call_id, name=name, status="error")
 
 
 async def call(

@@ -8,15 +8,17 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
 
-from mcp_magic.errors import ArgumentsError, MCPMagicError, UnknownToolError, did_you_mean
+from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError, UnknownToolError, did_you_mean
 from mcp_magic.langchain.blocking import run_blocking, run_on
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of
 from mcp_magic.langchain.names import Names
 from mcp_magic.langchain.retrying import current
 from mcp_magic.langchain.schemas import portable
+from mcp_magic.results.badges import app_only
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,9 +31,15 @@ if TYPE_CHECKING:
 
 __all__ = ["MCPTool", "Options", "Source", "description_of", "hints_of", "langchain_tools", "make_tools"]
 
+Answer = tuple[Content | ToolMessage, dict[str, Any]]
+"""What a tool's function returns to LangChain: content or a whole message, and the artifact."""
+
 
 class MCPTool(StructuredTool):
     """A tool of an MCP server.
+
+    A model's call (`{"type": "tool_call", "id": ..., ...}`, as agents make them) is answered by a `ToolMessage`, with
+    `status="error"` if it failed or was refused. With arguments alone (`tool.invoke({"a": 1})`) that raises instead.
 
     Its `args_schema` is the server's input schema as it is; its `metadata` has `server`, `tool` and `annotations`.
     """
@@ -54,10 +62,13 @@ class MCPTool(StructuredTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Hand the arguments on as one dict: the keywords `config`, `self` and `run_manager` are LangChain's own."""
+        """Hand the arguments on as one dict: the keywords `config`, `self` and `run_manager` are LangChain's own.
+
+        With it goes the id of the model's call, to which a failure is the answer, unless `handle_tool_error` makes one.
+        """
         if isinstance(tool_input, str):
             raise ArgumentsError(f"{self.name} takes a dict of arguments, not the text {tool_input[:40]!r}")
-        return (dict(tool_input),), {}
+        return (dict(tool_input), None if self.handle_tool_error else tool_call_id), {}
 
 
 @dataclass(frozen=True)
@@ -98,11 +109,12 @@ class Options:
 
 
 def langchain_tools(*connections: Connection, options: Options | None = None, **settings: Any) -> list[StructuredTool]:
-    """Return the tools of open sessions as LangChain tools.
+    """Return the tools of open sessions as LangChain tools, without those that are for apps only.
 
     What the model reads is the content of a message, everything else its artifact; see `content.to_content`. An error
-    of a tool, a refusal and a session that failed raise `MCPToolException`, which has both. Calls go through the host's
-    consent as an agent's: by default the person is asked.
+    of a tool, arguments that do not fit, a refusal and a session that failed are messages with `status="error"`; where
+    a program calls a tool with arguments alone they raise `MCPToolException`, which has content and artifact. Calls go
+    through the host's consent as an agent's: by default the person is asked.
 
     Args:
         *connections: Sessions; a tool goes on over the next one when a server is reconnected.
@@ -151,7 +163,7 @@ class _Held:
 
 
 def make_tools(offered: Sequence[tuple[Source, Tool]], options: Options) -> list[StructuredTool]:
-    """Return tools as LangChain tools.
+    """Return tools as LangChain tools, without those that are for apps only.
 
     Args:
         offered: Each with the source of its sessions.
@@ -160,6 +172,7 @@ def make_tools(offered: Sequence[tuple[Source, Tool]], options: Options) -> list
     Raises:
         UnknownToolError: A time-out is for a tool that is not there.
     """
+    offered = [(source, tool) for source, tool in offered if not app_only(tool)]
     options.check(f"{source.name}:{tool.name}" for source, tool in offered)
     names = Names((source.name, tool.name) for source, tool in offered)
     return [_make(source, tool, names.provider(source.name, tool.name), options) for source, tool in offered]
@@ -169,25 +182,36 @@ def _make(source: Source, tool: Tool, name: str, options: Options) -> Structured
     server = source.name
     timeout = options.timeout_of(f"{server}:{tool.name}")
 
-    async def work(arguments: dict[str, Any]) -> tuple[Content, dict[str, Any]]:
-        async with source.session() as connection:
-            return await call(
-                connection,
-                tool.name,
-                arguments,
-                timeout=timeout,
-                images=options.images,
-                limit=options.limit,
-                asker=options.asker,
-            )
+    async def work(arguments: dict[str, Any], call_id: str | None) -> Answer:
+        try:
+            async with source.session() as connection:
+                return await call(
+                    connection,
+                    tool.name,
+                    arguments,
+                    timeout=timeout,
+                    images=options.images,
+                    limit=options.limit,
+                    asker=options.asker,
+                )
+        except CassetteError:  # nothing that a model could do about
+            raise
+        except MCPToolException as error:
+            failure = error
+        except MCPMagicError as error:
+            failure = MCPToolException(str(error), artifact_of(server, tool.name))
+        if call_id is None:
+            raise failure
+        return failure.message(name, call_id), failure.artifact
 
-    async def awaited(arguments: dict[str, Any]) -> tuple[Content, dict[str, Any]]:
+    # What these two raise beside it, a loop that does not run, is a mistake of the program: the model is not told.
+    async def awaited(arguments: dict[str, Any], call_id: str | None) -> Answer:
         with _for_langchain(server, tool.name):
-            return await run_on(source.loop(), work(arguments))
+            return await run_on(source.loop(), work(arguments, call_id))
 
-    def blocking(arguments: dict[str, Any]) -> tuple[Content, dict[str, Any]]:
+    def blocking(arguments: dict[str, Any], call_id: str | None) -> Answer:
         with _for_langchain(server, tool.name):
-            return run_blocking(source.loop(), work(arguments))
+            return run_blocking(source.loop(), work(arguments, call_id))
 
     return MCPTool(
         name=name,

@@ -77,6 +77,7 @@ def _leave_the_host(magics: MCPMagics) -> None:
     starting.callbacks.remove(magics.prepare)
     authorize_no_more(host.logins)
     ask_no_more_in_replays()
+    host.consent.magics = False
     if isinstance(host.approver, Asking):
         host.approver = None
     if isinstance(host.elicitor, Eliciting):

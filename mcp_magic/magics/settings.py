@@ -180,7 +180,7 @@ class Settings(Configurable):
         host.reports.max_total_timeout = self.max_total_timeout
         host.logins.where, host.logins.seconds = self.tokens, self.login_timeout
         host.reconnection.mode = self.reconnect
-        host.consent.policy = self.approval
+        host.consent.policy, host.consent.magics = self.approval, True
         host.consent.timeout = self.approval_timeout
         host.consent.audit.file = Path(self.audit_file) if self.audit_file else None
 

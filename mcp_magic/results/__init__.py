@@ -6,7 +6,7 @@ attributes that need them.
 
 from __future__ import annotations
 
-from .badges import Badge, annotation_badges
+from .badges import Badge, tool_badges
 from .card import ToolCard
 from .content import CONTENT, Content, message_block, register
 from .limits import Display, display
@@ -27,8 +27,8 @@ __all__ = [
     "ResourceResult",
     "ToolCard",
     "ToolResult",
-    "annotation_badges",
     "display",
     "message_block",
     "register",
+    "tool_badges",
 ]

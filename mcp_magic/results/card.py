@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import limits
-from .badges import Badge, annotation_badges
+from .badges import Badge, tool_badges
 from .diff import diff_html, diff_text
 from .html import Markup, details, joined, note, table, tag
 from .jsontree import brief
@@ -79,8 +79,8 @@ class ToolCard:
 
     @property
     def badges(self) -> list[Badge]:
-        """What was found out about it, and the annotation hints."""
-        return [*self.marks, *annotation_badges(self.tool.annotations, trusted=self.trusted)]
+        """What was found out about it, whom it is for, and the hints that its server gives."""
+        return [*self.marks, *tool_badges(self.tool, trusted=self.trusted)]
 
     def __repr__(self) -> str:
         return f"<ToolCard {one_line(self.name, 100)}>"

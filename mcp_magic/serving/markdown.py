@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.results.badges import annotation_badges
+from mcp_magic.results.badges import NO_HINTS, tool_badges
 from mcp_magic.results.markdown import harmless
 from mcp_magic.results.safe import one_line
 from mcp_magic.schema.describe import constraints_text
@@ -79,8 +79,9 @@ def _heading(connection: Connection) -> str:
 
 def _tool(connection: Connection, tool: Tool) -> str:
     parts = [f"### {_code(tool.name)}" + (f" {_inline(tool.title)}" if tool.title else "")]
-    hints = ", ".join(badge.text for badge in annotation_badges(tool.annotations))
-    parts.append(f"*{hints}* (the server's own words)" if hints else "")
+    badges = tool_badges(tool)
+    whose = "" if NO_HINTS in badges else " (the server's own words)"
+    parts.append(f"*{', '.join(badge.text for badge in badges)}*{whose}" if badges else "")
     parts.append(quoted(tool.description or ""))
     parts.append(_fields("Arguments", schema.root_field(tool.input_schema)))
     if tool.output_schema:

@@ -15,7 +15,7 @@ from mcp_magic.config.masking import MASK
 from mcp_magic.core.calltext import argument_cell, argument_rows, call_line, changes
 from mcp_magic.core.consent.consent import PERSON
 from mcp_magic.core.hidden import hidden_note, hidden_parts, sized
-from mcp_magic.results.badges import annotation_badges
+from mcp_magic.results.badges import tool_badges
 from mcp_magic.results.diff import diff_html, diff_text
 from mcp_magic.results.html import Markup, facts, joined, note, page, tag
 from mcp_magic.results.safe import one_line, shorten
@@ -99,9 +99,8 @@ def _wants(request: Request) -> str:
 
 
 def _badges(request: Request) -> list[Badge]:
-    annotations = request.definition.annotations if request.definition else None
     marks = [request.change.badge] if request.change is not None else []
-    return [*marks, *annotation_badges(annotations, trusted=request.trusted)]
+    return [*marks, *tool_badges(request.definition, trusted=request.trusted)]
 
 
 def _changed(request: Request) -> str:

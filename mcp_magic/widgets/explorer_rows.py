@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import ipywidgets
 
-from mcp_magic.results.badges import annotation_badges
+from mcp_magic.results.badges import tool_badges
 from mcp_magic.results.html import Markup, joined, tag
 from mcp_magic.results.safe import one_line
 
@@ -166,7 +166,7 @@ def about(item: Item, look: Look) -> Markup:
     definition = item.definition
     signs: list[object] = []
     if item.kind == "tools":
-        badges = [*look.marks, *annotation_badges(definition.annotations, trusted=look.trusted)]
+        badges = [*look.marks, *tool_badges(definition, trusted=look.trusted)]
         signs = [badge.html() for badge in badges]
     elif item.kind in ("resources", "templates"):
         signs = [tag("span", one_line(f"{item.server}: {definition.mime_type or 'any type'}", 80), class_="mcp-note")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.results import annotation_badges
+from mcp_magic.results import tool_badges
 from mcp_magic.results.html import joined
 from mcp_magic.schema import call_line, line_or_comment
 from mcp_magic.widgets.look import heading
@@ -61,6 +61,6 @@ class ToolForm(RequestForm):
 
     def _heading(self) -> str:
         hints = self.tool.annotations
-        badges = annotation_badges(hints, trusted=self.connection.spec.trust)
+        badges = tool_badges(self.tool, trusted=self.connection.spec.trust)
         title = self.tool.title or (hints.title if hints else None) or ""
         return heading(self.name, title, self.tool.description or "", joined((badge.html() for badge in badges), " "))

@@ -153,7 +153,7 @@ async def test_tools_of_servers_have_their_own_names_and_badges() -> None:
         await host.close()
     row = next(row for row in listing if row["tool"] == "show:add")
     assert row["arguments"] == "a: integer, b: integer"
-    assert [str(badge) for badge in row["hints"]] == ["[! destructive]", "[~ open world]"]
+    assert [str(badge) for badge in row["hints"]] == ["[no hints]"]
 
 
 def test_what_tools_say_is_escaped() -> None:

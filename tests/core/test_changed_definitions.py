@@ -259,7 +259,8 @@ async def test_where_nobody_can_be_asked_the_refusal_says_that_the_tool_has_chan
         await agent_calls(host)
     assert str(caught.value) == (
         "changing:work was not called; denied by nobody: nobody can be asked here; the tool has changed since rule "
-        "`allow changing:work` allowed it. `%mcp allow changing:work --first` would allow it."
+        "`allow changing:work` allowed it. "
+        "`from mcp_magic import Rule; host.consent.add(Rule('allow', 'changing:work'), first=True)` would allow it."
     )
 
 

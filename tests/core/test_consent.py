@@ -45,7 +45,7 @@ async def test_a_rule_holds_for_the_person_too() -> None:
     consent = Consent(rules=[Rule("deny", "fs:write_*", reason="the disk is full")])
     assert await decided(consent, replace(AGENT, asker=PERSON)) == (
         "fs:write_file was not called; denied by rule `deny 'fs:write_*'`: the disk is full."
-        " `%mcp allow fs:write_file --first` would allow it."
+        " `from mcp_magic import Rule; host.consent.add(Rule('allow', 'fs:write_file'), first=True)` would allow it."
     )
 
 

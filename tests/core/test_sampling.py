@@ -454,6 +454,18 @@ async def test_nonsense_is_answered_with_an_error_and_nobody_is_asked(host: Host
     assert connection.state == "open"
 
 
+async def test_tools_for_apps_only_are_not_shown_to_the_model(host: Host) -> None:
+    model = Model("7")
+    samples(host, model, Person(Review.approve()))
+    app = ADD.model_copy(update={"name": "resize", "meta": {"ui": {"visibility": ["app"]}}})
+    params = CreateMessageRequestParams(messages=[HELLO], max_tokens=10, tools=[ADD, app])
+    connection = await host.connect(asking_server(params), name="asking")
+
+    assert (await connection.call("ask")).text == "tiny endTurn: 7"
+    [asked] = model.asked
+    assert [tool.name for tool in asked.tools or ()] == ["add"]
+
+
 async def test_tools_that_were_not_announced_are_an_error(host: Host) -> None:
     samples(host, Model(takes_tools=False), Person())
     params = CreateMessageRequestParams(messages=[HELLO], max_tokens=10, tools=[ADD])

@@ -29,7 +29,7 @@ async def test_a_python_server_over_stdio_is_listed_and_called(host: Host) -> No
     assert (await connection.call("add", a=2**70, b=1)).data == 2**70 + 1
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 async def test_a_node_server_over_stdio_is_listed_and_called(host: Host) -> None:
     connection = await host.connect([*everything_command(), "stdio"])
     assert (await connection.call("echo", message="hi")).text == "Echo: hi"

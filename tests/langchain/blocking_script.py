@@ -62,13 +62,15 @@ def idle() -> None:
 
 
 def fails(add: Any, why: str) -> None:
-    """Call what must say why it cannot be called."""
-    said = ""
-    try:
-        add.invoke({"a": 1, "b": 2})
-    except ToolException as error:
-        said = str(error)
-    assert why in said, said
+    """Call what must say to the program why it cannot be called: a model could do nothing about it."""
+    arguments = {"a": 1, "b": 2}
+    for given in (arguments, {"type": "tool_call", "id": "1", "name": add.name, "args": arguments}):
+        said = ""
+        try:
+            add.invoke(given)
+        except ToolException as error:
+            said = str(error)
+        assert why in said, said
 
 
 async def busy() -> None:

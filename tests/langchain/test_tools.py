@@ -187,6 +187,15 @@ async def test_langgraphs_tool_node_calls_them_at_the_same_time(host: NotebookHo
     assert "Cannot divide by zero" in divided.content
 
 
+async def test_tools_for_apps_only_are_not_made_into_tools_for_models(host: NotebookHost) -> None:
+    app = Tool(name="resize", input_schema={"type": "object"}, _meta={"ui": {"visibility": ["app"]}})
+    both = Tool(name="draw", input_schema={"type": "object"}, _meta={"ui": {"visibility": ["model", "app"]}})
+    server = serving_tools(app, both)
+    assert [tool.name for tool in await host.langchain_spec_tools(server, name="charts")] == ["charts__draw"]
+    await host.connect(server, name="charts")
+    assert [tool.name for tool in host.langchain_tools()] == ["charts__draw"]
+
+
 async def test_a_hint_of_a_server_changes_nothing_but_the_metadata(host: NotebookHost) -> None:
     hints = ToolAnnotations(read_only_hint=True)
     await host.connect(

@@ -9,6 +9,7 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from mcp_magic.agent import threads
@@ -369,6 +370,52 @@ async def test_what_is_bound_is_searched_and_of_one_server(notebook: Notebook) -
         await notebook.mcp("tools mth --bound")
     await host.close()
     assert "no server is connected" in str(await notebook.mcp("tools --bound"))
+
+
+# Tools for apps only
+
+
+def charts() -> MCPServer:
+    """A server with a tool that says nothing of itself, and one for its own app alone."""
+    server = MCPServer("charts", log_level="ERROR")
+
+    @server.tool()
+    def draw(kind: str) -> str:
+        """Draw a chart."""
+        return kind
+
+    @server.tool(meta={"ui": {"resourceUri": "ui://charts/view", "visibility": ["app"]}})
+    def redraw() -> str:
+        """Draw it again at another size."""
+        return "again"
+
+    return server
+
+
+async def test_tools_without_hints_and_tools_for_apps_only_are_listed_as_such(notebook: Notebook) -> None:
+    await host.connect(charts(), name="charts")
+
+    hints = {row["tool"]: [str(badge) for badge in row["hints"]] for row in await notebook.mcp("tools charts")}
+    assert hints == {"charts:draw": ["[no hints]"], "charts:redraw": ["[app only]", "[no hints]"]}
+    assert "charts:redraw\n[app only] [no hints]\n" in str(await notebook.mcp("tool charts:redraw"))
+    documentation = str(await notebook.mcp("docs charts"))
+    assert "*no hints*\n" in documentation
+    assert "*app only, no hints*\n" in documentation
+
+
+async def test_no_model_is_given_a_tool_for_apps_only(notebook: Notebook) -> None:
+    await host.connect(charts(), name="charts")
+
+    listing = await notebook.mcp("tools charts --bound")
+    assert [row["tool"] for row in listing] == ["charts:draw"]
+    assert listing.note.endswith("; for apps only, and not given: charts:redraw")
+    run = await notebook.agent("--model $m --servers charts", [("charts__redraw", {})], "done")
+    assert notebook.given()[1] == {"charts__draw"}
+    assert "there is no tool 'charts__redraw'" in run.calls["error"][0]
+    said = r"no tool matches charts:redraw \(charts:redraw: for apps only, not for models\)"
+    with pytest.raises(errors.UnknownToolError, match=said):
+        await notebook.agent("--model $m --tools charts:redraw")
+    assert (await notebook.mcp("call charts:redraw")).text == "again", "you are no model"
 
 
 # Tab

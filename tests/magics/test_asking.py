@@ -123,9 +123,7 @@ async def test_the_question_says_who_wants_what() -> None:
     typist = Typist("e", '{"location": "Paris"}', "y")
     await typist.answer(FORECAST)
 
-    assert typist.written[0] == (
-        "agent wants to call weather:forecast [! destructive] [~ open world]\n  location = London"
-    )
+    assert typist.written[0] == ("agent wants to call weather:forecast [no hints]\n  location = London")
     assert typist.written[1] == 'now: {"location": "London"}'
     assert typist.written[2].endswith("  location = Paris   ✎ changed; was London")
     assert typist.prompts[1] == "Arguments as JSON, empty to leave them: "
@@ -257,6 +255,6 @@ async def test_an_answer_that_is_none_says_what_each_letter_does() -> None:
 
 
 async def test_a_policy_that_asks_where_nobody_can_be_asked_denies() -> None:
-    decision = await Consent().decide(FORECAST)
+    decision = await Consent(magics=True).decide(FORECAST)
 
     assert decision == Decision.deny("nobody can be asked here", by="nobody")

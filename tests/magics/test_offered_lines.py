@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from mcp_magic.core.consent.decisions import Decision, Request, refusal
+from mcp_magic.core.consent.consent import Consent, Decision, Request
 from mcp_magic.core.consent.rules import Rule
 from mcp_magic.core.subscriptions import check_announces
 from mcp_magic.errors import NotOfferedError
@@ -187,7 +187,7 @@ def test_a_variable_stands_for_an_argument_of_any_name(text: str) -> None:
 
 @pytest.mark.parametrize("text", [*TYPED, *OPTIONS, "*", "weather[a]", "a?"])
 def test_the_line_that_a_denial_offers_allows_that_tool_alone(text: str) -> None:
-    error = refusal(Request("srv", text, {}), Decision.deny(by="approval = 'deny'"))
+    error = Consent(magics=True).refusal(Request("srv", text, {}), Decision.deny(by="approval = 'deny'"))
     line = str(error).partition(" `")[2].removesuffix("` would allow it.")
     words = words_of(line)
     arguments, _ = parse(COMMANDS[words[0]], words[1:])
@@ -199,7 +199,7 @@ def test_the_line_that_a_denial_offers_allows_that_tool_alone(text: str) -> None
 
 @pytest.mark.parametrize("text", NOT_TYPED)
 def test_a_denial_of_a_tool_that_cannot_be_typed_offers_no_line(text: str) -> None:
-    said = str(refusal(Request("srv", text, {}), Decision.deny(by="approval = 'deny'")))
+    said = str(Consent(magics=True).refusal(Request("srv", text, {}), Decision.deny(by="approval = 'deny'")))
     assert said.endswith("denied by approval = 'deny'. No rule can be typed for a tool with such a name.")
     assert said.isprintable()
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import Tool, ToolAnnotations
 
-from mcp_magic.results import Badge, Listing, ToolCard, annotation_badges, display
+from mcp_magic.results import Badge, Listing, ToolCard, display, tool_badges
 from mcp_magic.results.plain import aligned, width
 
 from .conftest import bundle
@@ -124,29 +126,50 @@ def test_badges_in_a_row_become_text_and_markup() -> None:
 
 
 HINTS = [
-    (None, ["! destructive", "~ open world"]),
-    ({}, ["! destructive", "~ open world"]),
-    ({"read_only_hint": True}, ["○ read-only", "~ open world"]),
-    ({"read_only_hint": True, "destructive_hint": True, "idempotent_hint": True}, ["○ read-only", "~ open world"]),
+    (None, ["no hints"]),
+    ({}, ["no hints"]),
+    ({"title": "A title"}, ["no hints"]),
+    ({"read_only_hint": True}, ["○ read-only"]),
+    ({"read_only_hint": True, "destructive_hint": True, "idempotent_hint": True}, ["○ read-only"]),
+    ({"read_only_hint": False}, ["± changes"]),
+    ({"read_only_hint": False, "destructive_hint": True, "open_world_hint": True}, ["! destructive", "~ open world"]),
     ({"destructive_hint": False, "open_world_hint": False}, ["+ only adds"]),
-    ({"idempotent_hint": True}, ["! destructive", "= idempotent", "~ open world"]),
+    ({"idempotent_hint": True}, ["= idempotent"]),
+    ({"open_world_hint": False}, []),
 ]
 
 
-@pytest.mark.parametrize(("hints", "expected"), HINTS)
-def test_hints_that_are_not_given_have_the_defaults_of_the_specification(
-    hints: dict[str, bool] | None, expected: list[str]
-) -> None:
+def _hinted(hints: dict[str, Any] | None, **more: Any) -> Tool:
     annotations = None if hints is None else ToolAnnotations(**hints)
-    assert [badge.text for badge in annotation_badges(annotations)] == expected
+    return Tool(name="t", input_schema={"type": "object"}, annotations=annotations, **more)
+
+
+@pytest.mark.parametrize(("hints", "expected"), HINTS)
+def test_only_hints_that_the_server_gives_are_shown(hints: dict[str, Any] | None, expected: list[str]) -> None:
+    assert [badge.text for badge in tool_badges(_hinted(hints))] == expected
 
 
 def test_a_badge_says_who_says_so() -> None:
-    annotations = ToolAnnotations(read_only_hint=True)
-    said, default = annotation_badges(annotations)
+    tool = _hinted({"read_only_hint": True})
+    [said] = tool_badges(tool)
     assert said.explanation == "the server says of itself that it changes nothing"
-    assert default.explanation.startswith("the server does not say")
-    assert annotation_badges(annotations, trusted=True)[0].explanation.startswith("the server, which you trust, says")
+    assert tool_badges(tool, trusted=True)[0].explanation.startswith("the server, which you trust, says")
+    [nothing] = tool_badges(_hinted(None), trusted=True)
+    assert nothing.explanation.startswith("the server does not say what the tool does; consent takes it for one that")
+
+
+@pytest.mark.parametrize(
+    ("meta", "expected"),
+    [
+        ({"ui": {"visibility": ["app"]}}, ["app only", "no hints"]),
+        ({"ui": {"visibility": []}}, ["app only", "no hints"]),
+        ({"ui": {"visibility": ["model", "app"]}}, ["no hints"]),
+        ({"ui": {"resourceUri": "ui://chart"}}, ["no hints"]),
+        ({"ui": "app"}, ["no hints"]),
+    ],
+)
+def test_a_tool_that_is_for_apps_only_says_so(meta: dict[str, Any], expected: list[str]) -> None:
+    assert [badge.text for badge in tool_badges(_hinted(None, _meta=meta))] == expected
 
 
 def _card() -> ToolCard:

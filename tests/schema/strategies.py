@@ -7,9 +7,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-QUICK = settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
-)
+QUICK = settings(max_examples=max(150, settings.default.max_examples), suppress_health_check=[HealthCheck.too_slow])
+"""For properties that are tried fast; seeds and the number of examples of `make fuzz` are in tests/conftest.py."""
 
 json_scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)

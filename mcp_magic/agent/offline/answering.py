@@ -76,12 +76,14 @@ def _line(text: str) -> str:
 
 
 def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
-    """Return the answer that results give.
+    """Return the answer that results give; without any, the question what to do: "then" alone asks for nothing.
 
     Args:
         outcomes: Of this request, in order.
         stopped: Why there is no more, or "".
     """
+    if not outcomes:
+        return stopped or no_request()
     if len(outcomes) == 1:
         said = _said(outcomes[0])
     elif any("\n" in _said(each) for each in outcomes):

@@ -70,8 +70,7 @@ def plan(state: Conversation, ranking: Ranking) -> Next:
         if step is None or (number < len(state.turns) and not step.calls):
             return Next(text=answering.answer(done))
         if number == len(state.turns):
-            said = answering.answer(done, step.text) if done and step.text else step.text
-            return replace(step, text=said)
+            return replace(step, text=answering.answer(done, step.text) if step.text else "")
     return Next(text=answering.answer(done))
 
 

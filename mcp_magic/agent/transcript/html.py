@@ -9,7 +9,7 @@ from mcp_magic.agent.transcript.levels import ANSWER, TEXT, Level, shortened
 from mcp_magic.agent.transcript.markdown import markdown
 from mcp_magic.agent.transcript.words import about_call, outcome_line, progress_text, status_text, tokens_text
 from mcp_magic.core.calltext import argument_cell, argument_rows, call_line
-from mcp_magic.results.badges import annotation_badges
+from mcp_magic.results.badges import tool_badges
 from mcp_magic.results.html import Markup, details, error_label, escape, facts, joined, note, preformatted, tag
 from mcp_magic.results.safe import one_line
 
@@ -110,7 +110,7 @@ def _summary(called: Called, level: Level, line: str, text: str) -> Markup:
     parts += [tag("span", f"→ {outcome}")] if outcome else []
     parts += [tag("span", f"· {about}", class_="mcp-note")] if about else []
     if called.definition is not None and level == Level.FULL:
-        badges = annotation_badges(called.definition.annotations, trusted=called.trusted)
+        badges = tool_badges(called.definition, trusted=called.trusted)
         parts.append(tag("span", joined((badge.html() for badge in badges), " "), class_="mcp-badges"))
     return joined(parts, " ")
 

@@ -9,7 +9,7 @@ from mcp_magic.agent.transcript.entries import Asked, Called, Note, Said
 from mcp_magic.agent.transcript.levels import ANSWER, TEXT, Level, shortened
 from mcp_magic.agent.transcript.words import SIGNS, about_call, progress_text, status_text, tokens_text
 from mcp_magic.core.calltext import argument_rows, call_line
-from mcp_magic.results.badges import annotation_badges
+from mcp_magic.results.badges import tool_badges
 from mcp_magic.results.plain import terminal_width
 from mcp_magic.results.safe import clean, one_line
 
@@ -64,7 +64,7 @@ def _said(said: Said, level: Level, *, tokens: bool) -> str:
 
 def call_plain(called: Called, level: Level, result: str) -> str:
     """Return the line of a call and, indented below it, what the person changed and what it answered."""
-    badges = annotation_badges(called.definition.annotations, trusted=called.trusted) if called.definition else []
+    badges = tool_badges(called.definition, trusted=called.trusted) if called.definition else []
     about = "; ".join(text for text in (about_call(called), progress_text(called)) if text)
     call = f"{one_line(called.name, 100)}({call_line(called.sent, called.definition)})"
     line = " ".join([status_text(called), call, *map(str, badges), *([f"({about})"] if about else [])])

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import os
+import shlex
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -16,19 +18,24 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic.core.calltext import changes
 from mcp_magic.core.consent.audit import Audit, Record, masked, now
-from mcp_magic.core.consent.decisions import PERSON, Approver, Decision, Request, refusal
-from mcp_magic.core.consent.rules import Rule, lasting_rule
+from mcp_magic.core.consent.decisions import PERSON, Approver, Decision, Request
+from mcp_magic.core.consent.rules import Rule, exactly, lasting_rule
 from mcp_magic.core.coverage import as_it_is, because_changed, ruling
 from mcp_magic.core.definitions import Definitions
-from mcp_magic.errors import ArgumentsError
+from mcp_magic.errors import ArgumentsError, ConfigError, DeniedError, listed
+from mcp_magic.results.safe import one_line
 from mcp_magic.schema.merge import json_equal
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PERSON", "POLICIES", "Approver", "Consent", "Decision", "Request", "record_of", "refusal"]
+__all__ = ["PERSON", "POLICIES", "Approver", "Consent", "Decision", "Request", "record_of"]
 
 POLICIES = ("ask", "auto", "readonly", "deny")
+
+VARIABLE = "MCP_MAGIC_APPROVAL"
+"""The environment variable that names the policy, in programs as in notebooks."""
 
 ASK_SECONDS = 300.0
 """Seconds a person has to decide; after that nobody is taken to be there."""
@@ -37,25 +44,40 @@ EARLY_SECONDS = 0.5
 """Seconds by which an approver may say before us that the time is up."""
 
 
+def policy_of_environment() -> str:
+    """Return the policy that the environment names, else `"ask"`.
+
+    Raises:
+        ConfigError: It names none.
+    """
+    policy = os.environ.get(VARIABLE) or "ask"
+    if policy not in POLICIES:
+        raise ConfigError(f"{VARIABLE}: {policy!r} does not fit; valid are {listed(POLICIES)}")
+    return policy
+
+
 @dataclass
 class Consent:
     """The rules, the policy and the approver of a host.
 
     Attributes:
         rules: The first that matches decides.
-        policy: What no rule matches: `"ask"`, `"auto"`, `"readonly"` (asks for what changes things) or `"deny"`.
+        policy: What no rule matches: `"ask"`, `"auto"`, `"readonly"` (asks for what changes things) or `"deny"`; the
+            default is MCP_MAGIC_APPROVAL of the environment, else `"ask"`.
         approver: Asks a person, or None where nobody can be asked.
         timeout: Seconds the approver has.
         audit: The record of decisions.
         definitions: What tools said of themselves since they were first seen; a rule covers them as they were then.
+        magics: Whether `%mcp allow` adds to these rules: denials propose that then, and else a line of Python.
     """
 
     rules: list[Rule] = field(default_factory=list)
-    policy: str = "ask"
+    policy: str = field(default_factory=policy_of_environment)
     approver: Approver | None = None
     timeout: float = ASK_SECONDS
     audit: Audit = field(default_factory=Audit)
     definitions: Definitions = field(default_factory=Definitions)
+    magics: bool = False
 
     async def check(self, request: Request) -> Mapping[str, Any]:
         """Return the arguments with which a call may go out.
@@ -68,7 +90,7 @@ class Consent:
             return request.arguments
         decision = await self.review(request)
         if not decision.approved:
-            raise refusal(request, decision)
+            raise self.refusal(request, decision)
         return request.arguments if decision.arguments is None else decision.arguments
 
     async def review(
@@ -123,14 +145,37 @@ class Consent:
         """Return the rule that decides about a request, or None; one that allowed the tool as it was before asks."""
         return ruling(self.rules, self.definitions, request)[0]
 
-    def add(self, rule: Rule) -> bool:
-        """Append a rule, unless it is there already; then it covers what the given one does.
+    def refusal(self, request: Request, decision: Decision) -> DeniedError:
+        """Return the error that says who refused a call, why, and what would allow it."""
+        text = sentence(f"{one_line(request.name, 200)} was not called; denied by {decision.by}", decision.reason)
+        if decision.by != PERSON and (advice := self._advice(request, decision)):
+            text += f" {advice}"
+        return DeniedError(text, decision.reason)
+
+    def _advice(self, request: Request, decision: Decision) -> str:
+        """Say what would allow a call: a rule for this tool alone, whatever its server has called it, or the policy."""
+        tool = exactly(request.name)
+        line = f"%mcp allow {shlex.quote(tool)} --first"
+        if not self.magics:
+            if self.rule_for(request) is None:
+                return "" if decision.by == "nobody" else '`host.consent.policy = "auto"` would allow it.'
+            line = f"from mcp_magic import Rule; host.consent.add(Rule('allow', {tool!r}), first=True)"
+        return (
+            f"`{line}` would allow it." if line.isprintable() else "No rule can be typed for a tool with such a name."
+        )
+
+    def add(self, rule: Rule, *, first: bool = False) -> bool:
+        """Append a rule, or put it before the others; one that is there already covers what the given one does.
 
         One that comes from no file is given now: it covers tools as they are now.
         """
         if not (rule.source or rule.since):
             rule = replace(rule, since=self.definitions.count)
-        if rule not in self.rules:
+        is_new = rule not in self.rules
+        if first:
+            self.rules[:] = [rule, *(one for one in self.rules if one != rule)]
+            return is_new
+        if is_new:
             self.rules.append(rule)
             return True
         at = self.rules.index(rule)
@@ -145,6 +190,8 @@ class Consent:
     async def _ask(self, request: Request, approver: Approver | None) -> Decision:
         if approver is None:
             reason = "nobody can be asked here"
+            if not self.magics and self.rule_for(request) is None:
+                reason += f'; host.consent.policy = "auto" or {VARIABLE}=auto allows what no rule asks about'
             return Decision.deny(reason, by="nobody")
         before, definition = copy.deepcopy(request.arguments), self.definitions.digest(request.name)
         started = time.perf_counter()

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from mcp_magic.core.consent.rules import exactly
-from mcp_magic.errors import DeniedError
-from mcp_magic.results.safe import one_line
-from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     from mcp_types import Tool
 
     from mcp_magic.core.definitions import Change
 
-__all__ = ["PERSON", "Approver", "Decision", "Request", "refusal"]
+__all__ = ["PERSON", "Approver", "Decision", "Request"]
 
 PERSON = "person"
 """The asker of calls that the person types or submits: they need no second yes unless a rule says so."""
@@ -93,17 +87,3 @@ class Decision:
 
 
 Approver = Callable[[Request], Awaitable[Decision]]
-
-
-def refusal(request: Request, decision: Decision) -> DeniedError:
-    """Return the error that says who refused a call, why, and what would allow it."""
-    text = sentence(f"{one_line(request.name, 200)} was not called; denied by {decision.by}", decision.reason)
-    if decision.by != PERSON:
-        text += f" {_advice(request)}"
-    return DeniedError(text, decision.reason)
-
-
-def _advice(request: Request) -> str:
-    """Say what would allow a call: a rule for this tool alone, whatever its server has called it."""
-    line = f"%mcp allow {shlex.quote(exactly(request.name))} --first"
-    return f"`{line}` would allow it." if line.isprintable() else "No rule can be typed for a tool with such a name."

@@ -96,7 +96,9 @@ async def judge_call(
     given: dict[str, Any] = schema.example_arguments(tool.input_schema) if required else {}
     if required and not (tool.annotations and tool.annotations.read_only_hint):
         line = schema.call_line(f"{connection.name}:{tool.name}", given, schema=tool.input_schema)
-        step.warn(f"{tool.name} needs {listed(required)}, and may change something: it is not called", line)
+        step.warn(
+            f"{tool.name} needs {listed(required)}, and does not say that it is read-only: it is not called", line
+        )
         return
     await _call(connection, tool, given, step, seconds)
 

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.sampling.sampling import SamplingRequest
+from mcp_magic.results.badges import app_only
 from mcp_magic.results.limits import size_text
 from mcp_magic.results.safe import is_base64, one_line
 
@@ -20,7 +21,7 @@ __all__ = ["read_request", "recorded", "senseless", "wire_result"]
 
 
 def read_request(server: str, params: CreateMessageRequestParams) -> SamplingRequest:
-    """Return what a server asks for."""
+    """Return what a server asks for; tools that it offers to apps only are left out."""
     choice = params.tool_choice.mode if params.tool_choice is not None else None
     spoken_of = params.tools is not None or params.tool_choice is not None
     return SamplingRequest(
@@ -31,7 +32,7 @@ def read_request(server: str, params: CreateMessageRequestParams) -> SamplingReq
         temperature=params.temperature,
         stop_sequences=tuple(params.stop_sequences or ()),
         preferences=params.model_preferences,
-        tools=tuple(params.tools or ()) if spoken_of else None,
+        tools=tuple(tool for tool in params.tools or () if not app_only(tool)) if spoken_of else None,
         tool_choice=choice or "auto",
         include_context=params.include_context or "none",
         metadata=dict(params.metadata or {}),

@@ -42,11 +42,7 @@ async def add_rule(action: str, invocation: Invocation, arguments: argparse.Name
         arguments.arguments, _ANYTHING, evaluate=invocation.evaluate, directory=invocation.directory
     )
     consent = invocation.host.consent
-    rule = Rule(action, arguments.tool, patterns, arguments.reason, since=consent.definitions.count)
-    if arguments.first:
-        consent.rules[:] = [rule, *(one for one in consent.rules if one != rule)]
-    else:
-        consent.add(rule)
+    consent.add(Rule(action, arguments.tool, patterns, arguments.reason), first=arguments.first)
     return rule_listing(invocation.host)
 
 

@@ -11,7 +11,7 @@ from mcp_magic.core.offers import change_of
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.waiting import seconds_typed
-from mcp_magic.results import Listing, annotation_badges
+from mcp_magic.results import Listing, tool_badges
 
 if TYPE_CHECKING:
     import argparse
@@ -50,7 +50,7 @@ def _tool(connection: Connection, tool: Any) -> dict[str, Any]:
     return {
         "tool": f"{connection.name}:{tool.name}",
         "arguments": arguments,
-        "hints": [*_marks(connection, tool), *annotation_badges(tool.annotations, trusted=connection.spec.trust)],
+        "hints": [*_marks(connection, tool), *tool_badges(tool, trusted=connection.spec.trust)],
         "description": _first_line(tool),
     }
 

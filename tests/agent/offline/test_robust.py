@@ -6,12 +6,13 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_magic.agent.offline import OfflineModel
 from tests.agent.offline.definitions import bindable
 from tests.agent.offline.tuning import CASES
+from tests.schema.strategies import QUICK
 
 MODEL = OfflineModel().bind_tools(bindable("math", "weather", "time", "git", "everything"))
 
@@ -22,17 +23,23 @@ LONG = 10.0
 """Seconds that the longest request may take on a slow machine; more than 4,000 characters are not read at all."""
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@QUICK
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map(" ".join))
 @example("result of step 99 and it")
 @example("1. 2. 3.")
 @example("{} [] {'a'} [1, {")
+@example("then")
+@example("and finally, after that")
 def test_no_order_of_words_is_too_much(request_: str) -> None:
     said = MODEL.invoke(request_ or "x")
     assert said.tool_calls or said.text
 
 
-@settings(max_examples=100, deadline=None)
+def test_words_that_only_join_steps_are_asked_what_to_do() -> None:
+    assert MODEL.invoke("then").text.startswith("What should I do? Say it in a sentence")
+
+
+@QUICK
 @given(st.text(min_size=1, max_size=80))
 def test_no_text_is_too_strange(request_: str) -> None:
     said = MODEL.invoke(request_)

@@ -1,0 +1,71 @@
+"""What `make test` says at its end of the tests that it skipped, on a machine that has neither Chromium nor Node."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.environments import ROOT
+from tests.skipped import VARIABLE, summary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run(module: str, *arguments: str, bare: Path) -> str:
+    """Run a module of Python on a PATH without programs, and return what it prints."""
+    environment = {**os.environ, "PATH": str(bare), VARIABLE: str(bare / "skipped")}
+    for name in ("MCP_MAGIC_PYODIDE", "MCP_MAGIC_REQUIRE_BROWSER"):
+        environment.pop(name, None)
+    ran = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    return ran.stdout + ran.stderr
+
+
+def test_the_last_line_says_what_was_skipped_and_what_would_run_it(tmp_path: Path) -> None:
+    lean = ("-p", "no:nbval", "-p", "no:langsmith_plugin", "-p", "no:cacheprovider", "-q")
+    files = ("tests/pyodide", "tests/core/test_transports.py")
+    said = run("pytest", *lean, *files, "-k", "pyodide or node", bare=tmp_path)
+    assert " skipped" in said.splitlines()[-1], said
+    line = run("tests.skipped", bare=tmp_path)
+    assert line.startswith("skipped: "), said
+    assert "1 (node is not installed)" in line
+    assert line.endswith("; to run them: make lite; make system\n")
+    assert line.count("\n") == 1
+    assert not (tmp_path / "skipped").exists()
+
+
+def test_a_run_that_skips_nothing_says_so_in_a_short_line() -> None:
+    assert summary([]) == "nothing was skipped"
+
+
+def test_the_environments_are_made_without_node_too(tmp_path: Path) -> None:
+    said = run("tests.environments", bare=tmp_path)
+    assert "node: not made, npm is not installed" in said
+    assert "mcp-server-time" in said.splitlines()[-1]
+
+
+def test_what_may_not_be_installed_is_named(tmp_path: Path) -> None:
+    """A shell without any program, root or not: there is no apt-get."""
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "id").chmod(0o755)
+    ran = subprocess.run(
+        ["/bin/sh", "tests/system.sh"],
+        cwd=ROOT,
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert ran.stdout.startswith("not installed: chromium git openssl nodejs npm (make system installs it")
