@@ -12,11 +12,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from mcp_magic.config.specs import HttpSpec
 from mcp_magic.core.border import request_error
 from mcp_magic.core.eras import finished
 from mcp_magic.core.foreign import is_closed
 from mcp_magic.core.health import ask
-from mcp_magic.core.lost import busy_error, ended_error, lost_error, waited_error
+from mcp_magic.core.lost import ended_error, lost_error, waited_error
 from mcp_magic.core.outcome import Outcome, current
 from mcp_magic.core.repeating import BUSY, BUSY_ATTEMPTS, LOST_ATTEMPTS, Repeats, cannot_have_run, is_forgotten
 from mcp_magic.errors import (
@@ -39,6 +40,14 @@ if TYPE_CHECKING:
 __all__ = ["Attempts"]
 
 T = TypeVar("T")
+
+MOST_AT_ONCE = 400
+"""Calls of one session that are made at once over HTTP, where each holds a connection, and so a file descriptor, until
+it is answered; the others wait for their turn. On Windows a kernel's loop watches 512 sockets at most, and most systems
+let a process open 1,024 files."""
+
+TURN_SECONDS = 1.0
+"""Seconds that a call waits for its turn before the person is told."""
 
 BUSY_SECONDS = 60.0
 """Seconds that a request without a time-out waits in all because a busy server asks for it."""
@@ -67,6 +76,9 @@ class Attempts:
         self.latency: float | None = None
         self.last_seen: float | None = None
         self._under_way = 0
+        self._turns = asyncio.Semaphore(_most_at_once())
+        self._queued = 0
+        self._queue_told = False
 
     async def _send(
         self,
@@ -75,6 +87,8 @@ class Attempts:
         timeout: float | None = None,
         *,
         harmless: bool = False,
+        patient: bool = True,
+        queue: Callable[[str], None] | None = None,
     ) -> T:
         """Send a request.
 
@@ -83,12 +97,23 @@ class Attempts:
             send: Sends it on a session, within `timeout` seconds.
             timeout: That time-out.
             harmless: Whether it may be sent again although it may have run.
+            patient: Whether it waits for a server that is busy.
+            queue: Told in words if it waits for its turn; None for what takes no turn.
         """
-        repeats = Repeats(harmless)
+        repeats = Repeats(harmless, patient=patient)
         client = await self._open_client(what, timeout)
         self.calls += 1
         while True:
-            answer, failure, outcome = await self._attempt(client, send)
+            if queue is not None and isinstance(self.spec, HttpSpec):
+                await self._take_turn(queue)
+                try:
+                    if client is not self._client:  # it was lost, or opened again, while this waited
+                        client = await self._open_client(what, timeout)
+                    answer, failure, outcome = await self._attempt(client, send)
+                finally:
+                    self._turns.release()
+            else:
+                answer, failure, outcome = await self._attempt(client, send)
             if failure is None:
                 return answer  # type: ignore[return-value]
             if isinstance(failure, CallCancelledError):
@@ -99,6 +124,24 @@ class Attempts:
             client = await self._open_client(what, timeout)
         self.failures += 1
         raise self._failed(failure, outcome, what, timeout, harmless=harmless)
+
+    async def _take_turn(self, queue: Callable[[str], None]) -> None:
+        if not self._turns.locked():
+            await self._turns.acquire()
+            return
+        self._queued += 1
+        telling = asyncio.get_running_loop().call_later(TURN_SECONDS, self._tell_queue, queue)
+        try:
+            await self._turns.acquire()
+        finally:
+            telling.cancel()
+            self._queued -= 1
+            self._queue_told = self._queue_told and self._queued > 0
+
+    def _tell_queue(self, queue: Callable[[str], None]) -> None:
+        if not self._queue_told:
+            self._queue_told = True
+            queue(f"{self._under_way} calls of {self.name} are under way; {self._queued} wait for their turn")
 
     async def _attempt(
         self, client: Client, send: Callable[[Client], Awaitable[T]]
@@ -133,6 +176,8 @@ class Attempts:
             self._forget(client)
             return True
         wait = outcome.retry_after
+        if outcome.status in BUSY and not repeats.patient:
+            return False
         if outcome.status in BUSY and wait is not None:
             longest = BUSY_SECONDS if timeout is None else min(timeout, BUSY_SECONDS)
             if repeats.busy >= BUSY_ATTEMPTS or repeats.waited + wait > longest:
@@ -153,9 +198,7 @@ class Attempts:
     ) -> Exception:
         if isinstance(outcome.error, AuthorizationError):
             return AuthorizationError(*outcome.error.args)
-        if outcome.status in BUSY and outcome.retry_after is not None:
-            return busy_error(what, outcome, failure)
-        error = request_error(failure, self._place, what, timeout, outcome.result)
+        error = request_error(failure, self._place, what, timeout, outcome)
         if isinstance(error, RequestTimeoutError) and outcome.awaited is not None and outcome.awaited.in_vain:
             return RequestTimeoutError(f"{error}\n  {outcome.awaited.in_vain}")
         if isinstance(error, SessionClosedError):
@@ -245,3 +288,13 @@ class Attempts:
 
     async def _last_words(self) -> None:
         raise NotImplementedError
+
+
+def _most_at_once() -> int:
+    """Return how many calls are made at once: half of the files that this process may open are left to all else."""
+    try:
+        import resource
+    except ImportError:  # Windows, browsers
+        return MOST_AT_ONCE
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_AT_ONCE if files == resource.RLIM_INFINITY else max(1, min(MOST_AT_ONCE, files // 2))

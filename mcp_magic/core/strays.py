@@ -59,7 +59,7 @@ class Strays:
         if len(self._waiting) > WAITING:
             del self._waiting[next(iter(self._waiting))]
         if (outcome := current.get()) is not None:
-            outcome.awaited = awaited
+            outcome.sends(awaited)
 
     def came(self, message: Any, stream: Any) -> Any:
         """Take note of a message that came.
