@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Strays"]
 
-WAITING = 1000
+WAITING = 10_000
 """Requests without an answer that are remembered; a server that never answers must not fill the memory."""
 
 TOLD = 10
