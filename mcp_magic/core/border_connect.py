@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -90,6 +91,11 @@ def _exited(found: BaseException, place: Place) -> Exception:
 
 def _unreachable(found: BaseException, place: Place) -> Exception:
     where, text = place.spec.where, chain_text(found)
+    if f"[Errno {errno.EMFILE}]" in text:
+        return errors.UnreachableError(
+            f"{place.name}: no connection to {where}: this process has as many files open as it may (`ulimit -n`). "
+            "Close some, or make fewer calls at once."
+        )
     late = "imeout" in type(found).__name__
     if not late and ("CERTIFICATE_VERIFY_FAILED" in text or "SSL" in text):
         reason = text.partition("failed: ")[2].split(" (_ssl")[0] or text
