@@ -176,9 +176,9 @@ class Attempts:
             self._forget(client)
             return True
         wait = outcome.retry_after
-        if outcome.status in BUSY and not repeats.patient:
-            return False
-        if outcome.status in BUSY and wait is not None:
+        if outcome.status in BUSY:
+            if wait is None or not repeats.patient:
+                return False
             longest = BUSY_SECONDS if timeout is None else min(timeout, BUSY_SECONDS)
             if repeats.busy >= BUSY_ATTEMPTS or repeats.waited + wait > longest:
                 return False

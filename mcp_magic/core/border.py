@@ -54,7 +54,7 @@ def request_error(
         return found
     if not_recorded(found, place):
         return errors.CassetteError(str(found))
-    if outcome is not None and outcome.status in BUSY and outcome.retry_after is not None:
+    if outcome is not None and outcome.status in BUSY:
         return _protocol_error(found, place, what, outcome)
     if _timed_out(found) or waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"

@@ -146,14 +146,14 @@ def retry_after(value: Any) -> float | None:
 
     >>> retry_after("120"), retry_after("soon"), retry_after(None)
     (120.0, None, None)
-    >>> retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
-    0.0
+    >>> retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), retry_after("9" * 10)
+    (0.0, None)
     """
     if value is None:
         return None
     if value.strip().isdecimal():
-        return float(value)
+        return float(value) if len(value) < 10 else None  # more than 30 years
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

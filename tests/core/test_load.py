@@ -347,8 +347,17 @@ async def test_how_the_answer_to_a_question_is_taken_says_nothing_of_the_call(ho
 # Who waits for a busy server
 
 
-@pytest.mark.parametrize(("says", "seconds"), [("7", 7.0), ("0", 0.0), ("soon", None), (None, None)])
-@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("status", "says", "seconds"),
+    [
+        (429, "7", 7.0),
+        (429, "0", 0.0),
+        (429, None, None),
+        (503, "120", 120.0),
+        (503, "soon", None),
+        (503, f"Jan 31 23:59:60 {'9' * 300} 0001", None),
+    ],
+)
 async def test_who_does_not_want_to_wait_gets_the_status_and_the_wait_at_once(
     host: Host, status: int, says: str | None, seconds: float | None
 ) -> None:
@@ -363,6 +372,19 @@ async def test_who_does_not_want_to_wait_gets_the_status_and_the_wait_at_once(
         assert (caught.value.status, caught.value.retry_after) == (status, seconds)
         assert app.asked == [status]
         assert (await connection.call_tool("hold", {"n": 7}, wait_if_busy=False)).data == 7
+        await host.disconnect("load")
+
+
+async def test_over_sse_too_a_call_has_its_status_and_a_server_that_names_no_time_is_not_asked_again(
+    host: Host,
+) -> None:
+    app = Mixed(Holding().server.sse_app())
+    app.go_on.set()
+    async with serving(app) as url:
+        connection = await host.connect(f"{url}/sse", name="load", transport="sse")
+        with pytest.raises(errors.ProtocolError, match="HTTP 429") as caught:
+            await connection.call("hold", n=429)
+        assert (caught.value.status, caught.value.retry_after, app.asked) == (429, None, [429])
         await host.disconnect("load")
 
 
