@@ -60,8 +60,7 @@ def cause_in(stderr: str, tool: str) -> str:
     ends = [number for number, line in enumerate(lines) if line.lstrip().startswith(_CAUSED)]
     causes = set()
     for begin, end, after in zip([0, *ends], ends, [*ends[1:], len(lines)], strict=False):
-        _, failed, of = " ".join(map(str.strip, lines[end:after])).partition(_FAILED)
-        if failed and re.match(rf"{re.escape(tool)}(?![\w./-])", of):
+        if re.search(rf"{_FAILED}{re.escape(tool)}(?![\w./-])", " ".join(map(str.strip, lines[end:after]))):
             causes.add(_cause(lines[begin:end]))
     return causes.pop() if len(causes) == 1 else ""
 
