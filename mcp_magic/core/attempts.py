@@ -19,6 +19,7 @@ from mcp_magic.core.foreign import is_closed
 from mcp_magic.core.health import ask
 from mcp_magic.core.lost import ended_error, lost_error, waited_error
 from mcp_magic.core.outcome import Outcome, current
+from mcp_magic.core.pacing import Turns, most_at_once
 from mcp_magic.core.repeating import BUSY, BUSY_ATTEMPTS, LOST_ATTEMPTS, Repeats, cannot_have_run, is_forgotten
 from mcp_magic.errors import (
     AuthorizationError,
@@ -40,14 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["Attempts"]
 
 T = TypeVar("T")
-
-MOST_AT_ONCE = 400
-"""Calls of one session that are made at once over HTTP, where each holds a connection, and so a file descriptor, until
-it is answered; the others wait for their turn. On Windows a kernel's loop watches 512 sockets at most, and most systems
-let a process open 1,024 files."""
-
-TURN_SECONDS = 1.0
-"""Seconds that a call waits for its turn before the person is told."""
 
 BUSY_SECONDS = 60.0
 """Seconds that a request without a time-out waits in all because a busy server asks for it."""
@@ -76,9 +69,7 @@ class Attempts:
         self.latency: float | None = None
         self.last_seen: float | None = None
         self._under_way = 0
-        self._turns = asyncio.Semaphore(_most_at_once())
-        self._queued = 0
-        self._queue_told = False
+        self._turns = Turns(most_at_once())
 
     async def _send(
         self,
@@ -88,7 +79,7 @@ class Attempts:
         *,
         harmless: bool = False,
         patient: bool = True,
-        queue: Callable[[str], None] | None = None,
+        queue: Callable[[int, int], None] | None = None,
     ) -> T:
         """Send a request.
 
@@ -98,20 +89,17 @@ class Attempts:
             timeout: That time-out.
             harmless: Whether it may be sent again although it may have run.
             patient: Whether it waits for a server that is busy.
-            queue: Told in words if it waits for its turn; None for what takes no turn.
+            queue: Told if it waits for its turn, how many have theirs and how many wait; None for what takes no turn.
         """
         repeats = Repeats(harmless, patient=patient)
         client = await self._open_client(what, timeout)
         self.calls += 1
         while True:
             if queue is not None and isinstance(self.spec, HttpSpec):
-                await self._take_turn(queue)
-                try:
+                async with self._turns.taken(queue):
                     if client is not self._client:  # it was lost, or opened again, while this waited
                         client = await self._open_client(what, timeout)
                     answer, failure, outcome = await self._attempt(client, send)
-                finally:
-                    self._turns.release()
             else:
                 answer, failure, outcome = await self._attempt(client, send)
             if failure is None:
@@ -124,24 +112,6 @@ class Attempts:
             client = await self._open_client(what, timeout)
         self.failures += 1
         raise self._failed(failure, outcome, what, timeout, harmless=harmless)
-
-    async def _take_turn(self, queue: Callable[[str], None]) -> None:
-        if not self._turns.locked():
-            await self._turns.acquire()
-            return
-        self._queued += 1
-        telling = asyncio.get_running_loop().call_later(TURN_SECONDS, self._tell_queue, queue)
-        try:
-            await self._turns.acquire()
-        finally:
-            telling.cancel()
-            self._queued -= 1
-            self._queue_told = self._queue_told and self._queued > 0
-
-    def _tell_queue(self, queue: Callable[[str], None]) -> None:
-        if not self._queue_told:
-            self._queue_told = True
-            queue(f"{self._under_way} calls of {self.name} are under way; {self._queued} wait for their turn")
 
     async def _attempt(
         self, client: Client, send: Callable[[Client], Awaitable[T]]
@@ -288,13 +258,3 @@ class Attempts:
 
     async def _last_words(self) -> None:
         raise NotImplementedError
-
-
-def _most_at_once() -> int:
-    """Return how many calls are made at once: half of the files that this process may open are left to all else."""
-    try:
-        import resource
-    except ImportError:  # Windows, browsers
-        return MOST_AT_ONCE
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_AT_ONCE if files == resource.RLIM_INFINITY else max(1, min(MOST_AT_ONCE, files // 2))

@@ -124,8 +124,10 @@ class Sending(Attempts):
         def once(client: Client) -> Awaitable[T]:
             return call.wait(self._after_pages(client, send) if pages else send(client), self._may_ask)
 
-        def tell(text: str) -> None:
-            call.logged(LogMessage(time.time(), "info", "mcp_magic", text))
+        def tell(at_once: int, waiting: int) -> None:
+            text = f"{at_once} calls of {self.name} are under way; {waiting} wait for their turn"
+            self.notices.log("warning", text)
+            call.logged(LogMessage(time.time(), "warning", "mcp_magic", text))
 
         return await self._send(what, once, timeout, harmless=harmless, patient=wait_if_busy, queue=tell)
 
