@@ -133,11 +133,13 @@ class HTTPStatusError(ConnectError):
 
     Attributes:
         status: The HTTP status code.
+        retry_after: Seconds that the server asks to wait (`Retry-After`), or None.
     """
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.retry_after = retry_after
 
 
 class NotAnMCPServerError(ConnectError):
@@ -178,12 +180,24 @@ class ProtocolError(SessionError):
     Attributes:
         code: The JSON-RPC error code, for example -32602.
         data: The error's `data` member, or None.
+        status: The HTTP status that answered this request, for example 429; None over other transports.
+        retry_after: Seconds that the server asks to wait (`Retry-After` of a 429 or 503), or None.
     """
 
-    def __init__(self, message: str, code: int, data: Any = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        code: int,
+        data: Any = None,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.data = data
+        self.status = status
+        self.retry_after = retry_after
 
 
 class NotOfferedError(SessionError):

@@ -38,10 +38,12 @@ JOINED_BADLY = re.compile(
 
 def answered(status: int) -> Iterator[Exception]:
     """Errors of an HTTP status, while connecting and in a session."""
-    place = Place("web", WEB, Line(make=lambda: None, recorder=Recorder("web", WEB), status=status))
+    place, outcome = Place("web", WEB), Outcome()
+    outcome.status = status
     response = httpx2.Response(status, request=httpx2.Request("POST", WEB.url))
     yield connect_error(httpx2.HTTPStatusError("x", request=response.request, response=response), place)
-    yield request_error(MCPError(-32603, "Server returned an error response"), place, "web:tool")
+    for said in ("Server returned an error response", "no", "Not now."):
+        yield request_error(MCPError(-32603, said), place, "web:tool", outcome=outcome)
 
 
 def coded(code: int, said: str) -> Iterator[Exception]:
@@ -67,7 +69,7 @@ def failed(said: str) -> Iterator[Exception]:
     yield lost.lost_error("web", "web:tool", httpx2.ReadError(said), web)
     outcome = Outcome()
     outcome.status, outcome.retry_after = 429, 1.0
-    yield lost.busy_error("web:tool", outcome, ValueError(said))
+    yield request_error(MCPError(-32603, said), web, "web:tool", outcome=outcome)
 
 
 def denied(said: str) -> Iterator[object]:
@@ -103,7 +105,7 @@ def assert_joined_well(messages: Iterator[object]) -> None:
 
 
 @pytest.mark.parametrize("status", [*STATUSES, 418, 500, 599])
-def test_what_http_answered(status: int) -> None:
+async def test_what_http_answered(status: int) -> None:
     assert_joined_well(answered(status))
 
 

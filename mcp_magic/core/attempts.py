@@ -12,12 +12,14 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from mcp_magic.config.specs import HttpSpec
 from mcp_magic.core.border import request_error
 from mcp_magic.core.eras import finished
 from mcp_magic.core.foreign import is_closed
 from mcp_magic.core.health import ask
-from mcp_magic.core.lost import busy_error, ended_error, lost_error, waited_error
+from mcp_magic.core.lost import ended_error, lost_error, waited_error
 from mcp_magic.core.outcome import Outcome, current
+from mcp_magic.core.pacing import Turns, most_at_once
 from mcp_magic.core.repeating import BUSY, BUSY_ATTEMPTS, LOST_ATTEMPTS, Repeats, cannot_have_run, is_forgotten
 from mcp_magic.errors import (
     AuthorizationError,
@@ -67,6 +69,7 @@ class Attempts:
         self.latency: float | None = None
         self.last_seen: float | None = None
         self._under_way = 0
+        self._turns = Turns(most_at_once())
 
     async def _send(
         self,
@@ -75,6 +78,8 @@ class Attempts:
         timeout: float | None = None,
         *,
         harmless: bool = False,
+        patient: bool = True,
+        queue: Callable[[int, int], None] | None = None,
     ) -> T:
         """Send a request.
 
@@ -83,12 +88,20 @@ class Attempts:
             send: Sends it on a session, within `timeout` seconds.
             timeout: That time-out.
             harmless: Whether it may be sent again although it may have run.
+            patient: Whether it waits for a server that is busy.
+            queue: Told if it waits for its turn, how many have theirs and how many wait; None for what takes no turn.
         """
-        repeats = Repeats(harmless)
+        repeats = Repeats(harmless, patient=patient)
         client = await self._open_client(what, timeout)
         self.calls += 1
         while True:
-            answer, failure, outcome = await self._attempt(client, send)
+            if queue is not None and isinstance(self.spec, HttpSpec):
+                async with self._turns.taken(queue):
+                    if client is not self._client:  # it was lost, or opened again, while this waited
+                        client = await self._open_client(what, timeout)
+                    answer, failure, outcome = await self._attempt(client, send)
+            else:
+                answer, failure, outcome = await self._attempt(client, send)
             if failure is None:
                 return answer  # type: ignore[return-value]
             if isinstance(failure, CallCancelledError):
@@ -133,7 +146,9 @@ class Attempts:
             self._forget(client)
             return True
         wait = outcome.retry_after
-        if outcome.status in BUSY and wait is not None:
+        if outcome.status in BUSY:
+            if wait is None or not repeats.patient:
+                return False
             longest = BUSY_SECONDS if timeout is None else min(timeout, BUSY_SECONDS)
             if repeats.busy >= BUSY_ATTEMPTS or repeats.waited + wait > longest:
                 return False
@@ -153,9 +168,7 @@ class Attempts:
     ) -> Exception:
         if isinstance(outcome.error, AuthorizationError):
             return AuthorizationError(*outcome.error.args)
-        if outcome.status in BUSY and outcome.retry_after is not None:
-            return busy_error(what, outcome, failure)
-        error = request_error(failure, self._place, what, timeout, outcome.result)
+        error = request_error(failure, self._place, what, timeout, outcome)
         if isinstance(error, RequestTimeoutError) and outcome.awaited is not None and outcome.awaited.in_vain:
             return RequestTimeoutError(f"{error}\n  {outcome.awaited.in_vain}")
         if isinstance(error, SessionClosedError):

@@ -18,12 +18,18 @@ from mcp_magic.core.faults import of_code, of_status, who
 from mcp_magic.core.foreign import is_closed, is_mcp_error, is_transport_error, leaf, waited_in_vain
 from mcp_magic.core.malformed import bad_item, unreadable
 from mcp_magic.core.place import Place, not_recorded, text_of
+from mcp_magic.core.repeating import BUSY
 from mcp_magic.wording import clause, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mcp_magic.core.outcome import Outcome
+
 __all__ = ["Place", "closed_error", "connect_error", "request_error", "why_closed"]
+
+_INTERNAL_ERROR, _INVALID_REQUEST = -32603, -32600
+"""The codes of what the SDK says in the place of a server that answered by an HTTP status alone."""
 
 _TIMED_OUT = -32001
 """The SDK's code for a request that was not answered in time; some servers say "session not found" by it."""
@@ -32,7 +38,7 @@ _SDK_TIMED_OUT = re.compile(r"Request .* timed out")
 
 
 def request_error(
-    error: BaseException, place: Place, what: str, seconds: float | None = None, result: Any = None
+    error: BaseException, place: Place, what: str, seconds: float | None = None, outcome: Outcome | None = None
 ) -> Exception:
     """Say why a request on an open session failed.
 
@@ -41,13 +47,15 @@ def request_error(
         place: The connection.
         what: What was asked, for example `"weather:forecast"`.
         seconds: The time-out that was in force.
-        result: What was answered, as it came, or None.
+        outcome: What became of this request below the session, or None where that is not known.
     """
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
         return found
     if not_recorded(found, place):
         return errors.CassetteError(str(found))
+    if outcome is not None and outcome.status in BUSY:
+        return _protocol_error(found, place, what, outcome)
     if _timed_out(found) or waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
         return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told that nobody waits.")
@@ -55,9 +63,10 @@ def request_error(
         return closed_error(place, found)
     broken = unreadable(found) if is_mcp_error(found) else ""
     if is_mcp_error(found) and not broken:
-        return _protocol_error(found, place, what)
+        return _protocol_error(found, place, what, outcome)
     # pydantic's ValidationError, a result that breaks its schema, an answer that is no JSON-RPC
     if isinstance(found, ValueError | RuntimeError) or broken:
+        result = outcome.result if outcome is not None else None
         reason = place.spec.masked(broken)[:300] or text_of(found, place) + bad_item(found, result)
         return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
     return errors.SessionError(f"{what}: {type(found).__name__}: {text_of(found, place)}")
@@ -72,8 +81,9 @@ def closed_error(place: Place, reason: BaseException | None = None) -> errors.Se
 
 def why_closed(place: Place, reason: BaseException | None = None) -> str:
     """Say why a session is gone, as words behind `has ended`; "" if that is not known."""
-    if place.line and place.line.status:
-        return f" after HTTP {place.line.status}"
+    status = getattr(getattr(reason, "response", None), "status_code", None)
+    if status is not None:
+        return f" after HTTP {status}"
     if how := place.ended():
         return how
     return f" ({text_of(reason, place)})" if reason is not None and is_transport_error(reason) else ""
@@ -83,23 +93,42 @@ def _timed_out(found: BaseException) -> bool:
     return getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
 
 
-def _protocol_error(found: Any, place: Place, what: str) -> Exception:
+def _protocol_error(found: Any, place: Place, what: str, outcome: Outcome | None) -> errors.ProtocolError:
+    status = outcome.status if outcome is not None else None
+    wait = outcome.retry_after if outcome is not None and outcome.status in BUSY else None
+    code, data = getattr(found, "code", _INTERNAL_ERROR), getattr(found, "data", None)
+    said = _status_words(found, place, status, wait) if status in BUSY or _is_made_up(found) else ""
+    said = said or _code_words(found, place)
+    return errors.ProtocolError(f"{what}: {said}", code, data, status=status, retry_after=wait)
+
+
+def _is_made_up(found: Any) -> bool:
+    """Whether the SDK says it, because HTTP answered with a status alone."""
+    made_up = str(found).startswith(("Server returned", "Session term"))
+    return is_closed(found) or (made_up and found.code in (_INTERNAL_ERROR, _INVALID_REQUEST))
+
+
+def _status_words(found: Any, place: Place, status: int | None, wait: float | None) -> str:
+    """Name the HTTP status, what it means and whose fault it is; "" where it is no failure."""
+    if status is None or status < 400:
+        return ""
+    own = "" if _is_made_up(found) else clause(text_of(found, place))
+    if wait is not None:
+        meaning = own or ("it is asked too often" if status == 429 else "the server is not ready")
+        return f"HTTP {status}: {meaning}; it asks to wait {wait:.0f} s. It did not run."
+    fault = of_status(status)
+    return sentence(f"HTTP {status} ({fault.meaning}; fault: {who(fault)})", own or fault.help)
+
+
+def _code_words(found: Any, place: Place) -> str:
     """Name the code, what it means and whose fault it is; where that says how to go on, on a second line."""
-    status = place.line.status if place.line else None
-    text = text_of(found, place)
-    if status in (401, 403) and place.line and place.line.refusal:
-        return errors.AuthorizationError(str(place.line.refusal))
-    if status is not None and found.code in (-32603, -32600) and text.startswith(("Server returned", "Session term")):
-        fault = of_status(status)
-        said = sentence(f"{what}: HTTP {status} ({fault.meaning}; fault: {who(fault)})", fault.help)
-        return errors.ProtocolError(said, found.code, found.data)
     if method := asked_in_vain(str(found)):
-        return errors.ProtocolError(f"{what}: {instead(method)}", found.code, found.data)
+        return instead(method)
     fault = of_code(found.code)
-    said = f"{what}: {clause(text)} ({found.code}, {fault.meaning}; fault: {who(fault)})"
+    said = f"{clause(text_of(found, place))} ({found.code}, {fault.meaning}; fault: {who(fault)})"
     todo = fault.help.replace("{server}", place.name)
     more = "; ".join(part for part in (_details(found.data), todo) if part)
-    return errors.ProtocolError(f"{said}\n  {place.spec.masked(more)}" if more else said, found.code, found.data)
+    return f"{said}\n  {place.spec.masked(more)}" if more else said
 
 
 def _details(data: Any) -> str:

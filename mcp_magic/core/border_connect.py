@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -11,12 +12,15 @@ from mcp_magic.browser import IN_BROWSER
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.core.faults import of_status, who
 from mcp_magic.core.foreign import chain_text, has_ended, is_mcp_error, is_transport_error, leaf, named, waited_in_vain
+from mcp_magic.core.outcome import retry_after
 from mcp_magic.core.place import named_url, not_recorded, text_of
+from mcp_magic.core.repeating import BUSY
 from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcp_magic.core.outcome import Outcome
     from mcp_magic.core.place import Place
 
 __all__ = ["NO_SERVER", "connect_error"]
@@ -87,6 +91,11 @@ def _exited(found: BaseException, place: Place) -> Exception:
 
 def _unreachable(found: BaseException, place: Place) -> Exception:
     where, text = place.spec.where, chain_text(found)
+    if f"[Errno {errno.EMFILE}]" in text:
+        return errors.UnreachableError(
+            f"{place.name}: no connection to {where}: this process has as many files open as it may (`ulimit -n`). "
+            "Close some, or make fewer calls at once."
+        )
     late = "imeout" in type(found).__name__
     if not late and ("CERTIFICATE_VERIFY_FAILED" in text or "SSL" in text):
         reason = text.partition("failed: ")[2].split(" (_ssl")[0] or text
@@ -106,16 +115,23 @@ def _unreachable(found: BaseException, place: Place) -> Exception:
 
 
 def _http_status(found: BaseException, place: Place) -> Exception:
-    status = getattr(getattr(found, "response", None), "status_code", None) or (place.line and place.line.status) or 0
-    if status in (401, 403) and place.line and place.line.refusal:
-        return place.line.refusal
+    opening = _opening(place)
+    if opening is not None and isinstance(opening.error, errors.AuthorizationError):
+        return opening.error
+    status, wait = 0, None
+    if (response := getattr(found, "response", None)) is not None:
+        status, wait = response.status_code, retry_after(response.headers.get("retry-after"))
+    elif opening is not None:
+        status, wait = opening.status or 0, opening.retry_after
     fault = of_status(status)
     said = f"{place.name}: {place.spec.where} answered HTTP {status} ({fault.meaning}; fault: {who(fault)})"
-    return errors.HTTPStatusError(sentence(said, fault.help), status)
+    asks = f" It asks to wait {wait:.0f} s." if status in BUSY and wait is not None else ""
+    return errors.HTTPStatusError(f"{sentence(said, fault.help)}{asks}", status, wait)
 
 
 def _no_mcp(found: BaseException, place: Place) -> Exception:
-    kind = place.line.content_type.partition(";")[0] if place.line else ""
+    opening = _opening(place)
+    kind = opening.content_type.partition(";")[0] if opening is not None else ""
     said = f" with {kind}" if kind and "json" not in kind and "event-stream" not in kind else ""
     text = f"{place.name}: {place.spec.where} answered{said}, but not as an MCP server: {text_of(found, place)}"
     return errors.NotAnMCPServerError(f"{text}{place.said()}")
@@ -123,6 +139,10 @@ def _no_mcp(found: BaseException, place: Place) -> Exception:
 
 def _bad_url(found: BaseException, place: Place) -> Exception:
     return errors.TargetError(f"{place.name}: {place.spec.where!r} is no usable URL: {text_of(found, place)}")
+
+
+def _opening(place: Place) -> Outcome | None:
+    return place.line.opening if place.line is not None else None
 
 
 def _in_process(found: BaseException, place: Place) -> Exception:
@@ -138,7 +158,8 @@ def _refused(error: BaseException, place: Place) -> bool:
 def _answered_status(error: BaseException, place: Place) -> bool:
     if named(error, "httpx2", "HTTPStatusError"):
         return True
-    return place.line is not None and place.line.status is not None and is_mcp_error(error)
+    opening = _opening(place)
+    return opening is not None and (opening.status or 0) >= 400 and is_mcp_error(error)
 
 
 _CONNECT: list[tuple[Callable[[BaseException, Place], bool], Callable[[BaseException, Place], Exception]]] = [

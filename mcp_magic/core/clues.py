@@ -20,6 +20,8 @@ _BEGINS = "Traceback (most recent call last):"
 _CAUSED = "The above exception was the direct"
 """How Python names the cause of an exception, as far as it is on one line where rich is installed."""
 
+_FAILED = "Error executing tool "
+
 _MODULE = re.compile(r"^(?:\w+\.)+")
 _FRAME = "╰"
 """What ends a traceback of rich, with which MCPServer logs where it is there: in a narrow column."""
@@ -41,20 +43,30 @@ def clue(place: Place, tool: str, begun: Position | None) -> str:
 
 
 def cause_in(stderr: str, tool: str) -> str:
-    r"""Return the exception that MCPServer has logged last, if it is the cause of this tool's failure; else "".
+    r"""Return the exception that MCPServer has logged as why a tool failed; "" if there is none, or more than one.
+
+    Where calls of a tool fail at the same time, nothing says which of them an exception belongs to.
 
     >>> own = "UnexpectedToolError: Error executing tool add"
-    >>> log = f"Traceback (most recent call last):\n  File 'a.py'\nValueError: no\n\n{_CAUSED} cause of ...\n{own}"
-    >>> cause_in(log, "add"), cause_in(log, "print")
-    ('ValueError: no', '')
+    >>> log = f"Traceback (most recent call last):\n  File 'a.py'\nValueError: no\n\n{_CAUSED} cause of ...\n{own}\n"
+    >>> cause_in(log, "add"), cause_in(log, "print"), cause_in(log + log, "add")
+    ('ValueError: no', '', 'ValueError: no')
+    >>> cause_in(log + log.replace("no", "yes"), "add"), cause_in(log + log.replace("add", "print"), "add")
+    ('', 'ValueError: no')
     >>> cause_in(f"  ╭─ Traceback ─╮\n  ╰─────╯\n  ValueError: no\n  ink\n  {_CAUSED}\n  cause of\n{own}", "add")
     'ValueError: no ink'
     """
     lines = [line.rstrip() for line in stderr.splitlines() if line.strip()]
-    caused = _last(lines, lambda line: line.lstrip().startswith(_CAUSED))
-    if caused < 0 or f"Error executing tool {tool}" not in " ".join(map(str.strip, lines[caused:])):
-        return ""
-    log = lines[:caused]
+    ends = [number for number, line in enumerate(lines) if line.lstrip().startswith(_CAUSED)]
+    causes = set()
+    for begin, end, after in zip([0, *ends], ends, [*ends[1:], len(lines)], strict=False):
+        if re.search(rf"{_FAILED}{re.escape(tool)}(?![\w./-])", " ".join(map(str.strip, lines[end:after]))):
+            causes.add(_cause(lines[begin:end]))
+    return causes.pop() if len(causes) == 1 else ""
+
+
+def _cause(log: list[str]) -> str:
+    """Return the exception with which the last traceback of a log ends, or ""."""
     begun, framed = _last(log, lambda line: line.endswith(_BEGINS)), _last(log, lambda line: line.lstrip()[0] == _FRAME)
     said = log[framed + 1 :] if framed > begun else dropwhile(lambda line: line.startswith(" "), log[begun + 1 :])
     return " ".join(map(str.strip, said)) if max(begun, framed) >= 0 else ""

@@ -8,11 +8,13 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.foreign import is_closed, waited_in_vain
-from mcp_magic.core.outcome import Outcome, current
+from mcp_magic.core.outcome import current
 from mcp_magic.core.repeating import METHOD_NOT_FOUND, is_forgotten
 
 if TYPE_CHECKING:
     from mcp import Client
+
+    from mcp_magic.core.outcome import Outcome
 
 __all__ = ["Answer", "ask", "look", "seen"]
 
@@ -46,17 +48,17 @@ async def ask(client: Client) -> None:
         await session.send_discover(client.protocol_version)
 
 
-async def look(client: Client, seconds: float) -> tuple[Answer, BaseException | None]:
+async def look(client: Client, seconds: float, made: Outcome) -> tuple[Answer, BaseException | None]:
     """Ask a server that may be gone, and say what its answer means.
 
     Args:
         client: The session.
         seconds: How long it has to answer.
+        made: Notes how HTTP answers.
 
     Returns:
         The answer, and the error that says so.
     """
-    made = Outcome()
     token = current.set(made)
     failure: BaseException
     try:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.core.border import why_closed
 from mcp_magic.core.place import text_of
-from mcp_magic.errors import ProtocolError, SessionClosedError
+from mcp_magic.errors import SessionClosedError
 from mcp_magic.wording import clause
 
 if TYPE_CHECKING:
-    from mcp_magic.core.outcome import Outcome
     from mcp_magic.core.place import Place, Position
     from mcp_magic.core.reconnection import Backoff
 
-__all__ = ["away", "busy_error", "ended_error", "gave_up", "lost_error", "waited_error"]
+__all__ = ["away", "ended_error", "gave_up", "lost_error", "waited_error"]
 
 
 def away(backoff: Backoff | None) -> str:
@@ -67,16 +66,6 @@ def lost_error(server: str, what: str, why: BaseException, place: Place) -> Sess
     return SessionClosedError(
         f"{what}: the connection was lost before the answer came ({because}), so it may have run; it was not sent "
         f"again. The session of {server} comes back by itself."
-    )
-
-
-def busy_error(what: str, outcome: Outcome, failure: BaseException) -> ProtocolError:
-    """Say that the server is busy, and how long it asks to wait."""
-    meaning = "it is asked too often" if outcome.status == 429 else "the server is not ready"
-    return ProtocolError(
-        f"{what}: HTTP {outcome.status}: {meaning}; it asks to wait {outcome.retry_after:.0f} s. It did not run.",
-        getattr(failure, "code", -32603),
-        getattr(failure, "data", None),
     )
 
 

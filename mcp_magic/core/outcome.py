@@ -63,6 +63,7 @@ class Outcome:
 
     Attributes:
         status: The HTTP status that answered it, or None.
+        content_type: What kind of answer that was, or "".
         retry_after: Seconds that the server asks to wait, or None.
         refused: Whether a connection for it failed before anything could be sent.
         written: Whether something of it was written, as far as this can be known: over HTTP.
@@ -73,12 +74,14 @@ class Outcome:
     """
 
     __slots__ = (
-        *("_cancelled", "_task", "awaited", "begun", "error", "over", "refused", "retry_after", "status", "written"),
+        *("_cancelled", "_task", "awaited", "begun", "content_type", "error", "over", "refused", "retry_after"),
+        *("status", "written"),
     )
 
     def __init__(self, begun: Position | None = None) -> None:
         self.begun = begun
         self.status: int | None = None
+        self.content_type = ""
         self.error: Exception | None = None
         self.awaited: Awaited | None = None
         self.retry_after: float | None = None
@@ -96,10 +99,17 @@ class Outcome:
         """Whether nobody is to wait for it: the SDK tells the server so first, and cannot during a log-in."""
         return self.over or (self._task is not None and self._task.cancelling() > self._cancelled)
 
+    def sends(self, awaited: Awaited) -> None:
+        """Note that a request is sent; what answered one before it is of no interest any more."""
+        self.awaited = awaited
+        self.status = self.retry_after = self.error = None
+        self.content_type = ""
+
     def answered(self, response: httpx2.Response) -> None:
         """Note how HTTP answered."""
         if response.request.method == "POST":
             self.status = response.status_code
+            self.content_type = response.headers.get("content-type", "")
             self.retry_after = retry_after(response.headers.get("retry-after"))
 
     def happened(self, event: str) -> None:
@@ -136,14 +146,14 @@ def retry_after(value: Any) -> float | None:
 
     >>> retry_after("120"), retry_after("soon"), retry_after(None)
     (120.0, None, None)
-    >>> retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
-    0.0
+    >>> retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), retry_after("9" * 10)
+    (0.0, None)
     """
     if value is None:
         return None
     if value.strip().isdecimal():
-        return float(value)
+        return float(value) if len(value) < 10 else None  # more than 30 years
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -20,6 +20,7 @@ from mcp_magic.core.catalog import KINDS
 from mcp_magic.core.health import Answer, look
 from mcp_magic.core.keeper import Keeper
 from mcp_magic.core.lasting import Lasting
+from mcp_magic.core.outcome import Outcome, current
 from mcp_magic.core.reconnection import is_hopeless
 from mcp_magic.core.transports import open_line
 from mcp_magic.core.warmup import build_models, quiet_sdk_logging, start_imports
@@ -173,13 +174,16 @@ class Owning(Lasting):
             self._renewing, self._ended, self._entering = False, False, True
             self._leave.clear()
             leaving = False
+            line.opening = Outcome()
+            current.set(line.opening)
             imports = start_imports()  # while the server starts
             try:
                 async with self.notices.session(line.make(), self.spec.timeout, line.prepare) as client:
+                    current.set(None)
                     await asyncio.shield(imports)
                     build_models(client.protocol_version)
                     self._opened(client, line)
-                    await self._attend(client)
+                    await self._attend(client, line)
                     leaving = self._closing or self._renewing
                     line.keeper = None
                     self._pause()
@@ -201,21 +205,22 @@ class Owning(Lasting):
         self._sessions += 1
         self._resume(client, afresh=self._sessions > 1)
 
-    async def _attend(self, client: Client) -> None:
+    async def _attend(self, client: Client, line: Line) -> None:
         """Wait until the session is to be left; meanwhile look after a server that may be gone."""
         while True:
             await self._leave.wait()
             if self._closing or self._renewing or self._ended:
                 return
             self._leave.clear()
-            if not await self._outlast(client):
+            if not await self._outlast(client, line):
                 return
 
-    async def _outlast(self, client: Client) -> bool:
+    async def _outlast(self, client: Client, line: Line) -> bool:
         """Ask a server that may be gone until it answers; return whether the session goes on."""
         failed = 0
         while not self._leave.is_set():
-            found = await self._unless_left(look(client, self.reconnection.ping))
+            line.opening = Outcome()
+            found = await self._unless_left(look(client, self.reconnection.ping, line.opening))
             if found is None:
                 break
             answer, why = found

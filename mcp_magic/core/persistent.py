@@ -69,7 +69,8 @@ class PersistentClient:
         await self._client.__aexit__(*details)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request as `httpx2.AsyncClient.send` does."""
+        """Send a request as `httpx2.AsyncClient.send` does, but wait as long as it takes for a free connection."""
+        request.extensions.get("timeout", {})["pool"] = None  # of a client that the spec made, with limits of its own
         keeper = self._line.keeper
         if request.method == "DELETE":
             return await self._goodbye(request, options)
@@ -102,8 +103,6 @@ class PersistentClient:
             response = await self._client.send(request, **options)
             if not _is_stream(response):
                 response = await read_whole(response)
-        except httpx2.PoolTimeout:
-            raise
         except TooLargeError as error:
             return _failure(request, str(error))
         except httpx2.RequestError as error:

@@ -54,14 +54,16 @@ class Repeats:
 
     Attributes:
         harmless: Whether it may be sent again although it may have run.
+        patient: Whether it waits for a server that is busy.
         renewed: Whether it has been, after the session was renewed.
         busy: How often, because the server asked to wait.
         lost: How often, because the session was lost.
         waited: Seconds that it waited for a busy server.
     """
 
-    def __init__(self, harmless: bool) -> None:
+    def __init__(self, harmless: bool, *, patient: bool = True) -> None:
         self.harmless = harmless
+        self.patient = patient
         self.renewed = False
         self.busy = self.lost = 0
         self.waited = 0.0

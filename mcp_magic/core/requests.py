@@ -71,6 +71,7 @@ class Requests(Finding, Linted):
         elicitor: Elicitor | None = None,
         prepared: Prepared | None = None,
         repeat: bool = True,
+        wait_if_busy: bool = True,
     ) -> ToolResult:
         """Call a tool and return what it answers, an error it reports too.
 
@@ -90,10 +91,15 @@ class Requests(Finding, Linted):
             elicitor: Answers what the server asks for in its course, instead of the host's.
             prepared: Decides first about what the server asks models for in its course, with a reply if it likes.
             repeat: Whether a call that may have run is sent again where `core.repeating` allows it.
+            wait_if_busy: Whether to wait when the server answers HTTP 429 or 503 with `Retry-After`, and send the call
+                again. With False the `ProtocolError` comes at once: its `status` and `retry_after` say for how long the
+                server is not to be asked.
 
         Raises:
             ArgumentsError: The arguments cannot be sent; nothing was.
             DeniedError: Consent refused the call; nothing was sent.
+            ProtocolError: The server refused it.
+            SessionError: The session failed.
         """
         if self.catalog.settles("tools"):
             await self.catalog.settle("tools")
@@ -120,6 +126,7 @@ class Requests(Finding, Linted):
                 on_progress=on_progress,
                 max_total=max_total_timeout,
                 harmless=repeat and is_repeatable(self.spec, known),
+                wait_if_busy=wait_if_busy,
             )
             measured.tool_failed = raw.is_error is True
         return ToolResult(
@@ -143,7 +150,12 @@ class Requests(Finding, Linted):
         return request.arguments if decision.arguments is None else decision.arguments
 
     async def read(
-        self, uri: str, *, timeout: float | None = None, max_total_timeout: float | None = None
+        self,
+        uri: str,
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        wait_if_busy: bool = True,
     ) -> ResourceResult:
         """Read a resource.
 
@@ -151,9 +163,10 @@ class Requests(Finding, Linted):
             uri: Its URI.
             timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`.
             max_total_timeout: Seconds that it may take all the same.
+            wait_if_busy: Whether to wait for a server that is busy; as of `call_tool`.
 
         Raises:
-            ProtocolError: The server has no such resource.
+            ProtocolError: The server has no such resource, or refused.
             RequestTimeoutError: It did not answer in time.
         """
         started = time.perf_counter()
@@ -164,6 +177,7 @@ class Requests(Finding, Linted):
             timeout,
             max_total=max_total_timeout,
             harmless=True,
+            wait_if_busy=wait_if_busy,
         )
         return ResourceResult(raw, server=self.name, uri=str(uri), seconds=time.perf_counter() - started)
 

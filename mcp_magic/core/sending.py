@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from mcp_magic.core.attempts import Attempts
 from mcp_magic.core.foreign import is_closed
 from mcp_magic.core.health import ask
-from mcp_magic.core.loglevels import checked
+from mcp_magic.core.loglevels import LogMessage, checked
 from mcp_magic.core.logs import request_level
 from mcp_magic.core.progress import Reports
 from mcp_magic.core.repeating import METHOD_NOT_FOUND
@@ -102,6 +102,7 @@ class Sending(Attempts):
         max_total: float | None = None,
         harmless: bool = False,
         pages: bool = True,
+        wait_if_busy: bool = True,
     ) -> T:
         """Send a request in the course of which the server may ask the person; meanwhile its clock stands still.
 
@@ -123,7 +124,12 @@ class Sending(Attempts):
         def once(client: Client) -> Awaitable[T]:
             return call.wait(self._after_pages(client, send) if pages else send(client), self._may_ask)
 
-        return await self._send(what, once, timeout, harmless=harmless)
+        def tell(at_once: int, waiting: int) -> None:
+            text = f"{at_once} calls of {self.name} are under way; {waiting} wait for their turn"
+            self.notices.log("warning", text)
+            call.logged(LogMessage(time.time(), "warning", "mcp_magic", text))
+
+        return await self._send(what, once, timeout, harmless=harmless, patient=wait_if_busy, queue=tell)
 
     async def _after_pages(self, client: Client, send: Callable[[Client], Awaitable[T]]) -> T:
         """Send; where the server did nothing because pages have to be visited first, ask for them, and send once more.

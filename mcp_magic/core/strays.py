@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Strays"]
 
-WAITING = 1000
+WAITING = 10_000
 """Requests without an answer that are remembered; a server that never answers must not fill the memory."""
 
 TOLD = 10
@@ -59,7 +59,7 @@ class Strays:
         if len(self._waiting) > WAITING:
             del self._waiting[next(iter(self._waiting))]
         if (outcome := current.get()) is not None:
-            outcome.awaited = awaited
+            outcome.sends(awaited)
 
     def came(self, message: Any, stream: Any) -> Any:
         """Take note of a message that came.

@@ -33,14 +33,19 @@ if TYPE_CHECKING:
     import httpx2
 
     from mcp_magic.core.keeper import Keeper
+    from mcp_magic.core.outcome import Outcome
     from mcp_magic.core.trace.record import Recorder
-    from mcp_magic.errors import AuthorizationError
 
 __all__ = ["TRANSPORTS", "Line", "open_line"]
 
 CONNECT_SECONDS = 15.0
-"""Seconds for a TCP and TLS connection, a write, or a place in the pool. Answers may take as long as they
-take: a server holds its event streams open for hours, and a call has its own time-out."""
+"""Seconds for a TCP and TLS connection, or a write. Answers may take as long as they take: a server holds its event
+streams open for hours, and a call has its own time-out."""
+
+KEPT_CONNECTIONS = 20
+"""Idle connections that a session keeps for its next requests. It may open as many as it needs: over HTTP/1.1 each
+call holds one until it is answered, and what the call needs meanwhile (the answer to a question of the server, word
+that nobody waits any more) must find another. `core/attempts.py` limits how many calls are made at once."""
 
 
 @dataclass
@@ -52,7 +57,7 @@ class Line:
         recorder: Writes what goes over it into the trace.
         prepare: Called with the client of each session before it is entered.
         errlog: The server's stderr, for stdio.
-        status: The last HTTP status that was an error, and the URL that answered it.
+        opening: How the server answered when a session was last opened, or asked whether it is there; None before.
         ended: Called when the server ends the stream (a process that exits, a closed socket).
         strange: Told in words of answers that nobody asked for.
         stray: What it was told first.
@@ -60,8 +65,6 @@ class Line:
         logins: How a person logs in, and where tokens are kept.
         open: Whether there has been a session on it; what fails later must not end it.
         modern: Whether its session is one of 2026-07-28.
-        refusal: Why the last log-in failed.
-        refused: HTTP connections that failed before anything was sent on them.
         keeper: Who holds a session open on it, once there is one.
         replayed: Whether it leads to a cassette.
         exited: How the process ended that the cassette tells of, or "".
@@ -71,8 +74,7 @@ class Line:
     recorder: Recorder
     prepare: Callable[[Any], None] = lambda client: None
     errlog: ErrorLog | None = None
-    status: int | None = None
-    content_type: str = ""
+    opening: Outcome | None = None
     ended: Callable[[], None] = lambda: None
     strange: Callable[[str], None] = lambda said: None
     stray: str = ""
@@ -80,8 +82,6 @@ class Line:
     logins: LogIns = field(default_factory=LogIns)
     open: bool = False
     modern: bool = False
-    refusal: AuthorizationError | None = None
-    refused: int = 0
     keeper: Keeper | None = None
     replayed: bool = False
     exited: str = ""
@@ -186,33 +186,32 @@ def _http_client(spec: HttpSpec | SseSpec, line: Line) -> httpx2.AsyncClient:
 
     from mcp_magic.core.oauth.ondemand import log_in_with
 
-    timeout = httpx2.Timeout(min(CONNECT_SECONDS, spec.timeout), read=None)
+    timeout = httpx2.Timeout(min(CONNECT_SECONDS, spec.timeout), read=None, pool=None)
     headers = dict(spec.headers)
     if spec.client_factory is not None:
         client: httpx2.AsyncClient = spec.client_factory(headers=headers, timeout=timeout, auth=None)
     else:
         plain = spec.verify is True and spec.cert is None
-        client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=True if plain else tls_context(spec))
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS)
+        verify = True if plain else tls_context(spec)
+        client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=verify, limits=limits)
     _observe(client, line)
     log_in_with(client, spec, line)
     return client
 
 
 def _observe(client: httpx2.AsyncClient, line: Line) -> None:
-    """Let a line know how its requests are answered; those of a log-in are none of them."""
+    """Let each request, and the trace, know how it is answered; those of a log-in are none of the session's."""
     from mcp_magic.core.oauth.ondemand import OWN
 
     async def remember(response: httpx2.Response) -> None:
         if OWN in response.request.extensions:
             return
-        line.content_type = response.headers.get("content-type", "")
-        line.status = response.status_code if response.status_code >= 400 else None
         line.recorder.http(response.request.method, response.status_code, response.headers)
         if (made := current.get()) is not None:
             made.answered(response)
 
     async def count(event: str, info: dict[str, Any]) -> None:
-        line.refused += event.endswith(("connect_tcp.failed", "start_tls.failed"))
         keep_alive(event, info)
         if (made := current.get()) is not None:
             made.happened(event)

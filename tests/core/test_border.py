@@ -14,8 +14,7 @@ from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
 from mcp_magic.core.border import Place, connect_error, request_error
 from mcp_magic.core.faults import CODES
-from mcp_magic.core.trace.record import Recorder
-from mcp_magic.core.transports import Line
+from mcp_magic.core.outcome import Outcome
 
 HTTP = Place("web", HttpSpec(url="http://127.0.0.1:1/mcp", headers={"Authorization": "Bearer sesame-123"}))
 TRANSPORT_ERRORS = [
@@ -114,12 +113,14 @@ def test_what_the_sdk_made_up_for_a_late_answer_is_a_time_out_and_no_error_of_th
         (599, "HTTP 599 (an error; fault: the server): the server failed."),
     ],
 )
-def test_a_status_in_a_session_says_whose_fault_it_is(status: int, says: str) -> None:
-    line = Line(make=lambda: None, recorder=Recorder("web", HTTP.spec), status=status)
-    explained = request_error(
-        MCPError(-32603, "Server returned an error response"), Place("web", HTTP.spec, line), "web:x"
-    )
+async def test_a_status_in_a_session_says_whose_fault_it_is(status: int, says: str) -> None:
+    outcome = Outcome()
+    outcome.status = status
+    failure = MCPError(-32603, "Server returned an error response")
+    explained = request_error(failure, HTTP, "web:x", outcome=outcome)
+    assert isinstance(explained, errors.ProtocolError)
     assert str(explained).startswith(f"web:x: {says}")
+    assert (explained.status, explained.retry_after) == (status, None)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.host import Host
 
 HALF = '''
-import os, sys
+import asyncio, os, sys
 from mcp.server import MCPServer
 
 server = MCPServer("half")
@@ -30,6 +30,16 @@ server = MCPServer("half")
 def bad(a: int) -> str:
     """Fails."""
     raise ValueError("<b>no ink</b> for " + os.environ["API_TOKEN"])
+
+late = []
+
+@server.tool()
+async def together(a: int) -> str:
+    """Fails when three calls have come."""
+    late.append(a)
+    while len(late) < 3:
+        await asyncio.sleep(0.01)
+    raise ValueError(f"no ink for {a}")
 
 @server.tool()
 def noisy() -> str:
@@ -71,6 +81,13 @@ async def test_a_tool_that_raised_is_told_with_what_its_server_logged(half: Conn
     await half.call("noisy")
     assert await asyncio.gather(*(said(half, "bad", a=1) for _ in range(3))) == [cause] * 3, "whoever calls beside it"
     assert await said(half, "silent") == "ToolError: half:silent failed and did not say why; `%mcp logs half` may"
+
+
+async def test_tools_that_fail_at_the_same_time_are_not_told_with_what_another_call_raised(half: Connection) -> None:
+    failures = await asyncio.gather(*(said(half, "together", a=a) for a in range(3)))
+    for a, failure in enumerate(failures):
+        assert failure.startswith("ToolError: half:together failed")
+        assert not [other for other in range(3) if other != a and f"no ink for {other}" in failure], failure
 
 
 async def test_a_remote_server_is_said_to_know_why_a_tool_of_it_raised(host: Host) -> None:

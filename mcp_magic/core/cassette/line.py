@@ -102,7 +102,6 @@ async def _replayed(cassette: Cassette, spec: Spec, line: Line, stack: AsyncExit
         if recorded.failed is not None:
             cassette.played += 1
             retell(recorded, line.recorder, line.errlog)
-            line.status = recorded.failed.get("status")
             raise failure_of(recorded.failed)
         line.exited = recorded.exited
         through = Through(make, cassette, spec, Place(server.name, spec, line)) if make is not None else None

@@ -16,7 +16,6 @@ from mcp_magic.core.malformed import Unreadable
 from mcp_magic.core.outcome import current
 from mcp_magic.core.place import NOT_RECORDED
 from mcp_magic.core.trace.trace import IN, OUT
-from mcp_magic.errors import AuthorizationError
 
 if TYPE_CHECKING:
     from mcp_magic.core.cassette import Cassette
@@ -152,10 +151,7 @@ class Player:
         status = http.get("status", None if "lost" in http else 200)
         if status is not None:
             self._line.recorder.http("POST", status, {})
-        self._line.status = status if status is not None and status >= 400 else None
         error = error_of(http)
-        if isinstance(error, AuthorizationError):
-            self._line.refusal = error
         if (made := current.get()) is not None:
             made.status, made.retry_after = status, http.get("retry_after")
             made.refused, made.error = bool(http.get("refused")), error

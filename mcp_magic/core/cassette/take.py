@@ -114,8 +114,6 @@ class Take:
             found["retry_after"] = made.retry_after
         if made is not None and made.refused and not made.written:
             found["refused"] = True
-        if error is None and status in (401, 403) and self._place.line is not None:
-            error = self._place.line.refusal
         if error is not None:
             found |= told(error, self._cassette.masker)
         return found

@@ -55,6 +55,7 @@ class Flow(Renewing):
         self.answered: dict[int, httpx2.Response] = {}
         self._renewing = asyncio.Lock()
         self._begun = self._asks_dpop = self._logging_in = False
+        self._refusal: AuthorizationError | None = None
         self._refused_at = 0.0
         mark_stripped(logging.getLogger("mcp.client.auth.oauth2"))
 
@@ -95,7 +96,7 @@ class Flow(Renewing):
                 self._begun = True
 
     def _note(self, error: AuthorizationError) -> None:
-        self.at.line.refusal = error
+        self._refusal = error
         if (made := current.get()) is not None:
             made.error = error
         self._refused_at = time.monotonic()
@@ -148,8 +149,8 @@ class Flow(Renewing):
                 return True
             if response is None or not self._concerns_us(request, response):
                 return False
-            if self.at.line.refusal is not None and self._refused_at > began:
-                raise self.at.line.refusal  # asked meanwhile, for another request, and in vain
+            if self._refusal is not None and self._refused_at > began:
+                raise self._refusal  # asked meanwhile, for another request, and in vain
             step = str(response.status_code)
             if step in done:
                 given = self.context.current_tokens.scope if self.context.current_tokens else None
@@ -214,7 +215,7 @@ class Flow(Renewing):
             failure = in_words(error, self.parties)
         if failure is not None:
             raise failure
-        self.at.line.refusal = None
+        self._refusal = None
         return True
 
     @asynccontextmanager

@@ -28,7 +28,7 @@ class Situation:
 
     Attributes:
         spec: The server.
-        line: The session's line; knows whether the session is open, and keeps what went wrong.
+        line: The session's line; knows whether the session is open.
         logins: How a person is asked.
         kept: What is kept of this client.
     """

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.eras import assume_complete
 from mcp_magic.core.malformed import instead_of
+from mcp_magic.core.outcome import current
 from mcp_magic.core.strays import Strays
 from mcp_magic.core.trace.streams import TracedWrite, Wrapped, members
 from mcp_magic.core.trace.trace import IN
@@ -53,7 +54,15 @@ class WatchedWrite(TracedWrite):
 
     async def send(self, item: Any) -> None:
         self._strays.sent(item.message)
-        await super().send(item)
+        fields = item.message.__dict__
+        if "method" in fields and "id" in fields:
+            await super().send(item)
+            return
+        token = current.set(None)  # how a notification or an answer is taken says nothing of the request it is about
+        try:
+            await super().send(item)
+        finally:
+            current.reset(token)
 
 
 class WatchedStream(Wrapped):
