@@ -47,9 +47,15 @@ def repeats(texts: list[str], structured: Any, data: Any) -> bool:
     """Whether texts say only what the structured content says.
 
     The specification asks for that ("SHOULD also return the serialized JSON in a TextContent block");
-    MCPServer sends a list as one block an item.
+    MCPServer sends a list as one block an item, and some servers send but one member, without its name.
+
+    >>> repeats(['[{"name": "Ada"}]'], {"entities": [{"name": "Ada"}]}, {"entities": [{"name": "Ada"}]})
+    True
+    >>> repeats(["2 rows"], {"rows": 2}, {"rows": 2})
+    False
     """
-    if len(texts) == 1 and _same(texts[0], structured, data):
+    members = structured.values() if isinstance(structured, dict) else ()
+    if len(texts) == 1 and _same(texts[0], structured, data, *members):
         return True
     if not isinstance(data, list):
         return False
