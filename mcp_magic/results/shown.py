@@ -12,19 +12,19 @@ from .jsontree import NOT_JSON, brief, loads, pretty, tree
 from .markdown import harmless
 from .parts import Part
 from .plain import aligned, columns_that_fit, terminal_width
-from .safe import cut
+from .safe import cut, one_line
 from .tables import Columns, Records, Rows, find_tables, meant
 from .texttables import Passage, passages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .limits import Budget
 
 _BESIDE = 10
 """Other members of an object that are shown below its rows."""
 
-__all__ = ["data_part", "markdown_part", "rows_part", "text_part", "verbatim_part"]
+__all__ = ["data_part", "markdown_part", "members_line", "rows_part", "text_part", "verbatim_part"]
 
 
 def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
@@ -97,7 +97,7 @@ def _worth_a_table(rows: Rows) -> bool:
 
 
 def _beside(data: Any, rows: Rows) -> str:
-    """Return the other members of the objects that hold rows, on one line."""
+    """Return the other members of the objects that hold rows."""
     others: dict[str, Any] = {}
     names = getattr(rows, "names", None)
     for step in rows.path:
@@ -105,7 +105,17 @@ def _beside(data: Any, rows: Rows) -> str:
         data = data[step]
     if isinstance(data, dict) and isinstance(rows, Columns):
         others |= {key: value for key, value in islice(data.items(), _BESIDE) if key not in rows.values}
-    return ", ".join(f"{brief(str(key), 40)}: {brief(value, 80)}" for key, value in islice(others.items(), _BESIDE))
+    return members_line(others)
+
+
+def members_line(members: Mapping[str, Any]) -> str:
+    r"""Return the first members of an object on one line.
+
+    >>> members_line({"kind": "list", "text": "a\nb"})
+    'kind: list, text: a b'
+    """
+    shown = ((one_line(key, 40), value) for key, value in islice(members.items(), _BESIDE))
+    return ", ".join(f"{key}: {one_line(v, 80) if isinstance(v, str) else brief(v, 80)}" for key, v in shown)
 
 
 def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:

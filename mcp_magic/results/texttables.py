@@ -91,16 +91,16 @@ def passages(text: str, *, quick: bool = False) -> list[Passage]:
     return [Passage(0, len(text), [rows])] if rows is not None else list(islice(_Scan(text).passages(), _MOST))
 
 
-def json_in_text(text: str) -> Any:
-    """Return the first JSON object or list that a text is or that stands in it, else `NOT_JSON`.
+def json_in_text(text: str) -> tuple[int, Any]:
+    """Return the first JSON object or list in a text and where it begins; `NOT_JSON` if there is none.
 
     >>> json_in_text('Error calling tool "query": {"error": "no such table"}')
-    {'error': 'no such table'}
+    (28, {'error': 'no such table'})
     """
     value = loads(text)
-    if value is not NOT_JSON:
-        return value
-    return next((value for _, _, value in _Scan(text).values()), NOT_JSON)
+    if isinstance(value, dict | list):
+        return 0, value
+    return next(((start, value) for start, _, value in _Scan(text).values()), (0, NOT_JSON))
 
 
 def _rows_of(text: str, *, quick: bool = False) -> Rows | None:

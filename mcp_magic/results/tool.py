@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ToolError
@@ -10,12 +11,12 @@ from .columns import is_wrapper
 from .content import part_of, to_media
 from .crashes import ToolCrashError, recall
 from .frames import Source, all_frames, found_texts, in_contents, in_data, in_texts, one_frame
-from .html import error_label, tag
+from .html import error_label, note, tag
 from .jsontree import NOT_JSON, loads
 from .limits import Budget
 from .parts import Faceted, Part, counted, fitting
 from .safe import one_line
-from .shown import data_part, verbatim_part
+from .shown import data_part, members_line, verbatim_part
 from .tables import describe
 
 if TYPE_CHECKING:
@@ -25,11 +26,22 @@ if TYPE_CHECKING:
     from .media import Media
     from .resource import ResourceResult
 
-__all__ = ["ToolResult"]
+__all__ = ["ToolResult", "last_failed"]
+
+_failed: deque[ToolResult] = deque(maxlen=1)
+
+_REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
+"""Where the rest of a long error is."""
 
 
 class ToolResult(Faceted):
     """A tool's answer as a value; everything is computed when it is asked for.
+
+    result.data     its JSON as Python values: structured content, or text that is JSON
+    result.df       the table in it as a DataFrame; result.frames has all tables by name
+    result.text     its text; a list where there are several blocks
+    result.images   its images, each with .bytes and .save(path); result.audio, .links and .resources likewise
+    result.raw      the SDK's result, nothing left out
 
     Attributes:
         raw: The SDK's result, nothing left out.
@@ -192,7 +204,8 @@ class ToolResult(Faceted):
         """
         if not self.is_error:
             return self
-        text = f"{self._name} failed{reason(self.texts, self.tool, self.clue)}"
+        _failed.append(self)
+        text = f"{self._name} failed{reason(self.texts, self.tool, self.clue, _REST)}"
         if (crash := recall(self.raw.meta)) is not None:
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
@@ -209,8 +222,8 @@ class ToolResult(Faceted):
 
     def __repr__(self) -> str:
         state = "error: " if self.is_error else ""
-        shown = one_line(" ".join(self.texts[:3]), 60) if self.texts else ", ".join(self._found()) or "empty"
-        return f"<ToolResult {self._name}: {state}{shown}>"
+        shown = one_line(" ".join(self.texts[:3]), 40) if self.texts else ", ".join(self._found()) or "empty"
+        return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images)>"
 
     def _parts(self) -> list[Part]:
         return self.parts(Budget.full())
@@ -224,9 +237,23 @@ class ToolResult(Faceted):
         elif self._shows_data:
             parts.append(counted(data_part(self.data, budget), budget))
         parts += fitting(self._blocks, self._block_part, budget, ".text, .artifacts")
+        if beside := self._beside():
+            parts.append(Part(beside, note(beside)))
         return parts or [verbatim_part("(empty result)", budget)]
+
+    def _beside(self) -> str:
+        """Return what the structured content says beside the text that is shown instead of it."""
+        structured = self.raw.structured_content
+        if self.is_error or self._shows_data or not isinstance(structured, dict) or self._boxed:
+            return ""
+        return members_line({name: value for name, value in structured.items() if value not in self.texts})
 
     def _block_part(self, block: Any, budget: Budget) -> Part:
         if self.is_error and block.type == "text":
             return verbatim_part(block.text, budget)
         return part_of(block, budget, self.server)
+
+
+def last_failed() -> ToolResult | None:
+    """Return the answer of which a `ToolError` was raised last, or None."""
+    return _failed[-1] if _failed else None

@@ -75,7 +75,9 @@ COMMAND = Command(
         "%mcp call store:insert rows=$df note={title.upper()} image=@photo.png",
         '%mcp call api:create user.name=Ada tags:=["a", "b"]',
     ),
-    details="name=value is text, turned into what the tool's schema asks for; name:=JSON is taken as it is; "
+    details="The result has .data (its JSON as Python values), .df (its table, or .frames for several), .text, .images "
+    "and .audio; `r = %mcp call ...` keeps it, and `r?` says more. "
+    "name=value is text, turned into what the tool's schema asks for; name:=JSON is taken as it is; "
     "name=$variable and name={expression} stand for Python objects, a result for its value; name=@file for a file's "
     "content; a backslash in front of $, { or @ keeps that as text; a.b=1 reaches into nested objects; a name that is "
     "repeated makes a list. $dict or a JSON object alone is all arguments, and what is named beside it counts. "
