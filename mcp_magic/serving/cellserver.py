@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import UnexpectedToolError
-from pydantic_core import PydanticSerializationError
 
-from mcp_magic.core.crashing import crashed
 from mcp_magic.errors import CommandError
 from mcp_magic.results.safe import one_line
 from mcp_magic.serving.binary import taking_base64
@@ -22,10 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["CellServer", "Marks", "make_server"]
 
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
-_BYTES = (
-    "it returned bytes, which are no JSON; return Image(data=..., format='png') or Audio(data=..., format='wav') "
-    "of mcp.server.mcpserver, or base64.b64encode(data).decode()"
-)
 
 
 @dataclass
@@ -78,7 +71,7 @@ class Marks:
 
 
 class CellServer(MCPServer[Any]):
-    """A server whose tools tell the notebook what they raised, and the model what it says.
+    """A server that a cell has made.
 
     Attributes:
         source: The code of its cell.
@@ -87,18 +80,6 @@ class CellServer(MCPServer[Any]):
 
     source: str
     marks: Marks
-
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Call a tool; what it raises becomes an error result that leads to the exception."""
-        try:
-            return await super().call_tool(name, arguments, context)
-        except UnexpectedToolError as error:
-            crash = error.__cause__
-            if not isinstance(crash, Exception) or isinstance(crash, UnexpectedToolError):
-                raise
-        if isinstance(crash, PydanticSerializationError) and "utf-8" in str(crash):
-            crash = TypeError(_BYTES)
-        return crashed(crash, name)
 
 
 def make_server(
