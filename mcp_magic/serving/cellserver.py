@@ -10,8 +10,9 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.errors import CommandError
 from mcp_magic.results.safe import one_line
-from mcp_magic.serving.binary import taking_base64
+from mcp_magic.serving.binary import as_json
 from mcp_magic.serving.docstrings import read_docstring
+from mcp_magic.serving.rows import giving_rows, rows_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -145,13 +146,24 @@ def _add_tool(server: CellServer, function: Callable[..., Any], options: Mapping
         given["annotations"] = ToolAnnotations(**hints)
     described, arguments = read_docstring(inspect.getdoc(function) or "")
     given.setdefault("description", described)
-    with taking_base64(function):
+    with as_json(function):
         server.add_tool(function, **given)
     tool = server._tool_manager.get_tool(given.get("name") or function.__name__)
+    if tool is not None and _may_give_tables(function):
+        tool.fn = giving_rows(function)
     properties = tool.parameters.get("properties", {}) if tool is not None else {}
     for name, text in arguments.items():
         if isinstance(properties.get(name), dict):
             properties[name].setdefault("description", text)
+
+
+def _may_give_tables(function: Callable[..., Any]) -> bool:
+    """Whether a function returns DataFrames, or does not say what it returns."""
+    try:
+        kind = inspect.signature(function, eval_str=True).return_annotation
+    except Exception:  # the SDK has said what is wrong with it
+        return False
+    return kind in (inspect.Signature.empty, Any, object) or rows_type(kind) is not kind
 
 
 def _add_resource(server: CellServer, function: Callable[..., Any], uri: str, options: Mapping[str, Any]) -> None:
