@@ -26,7 +26,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResu
 
 COMMAND = Command(
     "last",
-    "Call",
+    "Debug",
     "shows all that the last tool that failed said",
     run,
     examples=("%mcp last", "result = %mcp last"),
