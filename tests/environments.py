@@ -43,6 +43,9 @@ MCP1_PACKAGES = {"mcp": "1.30.0", "mcp-server-sqlite": "2025.4.25"}
 OFFICE_PACKAGES = {"excel-mcp-server": "2.2.2", "office-word-mcp-server": "1.1.11"}
 """Servers that write tables into sheets and documents, with much that nothing else here needs."""
 
+MOTHERDUCK_PACKAGES = {"mcp-server-motherduck": "1.1.0"}
+"""A server of FastMCP that answers JSON as text, its errors too."""
+
 KERNEL_PACKAGES = {
     "kernel72": {"ipykernel": "7.2.0", "nest-asyncio": "1.6.0"},
     "kernel630": {"ipykernel": "6.30.1", "nest-asyncio": "1.6.0"},
@@ -147,6 +150,7 @@ def make_python(name: str, wanted: dict[str, str]) -> bool:
 
 make_mcp1 = partial(make_python, "mcp1", MCP1_PACKAGES)
 make_office = partial(make_python, "office", OFFICE_PACKAGES)
+make_motherduck = partial(make_python, "motherduck", MOTHERDUCK_PACKAGES)
 
 
 def make_kernel(name: str) -> bool:
@@ -227,6 +231,12 @@ def word_command() -> list[str]:
     return [str(cache() / "office" / "bin" / "word_mcp_server")]
 
 
+def motherduck_command() -> list[str]:
+    """Return the command of mcp-server-motherduck on a database in memory."""
+    make_motherduck()
+    return [str(cache() / "motherduck" / "bin" / "mcp-server-motherduck"), "--db-path", ":memory:", "--read-write"]
+
+
 def sqlite_command(db: Path) -> list[str]:
     """Return the command of mcp-server-sqlite, which runs on the first SDK generation."""
     make_mcp1()
@@ -251,6 +261,7 @@ def main() -> None:
         ("node", make_node, NODE_PACKAGES),
         ("mcp1", make_mcp1, MCP1_PACKAGES),
         ("office", make_office, OFFICE_PACKAGES),
+        ("motherduck", make_motherduck, MOTHERDUCK_PACKAGES),
         *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),
     ]
     for name, make, packages in rows:

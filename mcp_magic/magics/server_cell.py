@@ -12,10 +12,14 @@ from mcp_magic.errors import CommandError, MCPMagicError
 from mcp_magic.magics.commands.serve import serve_again
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
+from mcp_magic.results.crashes import CellCrashError
+from mcp_magic.results.safe import one_line
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import CodeType, TracebackType
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -39,18 +43,24 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     from mcp_magic.serving.cellserver import Marks, make_server
     from mcp_magic.serving.interface import compared, interface_of
 
-    __tracebackhide__ = True  # IPython leaves such frames out: what the cell raises is about the cell
     name = check_name(arguments.name)
     body = invocation.body
     if body is None:
         raise CommandError(f"%mcp_server: write the functions below the line, with two %: `%%mcp_server {name}`")
     before = await _interface(invocation, name)
     marks = Marks()
-    functions = await _run_cell(invocation.settings.shell, body, marks)
-    if not functions and not (marks.tools or marks.resources or marks.prompts):
-        raise CommandError("%%mcp_server: the cell defines no function; each `def` in it becomes a tool.")
+    live = f" The earlier server {name!r} is still live." if before is not None else ""
     instructions = invocation.value(arguments.instructions) if arguments.instructions else None
-    server = make_server(name, functions, marks, source=body, instructions=instructions)
+    problem = ""
+    try:
+        functions = await _run_cell(invocation.settings.shell, body, marks, live)
+        server = make_server(name, functions, marks, source=body, instructions=instructions)
+    except CellCrashError:
+        raise
+    except CommandError as error:
+        problem = sentence(str(error)) + live
+    if problem:
+        raise CommandError(problem)
     connection = await invocation.host.connect(server, name=name, trust=True)
     await serve_again(invocation, name)
     now = await interface_of(connection)
@@ -74,31 +84,64 @@ async def _interface(invocation: Invocation, name: str) -> dict[str, Any] | None
         return None
 
 
-async def _run_cell(shell: InteractiveShell, body: str, marks: Marks) -> list[Callable[..., Any]]:
+async def _run_cell(shell: InteractiveShell, body: str, marks: Marks, live: str) -> list[Callable[..., Any]]:
     """Run a cell's code among the notebook's variables; return the functions that it defines.
 
     Tracebacks and `%debug` know the lines as lines of the cell: the first one is that of the magic.
+
+    Raises:
+        CommandError: It is no Python, or it defines nothing.
+        CellCrashError: It raised.
     """
-    __tracebackhide__ = True
     source = "\n" + str(shell.transform_cell(body))  # type: ignore[no-untyped-call]
     number = len(shell.user_ns.get("In", ())) - 1  # `execution_count` may be the next cell's already
     file = shell.compile.cache(source, number if number > 0 else shell.execution_count, raw_code="\n" + body)
-    tree = _parsed(shell, source, file)
-    code = compile(tree, file, "exec", shell.compile.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    tree, code = _compiled(shell, source, file)
     with _among(shell.user_ns, marks.names):
-        running = eval(code, shell.user_ns)
-        if inspect.isawaitable(running):
-            await running
+        crash = await _crash(code, shell.user_ns)
+    if crash is not None:
+        said = f"{type(crash).__name__}: {one_line(str(crash), 300)}".rstrip(": ")
+        error = CellCrashError(f"%%mcp_server: the cell raised {sentence(said)}{live}")
+        raise error.with_traceback(_from_file(crash, file)) from crash
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     public = [name for name in dict.fromkeys(names) if not name.startswith("_")]
-    return [shell.user_ns[name] for name in public if callable(shell.user_ns.get(name))]
+    functions = [shell.user_ns[name] for name in public if callable(shell.user_ns.get(name))]
+    if not functions and not (marks.tools or marks.resources or marks.prompts):
+        raise CommandError("%%mcp_server: the cell defines no function; each `def` in it becomes a tool.")
+    return functions
 
 
-def _parsed(shell: InteractiveShell, source: str, file: str) -> Any:
+async def _crash(code: CodeType, namespace: dict[str, Any]) -> Exception | None:
+    """Run code; return what it raised, unless that is an error of ours, which needs no traceback."""
     try:
-        return shell.compile.ast_parse(source, filename=file, symbol="exec")
+        running = eval(code, namespace)
+        if inspect.isawaitable(running):
+            await running
+    except MCPMagicError:
+        raise
+    except Exception as error:
+        return error
+    return None
+
+
+def _from_file(crash: Exception, file: str) -> TracebackType | None:
+    """Leave but the frames from the cell's own code on in a traceback, and return it."""
+    traceback = crash.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename != file:
+        traceback = traceback.tb_next
+    crash.__traceback__ = traceback
+    return traceback
+
+
+def _compiled(shell: InteractiveShell, source: str, file: str) -> tuple[ast.Module, CodeType]:
+    try:
+        tree: Any = shell.compile.ast_parse(source, filename=file, symbol="exec")
+        flags = shell.compile.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        return tree, compile(tree, file, "exec", flags, dont_inherit=True)
     except SyntaxError as error:
-        problem = f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
+        number = error.lineno or 0
+        line = "".join(source.split("\n")[number - 1 : number])
+        problem = f"line {number}: {error.msg}: {line.strip()}"
     raise CommandError(f"%%mcp_server: {problem}")
 
 

@@ -78,14 +78,14 @@ def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) 
         return _resolved((of.get("properties") or {}).get(name), schema)
 
     place = _resolved(schema, schema)
-    for name in [*(["result"] if boxed else []), *([rows.member] if rows.member else [])]:
+    for name in [*(["result"] if boxed else []), *rows.path]:
         place = member(place, name)
     if isinstance(rows, Columns):
         kinds = {name: _resolved(member(place, name).get("items"), schema) for name in place.get("properties") or ()}
-        if list(rows.values) == ["value"] and not kinds:
-            kinds = {"value": _resolved(place.get("items"), schema)}
+        if len(rows.values) == 1 and not kinds:
+            kinds = {name: _resolved(place.get("items"), schema) for name in rows.values}
         return {name: _kind(kind) for name, kind in kinds.items()}
-    item = place if rows.single else _resolved(place.get("items"), schema)
+    item = place if rows.single else _resolved(place.get("additionalProperties" if rows.keyed else "items"), schema)
     return {name: _kind(member(item, name)) for name in item.get("properties") or ()}
 
 

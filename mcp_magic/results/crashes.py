@@ -1,4 +1,4 @@
-"""Exceptions of tools that run in this kernel, for whoever called them from a cell.
+"""Exceptions of tools and server cells that run in this kernel, for the person who ran the cell.
 
 An answer of a tool is data, so its exception cannot travel in it. A server of the notebook leaves a key in the
 answer's `_meta` instead, under which the exception is found here: the cell that called shows the tool's own lines, and
@@ -12,12 +12,12 @@ import traceback
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..errors import ToolError
+from ..errors import CommandError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["META", "ToolCrashError", "recall", "remember"]
+__all__ = ["META", "CellCrashError", "ToolCrashError", "recall", "remember"]
 
 META = "mcp-magic/crash"
 """The member of `_meta` that holds the key."""
@@ -38,8 +38,18 @@ class ToolCrashError(ToolError):
     show: ClassVar[Callable[[BaseException], list[str]]] = traceback.format_exception
 
     def _render_traceback_(self) -> list[str]:
-        cause = self.__cause__
-        return [*(ToolCrashError.show(cause) if cause is not None else []), *super()._render_traceback_()]
+        return [*_shown(self.__cause__), *super()._render_traceback_()]
+
+
+class CellCrashError(CommandError):
+    """A cell that was to become a server raised; `__cause__` is what it raised, with the cell's own frames."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [*_shown(self.__cause__), *super()._render_traceback_()]
+
+
+def _shown(cause: BaseException | None) -> list[str]:
+    return ToolCrashError.show(cause) if cause is not None else []
 
 
 def remember(crash: BaseException) -> dict[str, Any]:

@@ -22,7 +22,9 @@ SAMPLE = 65_536
 _COUNTED = 1_000_000
 """Longest text whose rows are counted for display."""
 
-_VALUE = re.compile(r"\s*(?:[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*%?|true|false|\d{4}-\d\d-\d\d.*|)\s*", re.IGNORECASE)
+_VALUE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*%?|true|false|\d{4}-\d\d-\d\d.*|", re.IGNORECASE)
+
+_CODE = re.compile(r"[=;{}<>\[\]]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +80,16 @@ class Delimited(Rows):
         if len(rows) < 2 or len(rows[0]) < 2 or len(set(map(len, rows))) != 1:
             return False
         header = rows[0]
-        if len(set(header)) != len(header) or any(_VALUE.fullmatch(name) or len(name) > 60 for name in header):
+        if len(set(header)) != len(header) or any(_is_value(name) or len(name) > 60 for name in header):
             return False
-        if any("\n" in name for name in header):
+        if any("\n" in name for name in header) or _ends_a_sentence(header):
             return False
-        return self._tight() or any(all(_VALUE.fullmatch(c) for c in column) for column in zip(*rows[1:], strict=True))
+        return self._tight() or any(all(map(_is_value, column)) for column in zip(*rows[1:], strict=True))
+
+    def names_columns(self) -> bool:
+        """Whether the first row holds names and no code, which a table in the middle of prose has to show as well."""
+        rows = self._sampled()
+        return bool(rows) and not any(_CODE.search(name) or name.count("(") != name.count(")") for name in rows[0])
 
     def _tight(self) -> bool:
         """Whether delimiters stand without a space behind them, which prose never does."""
@@ -111,6 +118,16 @@ def delimited(text: str, expected: str) -> Delimited:
     """
     candidates = [Delimited(text=text, delimiter=delimiter) for delimiter in dict.fromkeys((expected, *DELIMITERS))]
     return max(candidates, key=Delimited.columns)
+
+
+def _is_value(cell: str) -> bool:
+    return _VALUE.fullmatch(cell.strip()) is not None
+
+
+def _ends_a_sentence(header: list[str]) -> bool:
+    """Whether a first row is a line of prose: "Two cities, the largest first:"."""
+    last = header[-1].rstrip()
+    return last.endswith(":") or (last.endswith((".", "!")) and any(len(name.split()) > 2 for name in header))
 
 
 def _named(names: list[str], rows: list[list[str]]) -> list[str]:

@@ -14,7 +14,7 @@ from . import limits
 from .html import Markup, details, escape, tag
 from .safe import clean, cut, shorten
 
-__all__ = ["NOT_JSON", "brief", "loads", "pretty", "tree"]
+__all__ = ["NOT_JSON", "brief", "loads", "loads_beginning", "pretty", "tree"]
 
 _OPEN_DEPTH = 2
 _DEEPEST = 20
@@ -46,6 +46,21 @@ def loads(text: str) -> Any:
         return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return NOT_JSON
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_constant)
+
+
+def loads_beginning(text: str, start: int) -> tuple[Any, int]:
+    """Return the value of the JSON that begins at `start` in a text, or `NOT_JSON`, and where it ends.
+
+    >>> loads_beginning('Found: {"a": 1} and more', 7)
+    ({'a': 1}, 15)
+    """
+    try:
+        return _decoder.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return NOT_JSON, start
 
 
 def pretty(value: Any, limit: int, *, indent: int | None = 2) -> tuple[str, bool]:

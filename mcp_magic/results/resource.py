@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from .answers import told
 from .content import resource_media, resource_part
-from .frames import found_texts, frame, no_table, rows_in_contents
+from .frames import all_frames, found_texts, in_contents, one_frame
 from .html import joined, tag
 from .jsontree import NOT_JSON, loads
 from .limits import Budget
@@ -100,17 +100,19 @@ class ResourceResult(Faceted):
         Every access returns one of its own.
 
         Raises:
-            NoTableError: There are no rows; the message says what there is.
+            NoTableError: There is no table, or there are several; the message says what there is.
         """
         made: pd.DataFrame = self._once("df", self._make_frame)
         return made.copy()
 
     def _make_frame(self) -> pd.DataFrame:
-        rows = next((found for found in map(rows_in_contents, self.contents) if found is not None), None)
-        if rows is None:
-            blobs = [media.summary for media in self._blobs()]
-            raise no_table("resource", found_texts(self.texts) + blobs)
-        return frame(rows)
+        found = found_texts(self.texts) + [media.summary for media in self._blobs()]
+        return one_frame(list(map(in_contents, self.contents)), "resource", found)
+
+    @property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """All tables as DataFrames, by the names of their members or by their URI; {} if there are none."""
+        return all_frames(list(map(in_contents, self.contents)))
 
     def _blobs(self) -> list[Media]:
         found = (resource_media(c) for c in self.contents)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from . import limits
@@ -10,14 +12,19 @@ from .jsontree import NOT_JSON, brief, loads, pretty, tree
 from .markdown import harmless
 from .parts import Part
 from .plain import aligned, columns_that_fit, terminal_width
-from .safe import cut
-from .tables import Records, Rows, find_rows
-from .texttables import TextMatrix, find_in_text
+from .safe import cut, one_line
+from .tables import Columns, Records, Rows, find_tables, meant
+from .texttables import Passage, passages
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from .limits import Budget
 
-__all__ = ["data_part", "markdown_part", "rows_part", "text_part", "verbatim_part"]
+_BESIDE = 10
+"""Other members of an object that are shown below its rows."""
+
+__all__ = ["data_part", "markdown_part", "members_line", "rows_part", "text_part", "verbatim_part"]
 
 
 def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
@@ -32,37 +39,53 @@ def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
 
 def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
     """Return text as what it holds: JSON, a table, or text. Nothing larger than `parse` is read to find out."""
-    if budget.take_parse(len(text)):
-        value = loads(text)
-        if isinstance(value, (dict, list)):
-            return data_part(value, budget)
-        rows = find_in_text(text, sample=True) if value is NOT_JSON else None
-        if rows is not None and _is_all(rows, text):
-            return rows_part(rows, budget)
-    return verbatim_part(text, budget, how)
+    if not budget.take_parse(len(text)):
+        return verbatim_part(text, budget, how)
+    value = loads(text)
+    if isinstance(value, (dict, list)):
+        return data_part(value, budget)
+    found = passages(text, quick=True) if value is NOT_JSON else []
+    tables = [rows for passage in found for rows in meant(passage.tables) if not rows.single]
+    if len(tables) == len(found) == 1:
+        return _among_prose(text, found[0], budget, how)
+    return _with_note(verbatim_part(text, budget, how), tables)
 
 
-def _is_all(rows: Rows, text: str) -> bool:
-    """Whether a table is all that the text says: showing it alone must not hide the prose around it."""
-    if not isinstance(rows, TextMatrix):
-        return True
-    return all("|" in line or not line.strip() for line in text.splitlines())
+def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
+    """Return a table between the words around it."""
+    around = [text[: passage.start].strip(), text[passage.end :].strip()]
+    prose = sum(map(bool, around))
+    share = replace(budget, bytes=budget.bytes // (1 + prose))
+    table = rows_part(passage.tables[0], share) if passage.value is NOT_JSON else data_part(passage.value, share, how)
+    if not prose:
+        return table
+    before, after = (verbatim_part(words, share, how) if words else None for words in around)
+    parts = [part for part in (before, table, after) if part is not None]
+    return Part("\n\n".join(part.plain for part in parts), joined(part.html for part in parts))
 
 
 def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
     """Return a JSON value: a table if it holds rows, a tree if it has members, else its text."""
-    rows = find_rows(data, sample=True)
-    if rows is not None and _worth_a_table(rows):
-        return rows_part(rows, budget, rest=_beside(data, rows))
+    tables = meant(find_tables(data))
+    if len(tables) == 1 and _worth_a_table(tables[0]):
+        return rows_part(tables[0], budget, rest=_beside(data, tables[0]))
     if isinstance(data, (dict, list)) and data:
         limit = budget.characters
         text, whole = pretty(data, limit)
         plain = text if whole else _lines(text, f"… cut: {how} has the whole")
-        return Part(plain, tree(data, budget.bytes // 2))
+        return _with_note(Part(plain, tree(data, budget.bytes // 2)), tables)
     if isinstance(data, str):
         return text_part(data, budget, how)
     text = brief(data, limits.display.characters)
     return Part(text, preformatted(text))
+
+
+def _with_note(part: Part, tables: Sequence[Rows]) -> Part:
+    """Return a part with a line that says where its tables are, if it has several."""
+    if len(tables) < 2:
+        return part
+    text = f"{len(tables)} tables: .frames has them"
+    return Part(f"{part.plain}\n{text}", joined([part.html, note(text)]))
 
 
 def _worth_a_table(rows: Rows) -> bool:
@@ -74,12 +97,25 @@ def _worth_a_table(rows: Rows) -> bool:
 
 
 def _beside(data: Any, rows: Rows) -> str:
-    """Return the other members of an object that holds rows, on one line."""
-    if not rows.member or not isinstance(data, dict):
-        return ""
+    """Return the other members of the objects that hold rows."""
+    others: dict[str, Any] = {}
     names = getattr(rows, "names", None)
-    others = {k: v for k, v in data.items() if k != rows.member and v != names}
-    return ", ".join(f"{brief(str(k), 40)}: {brief(v, 80)}" for k, v in list(others.items())[:10])
+    for step in rows.path:
+        others |= {key: value for key, value in islice(data.items(), _BESIDE) if key != step and value != names}
+        data = data[step]
+    if isinstance(data, dict) and isinstance(rows, Columns):
+        others |= {key: value for key, value in islice(data.items(), _BESIDE) if key not in rows.values}
+    return members_line(others)
+
+
+def members_line(members: Mapping[str, Any]) -> str:
+    r"""Return the first members of an object on one line.
+
+    >>> members_line({"kind": "list", "text": "a\nb"})
+    'kind: list, text: a b'
+    """
+    shown = ((one_line(key, 40), value) for key, value in islice(members.items(), _BESIDE))
+    return ", ".join(f"{key}: {one_line(v, 80) if isinstance(v, str) else brief(v, 80)}" for key, v in shown)
 
 
 def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:

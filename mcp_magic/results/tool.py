@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ToolError
@@ -11,14 +12,14 @@ from .answers import names_the_text, reason, repeats, told
 from .columns import is_wrapper
 from .content import part_of, to_media
 from .crashes import ToolCrashError, recall
-from .frames import found_texts, frame, no_table, rows_in_contents, rows_in_texts
+from .frames import Source, all_frames, found_texts, in_contents, in_data, in_texts, one_frame
 from .html import error_label, note, tag
 from .jsontree import NOT_JSON, loads
 from .limits import Budget
 from .parts import Faceted, Part, counted, fitting
 from .safe import one_line
-from .shown import data_part, verbatim_part
-from .tables import Rows, describe, find_rows
+from .shown import data_part, members_line, verbatim_part
+from .tables import describe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,11 +28,22 @@ if TYPE_CHECKING:
     from .media import Media
     from .resource import ResourceResult
 
-__all__ = ["ToolResult"]
+__all__ = ["ToolResult", "last_failed"]
+
+_failed: deque[ToolResult] = deque(maxlen=1)
+
+_REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
+"""Where the rest of a long error is."""
 
 
 class ToolResult(Faceted):
     """A tool's answer as a value; everything is computed when it is asked for.
+
+    result.data     its JSON as Python values: structured content, or text that is JSON
+    result.df       the table in it as a DataFrame; result.frames has all tables by name
+    result.text     its text; a list where there are several blocks
+    result.images   its images, each with .bytes and .save(path); result.audio, .links and .resources likewise
+    result.raw      the SDK's result, nothing left out
 
     Attributes:
         raw: The SDK's result, nothing left out.
@@ -106,36 +118,46 @@ class ToolResult(Faceted):
 
     @property
     def df(self) -> pd.DataFrame:
-        """A DataFrame of the rows in the data, the text (JSON, CSV, TSV, Markdown) or an embedded resource.
+        """A DataFrame of the table that is shown: in the data, the text (JSON, CSV, TSV, Markdown) or a resource.
 
         Every access returns one of its own.
 
         Raises:
-            NoTableError: There are no rows; the message says what there is.
+            NoTableError: There is no table, or there are several; the message says what there is.
         """
-        made: pd.DataFrame = self._once("df", self._make_frame)
+        made: pd.DataFrame = self._once("df", lambda: one_frame(self._sources(), "result", self._found()))
         return made.copy()
 
-    def _make_frame(self) -> pd.DataFrame:
-        rows = self._rows()
-        if rows is None:
-            raise no_table("result", self._found())
-        return frame(rows, self.output_schema, boxed=self._boxed)
+    @property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """All tables as DataFrames, by the names of the members that hold them ("entities"); {} if there are none."""
+        return all_frames(self._sources())
 
-    def _rows(self) -> Rows | None:
-        rows = find_rows(self.data) if self.data is not None else None
-        if rows is None and isinstance(self.data, str):
-            rows = rows_in_texts([self.data])
-        if rows is None and (self.data is None or self.raw.structured_content is not None):
-            rows = rows_in_texts(self.texts)
-        if rows is None:
-            embedded = (block.resource for block in self.raw.content if block.type == "resource")
-            rows = next((found for found in map(rows_in_contents, embedded) if found is not None), None)
-        return rows
+    def _sources(self) -> list[Source]:
+        """Return the parts in which tables are looked for: those that are shown."""
+        blocks = [block for block in self._blocks if block.type == "resource"]
+        resources = [in_contents(block.resource) for block in blocks]
+        if self.raw.structured_content is None and self.data is not None:
+            return [in_data(self.data), *resources]
+        data = [in_data(self.data, self.output_schema, boxed=self._boxed)] if self._shows_data else []
+        return [*data, *in_texts([block.text for block in self._blocks if block.type == "text"]), *resources]
+
+    @property
+    def _shows_data(self) -> bool:
+        """Whether the structured content is shown: not that of an error, and not where it is the text under a name."""
+        structured = self.raw.structured_content
+        return structured is not None and not self.is_error and not names_the_text(self.texts, self.data)
+
+    @property
+    def _blocks(self) -> list[ContentBlock]:
+        """The blocks that are shown: without those that only repeat the structured content."""
+        if not self._shows_data:
+            return self.raw.content
+        repeated: bool = self._once("repeats", lambda: repeats(self.texts, self.raw.structured_content, self.data))
+        return (self.artifacts or []) if repeated else self.raw.content
 
     def _found(self) -> list[str]:
-        structured = self.raw.structured_content
-        found = [describe(self.data)] if structured is not None else found_texts(self.texts)
+        found = [describe(self.data)] if self._shows_data else found_texts(self.texts)
         kinds = [block.type.replace("_", " ") for block in self.artifacts or ()]
         counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
         return found + [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items()]
@@ -187,7 +209,8 @@ class ToolResult(Faceted):
         """
         if not self.is_error:
             return self
-        text = f"{self._name} failed{reason(self.texts, self.tool, self.clue)}"
+        _failed.append(self)
+        text = f"{self._name} failed{reason(self.texts, self.tool, self.clue, _REST)}"
         if (crash := recall(self.raw.meta)) is not None:
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
@@ -204,8 +227,8 @@ class ToolResult(Faceted):
 
     def __repr__(self) -> str:
         state = "error: " if self.is_error else ""
-        shown = one_line(" ".join(self.texts[:3]), 60) if self.texts else ", ".join(self._found()) or "empty"
-        return f"<ToolResult {self._name}: {state}{shown}>"
+        shown = one_line(" ".join(self.texts[:3]), 40) if self.texts else ", ".join(self._found()) or "empty"
+        return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images)>"
 
     def _parts(self) -> list[Part]:
         return self.parts(Budget.full())
@@ -213,15 +236,14 @@ class ToolResult(Faceted):
     def parts(self, budget: Budget) -> list[Part]:
         """Return what is shown of it within a budget, for displays that hold more than one result."""
         parts: list[Part] = []
-        blocks: list[Any] = list(self.raw.content)
         if self.is_error:
             label = f"error from {self._name}"
             parts.append(Part(label, tag("p", error_label(label))))
-        elif self.raw.structured_content is not None and not names_the_text(self.texts, self.data):
+        elif self._shows_data:
             parts.append(counted(data_part(self.data, budget), budget))
-            # Shown instead of the texts that only repeat it.
-            blocks = (self.artifacts or []) if repeats(self.texts, self.raw.structured_content, self.data) else blocks
-        parts += fitting(blocks, self._block_part, budget, ".text, .artifacts")
+        parts += fitting(self._blocks, self._block_part, budget, ".text, .artifacts")
+        if beside := self._beside():
+            parts.append(Part(beside, note(beside)))
         parts = parts or [verbatim_part("(empty result)", budget)]
         return [*parts, self._filled_part()] if self.filled else parts
 
@@ -232,7 +254,19 @@ class ToolResult(Faceted):
         text = f"filled in from the tool's schema: {given}"
         return Part(text, note(text))
 
+    def _beside(self) -> str:
+        """Return what the structured content says beside the text that is shown instead of it."""
+        structured = self.raw.structured_content
+        if self.is_error or self._shows_data or not isinstance(structured, dict) or self._boxed:
+            return ""
+        return members_line({name: value for name, value in structured.items() if value not in self.texts})
+
     def _block_part(self, block: Any, budget: Budget) -> Part:
         if self.is_error and block.type == "text":
             return verbatim_part(block.text, budget)
         return part_of(block, budget, self.server)
+
+
+def last_failed() -> ToolResult | None:
+    """Return the answer of which a `ToolError` was raised last, or None."""
+    return _failed[-1] if _failed else None

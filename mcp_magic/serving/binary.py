@@ -1,6 +1,7 @@
 """Parameters of type `bytes`: JSON has none, so they are offered as base64 and decoded for the function.
 
 The SDK would hand the function the base64 itself (pydantic takes any text for bytes), and nothing would fail.
+What a function returns is changed at the same place (`rows`).
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 from pydantic import Base64Bytes
 from pydantic.fields import FieldInfo
 
+from mcp_magic.serving.rows import rows_type
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["base64_code", "taking_base64"]
+__all__ = ["as_json", "base64_code"]
 
 
 @contextmanager
-def taking_base64(function: Callable[..., Any]) -> Iterator[None]:
-    """Let whoever looks at a function's parameters meanwhile see base64 where it says `bytes`."""
+def as_json(function: Callable[..., Any]) -> Iterator[None]:
+    """Let the SDK see types that JSON has: base64 where a parameter is `bytes`, rows where a DataFrame is returned."""
     written = inspect.unwrap(function, stop=lambda each: hasattr(each, "__signature__"))
     kept = getattr(written, "__annotations__", None)
     if not kept:
@@ -40,7 +43,7 @@ def _changed(function: Callable[..., Any]) -> dict[str, Any]:
         found = inspect.get_annotations(function, eval_str=True)
     except Exception:  # the SDK says what is wrong with them
         return {}
-    changed = {name: _decoded(kind) for name, kind in found.items() if name != "return"}
+    changed = {name: rows_type(kind) if name == "return" else _decoded(kind) for name, kind in found.items()}
     return {name: kind for name, kind in changed.items() if kind is not found[name]}
 
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import UnexpectedToolError
-from pydantic_core import PydanticSerializationError
 
-from mcp_magic.core.crashing import crashed
 from mcp_magic.errors import CommandError
 from mcp_magic.results.safe import one_line
-from mcp_magic.serving.binary import taking_base64
+from mcp_magic.serving.binary import as_json
 from mcp_magic.serving.docstrings import read_docstring
+from mcp_magic.serving.rows import giving_rows, rows_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["CellServer", "Marks", "make_server"]
 
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
-_BYTES = (
-    "it returned bytes, which are no JSON; return Image(data=..., format='png') or Audio(data=..., format='wav') "
-    "of mcp.server.mcpserver, or base64.b64encode(data).decode()"
-)
 
 
 @dataclass
@@ -78,7 +72,7 @@ class Marks:
 
 
 class CellServer(MCPServer[Any]):
-    """A server whose tools tell the notebook what they raised, and the model what it says.
+    """A server that a cell has made.
 
     Attributes:
         source: The code of its cell.
@@ -87,18 +81,6 @@ class CellServer(MCPServer[Any]):
 
     source: str
     marks: Marks
-
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Call a tool; what it raises becomes an error result that leads to the exception."""
-        try:
-            return await super().call_tool(name, arguments, context)
-        except UnexpectedToolError as error:
-            crash = error.__cause__
-            if not isinstance(crash, Exception) or isinstance(crash, UnexpectedToolError):
-                raise
-        if isinstance(crash, PydanticSerializationError) and "utf-8" in str(crash):
-            crash = TypeError(_BYTES)
-        return crashed(crash, name)
 
 
 def make_server(
@@ -164,13 +146,24 @@ def _add_tool(server: CellServer, function: Callable[..., Any], options: Mapping
         given["annotations"] = ToolAnnotations(**hints)
     described, arguments = read_docstring(inspect.getdoc(function) or "")
     given.setdefault("description", described)
-    with taking_base64(function):
+    with as_json(function):
         server.add_tool(function, **given)
     tool = server._tool_manager.get_tool(given.get("name") or function.__name__)
+    if tool is not None and _may_give_tables(function):
+        tool.fn = giving_rows(function)
     properties = tool.parameters.get("properties", {}) if tool is not None else {}
     for name, text in arguments.items():
         if isinstance(properties.get(name), dict):
             properties[name].setdefault("description", text)
+
+
+def _may_give_tables(function: Callable[..., Any]) -> bool:
+    """Whether a function returns DataFrames, or does not say what it returns."""
+    try:
+        kind = inspect.signature(function, eval_str=True).return_annotation
+    except Exception:  # the SDK has said what is wrong with it
+        return False
+    return kind in (inspect.Signature.empty, Any, object) or rows_type(kind) is not kind
 
 
 def _add_resource(server: CellServer, function: Callable[..., Any], uri: str, options: Mapping[str, Any]) -> None:

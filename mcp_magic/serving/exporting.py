@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import CommandError
 from mcp_magic.serving.binary import base64_code
 from mcp_magic.serving.docstrings import read_docstring
 from mcp_magic.serving.needs import Needs
+from mcp_magic.serving.rows import as_rows, giving_rows, rows_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +58,8 @@ def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[st
     tree = _parsed(server.source)
     needs = Needs(namespace, cells)
     needs.follow(server.source, given=_MARKS)
-    edits = _Edits(server.source)
+    tables = any(library in code for code in (server.source, *needs.imports) for library in ("pandas", "polars"))
+    edits = _Edits(server.source, tables=tables)
     for node in tree.body:
         if isinstance(node, Function):
             edits.offer(node)
@@ -71,7 +74,7 @@ def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[st
         _HEAD.format(name=server.name, file=file, environment=names)
         + "".join(f"{line}\n" for line in [*future, *sorted(set(imports), key=_order)])
         + f"\nserver = MCPServer({server.name!r}{options})\n"
-        + "".join(f"\n{definition}\n" for definition in needs.definitions)
+        + "".join(f"\n{definition}\n" for definition in [*needs.definitions, *edits.definitions])
         + f"\n\n{body}\n{_TAIL}"
     )
 
@@ -92,10 +95,17 @@ def _parsed(source: str) -> ast.Module:
 
 
 class _Edits:
-    """Changes of a cell's code, by position; what is not changed stays as it was written."""
+    """Changes of a cell's code, by position; what is not changed stays as it was written.
 
-    def __init__(self, source: str) -> None:
+    Args:
+        source: The code.
+        tables: Whether functions may return DataFrames without saying so.
+    """
+
+    def __init__(self, source: str, *, tables: bool) -> None:
         self.imports: set[str] = set()
+        self.definitions: list[str] = []
+        self._tables = tables
         self._lines = source.split("\n")
         self._done: list[tuple[int, int, int, int, str]] = []
 
@@ -103,14 +113,29 @@ class _Edits:
         """Let a function be offered by the server: with the SDK's decorators instead of the cell's."""
         marks = [decorator for decorator in node.decorator_list if _mark(decorator)]
         tool = not any(_mark(mark) != "tool" for mark in marks) and not node.name.startswith("_")
+        is_tool = tool or any(_mark(mark) == "tool" for mark in marks)
+        rows = "\n@giving_rows" if is_tool and self._gives_rows(node) else ""
         for mark in marks:
-            self._replace(mark, self._decorator(mark, node))
+            self._replace(mark, self._decorator(mark, node) + (rows if _mark(mark) == "tool" else ""))
         if tool and not marks:
             first = min([node, *node.decorator_list], key=lambda each: each.lineno)
             column = first.col_offset - (first is not node)  # before the @
-            self._done.append((first.lineno, column, first.lineno, column, f"@{self._decorator(None, node)}\n"))
-        if tool or any(_mark(mark) == "tool" for mark in marks):
+            self._done.append((first.lineno, column, first.lineno, column, f"@{self._decorator(None, node)}{rows}\n"))
+        if is_tool:
             self._describe(node)
+
+    def _gives_rows(self, node: Function) -> bool:
+        """Let a function return rows if it may return DataFrames, and say so in its annotation."""
+        code = rows_code(node.returns) if node.returns is not None else None
+        if code is None and (node.returns is not None or not self._tables):
+            return False
+        if node.returns is not None and code is not None:
+            self._replace(node.returns, code)
+        self.definitions = [inspect.getsource(giving_rows), inspect.getsource(as_rows)]
+        self.imports |= {"import functools", "import inspect", "import json", "from typing import Any"}
+        self.imports |= {"from collections.abc import Callable", "from pydantic_core import to_jsonable_python"}
+        self.imports.add("from mcp_types import CallToolResult, TextContent")
+        return True
 
     def _decorator(self, mark: ast.expr | None, node: Function) -> str:
         name = _mark(mark) if mark is not None else "tool"

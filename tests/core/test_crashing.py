@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from mcp.server import Server
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
 
 from mcp_magic.errors import ProtocolError
+from mcp_magic.errors import ToolError as MCPToolError
 from mcp_magic.results.crashes import ToolCrashError
 
 if TYPE_CHECKING:
-    from mcp_types import ListToolsResult, PaginatedRequestParams
+    from mcp_types import PaginatedRequestParams
 
     from mcp_magic.core.host import Host
 
@@ -76,6 +80,97 @@ async def test_a_tool_that_ends_the_program_fails_like_any_other_and_the_session
     assert (await connection.call("add", a=1, b=2)).data == 3
 
 
+def failing() -> MCPServer:
+    server: MCPServer = MCPServer("failing")
+
+    def look_up(item: str) -> str:
+        return {"pear": "2.0"}[item]
+
+    @server.tool()
+    def price(item: str) -> str:
+        """Look up on a worker thread."""
+        return look_up(item)
+
+    @server.tool()
+    async def refuse() -> str:
+        """Fail on purpose."""
+        raise ToolError("the shop is closed")
+
+    @server.tool()
+    async def read(ctx: Context) -> str:
+        """Read a resource that fails."""
+        return str(await ctx.read_resource("failing://stock"))
+
+    @server.tool()
+    def count() -> int:
+        """Return what is no int."""
+        return "many"  # type: ignore[return-value]
+
+    @server.resource("failing://stock")
+    def stock() -> str:
+        """Fail while it is read."""
+        return look_up("melon")
+
+    @server.prompt()
+    def sell() -> str:
+        """Fail while it is made."""
+        return look_up("plum")
+
+    return server
+
+
+async def test_a_tool_that_raises_shows_its_own_words_and_frames_and_nothing_of_the_sdk(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = failing()
+    await host.connect(server, name="one")
+    second = await host.connect(server, name="two")
+    for name in ("one", "two"):
+        with pytest.raises(ToolCrashError, match=f"^{name}:price failed: KeyError: 'melon'$") as failed:
+            await host[name].call("price", item="melon")
+        cause = failed.value.__cause__
+        assert isinstance(cause, KeyError)
+        assert [frame.name for frame in traceback.extract_tb(cause.__traceback__)] == ["price", "look_up"]
+    await host.disconnect("one")
+    with pytest.raises(ToolCrashError, match="KeyError: 'melon'"):
+        await second.call("price", item="melon")
+    with pytest.raises(MCPToolError, match=r"^two:refuse failed: the shop is closed$") as refused:
+        await second.call("refuse")
+    assert not isinstance(refused.value, ToolCrashError)
+    assert (await second.call("price", item="pear")).text == "2.0"
+    assert caplog.records == []
+
+
+async def test_a_return_value_that_does_not_fit_is_an_error_without_a_line_of_the_sdk(host: Host) -> None:
+    connection = await host.connect(failing())
+    with pytest.raises(ToolCrashError, match="validation error") as failed:
+        await connection.call("count")
+    assert failed.value.__cause__.__traceback__ is None  # type: ignore[union-attr]
+
+
+async def test_resources_prompts_and_low_level_tools_say_what_they_raised(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = await host.connect(failing())
+    with pytest.raises(ProtocolError, match="KeyError: 'melon'"):
+        await connection.read("failing://stock")
+    with pytest.raises(ProtocolError, match="the server raised KeyError: 'plum'"):
+        await connection.prompt("sell")
+    with pytest.raises(MCPToolError, match=r"failing:read failed: .*KeyError: 'melon'"):
+        await connection.call("read")
+
+    async def listing(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[Tool(name="divide", input_schema={"type": "object"})])
+
+    async def calling(context: Any, params: CallToolRequestParams) -> CallToolResult:
+        raise ZeroDivisionError("by nothing")
+
+    low = await host.connect(Server("low", on_list_tools=listing, on_call_tool=calling), name="low")
+    with pytest.raises(ToolCrashError, match=r"^low:divide failed: ZeroDivisionError: by nothing$"):
+        await low.call("divide")
+    assert [record.name for record in caplog.records if record.exc_info] == []
+
+
 async def test_resources_and_prompts_that_end_the_program_are_errors_of_their_request(host: Host) -> None:
     connection = await host.connect(leaving())
     with pytest.raises(ProtocolError, match="the server raised SystemExit: no more"):
@@ -106,7 +201,7 @@ async def test_a_call_that_is_cancelled_stays_cancelled(host: Host) -> None:
 
 async def test_the_server_object_is_left_as_it_was(host: Host) -> None:
     server = leaving()
-    before = list(server.middleware)
+    before = list(server.middleware), dict(vars(server))
     await host.connect(server)
     await host.close()
-    assert server.middleware == before
+    assert (server.middleware, vars(server)) == before

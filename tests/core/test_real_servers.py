@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_magic import errors
-from tests.environments import everything_command, git_command, needs_node, sqlite_command, time_command
+from tests.environments import (
+    everything_command,
+    filesystem_command,
+    git_command,
+    memory_command,
+    motherduck_command,
+    needs_node,
+    sqlite_command,
+    time_command,
+)
 from tests.processes import free_port, start_http
 
 if TYPE_CHECKING:
@@ -77,3 +86,67 @@ async def test_a_server_of_the_first_generation_reports_errors_as_text(host: Hos
     assert "no such table: nowhere" in str(answer.text)
     with pytest.raises(errors.NoTableError, match="no table in this result"):
         answer.df
+
+
+@needs_node
+async def test_what_the_memory_server_says_twice_is_shown_once_and_its_two_tables_have_names(
+    host: Host, tmp_path: Path
+) -> None:
+    environment = {"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}
+    memory = await host.connect(memory_command(), name="memory", env=environment)
+    people = [{"name": name, "entityType": "person", "observations": ["here"]} for name in ("Ada", "Bob")]
+    made = await memory.call("create_entities", entities=people)
+    assert str(made).count("Ada") == made._repr_mimebundle_()["text/html"].count("Ada") == 1
+    assert made.df["name"].tolist() == ["Ada", "Bob"]
+    await memory.call("create_relations", relations=[{"from": "Ada", "to": "Bob", "relationType": "knows"}])
+    graph = await memory.call("read_graph")
+    with pytest.raises(errors.NoTableError) as several:
+        graph.df
+    assert str(several.value) == (
+        '2 tables in this result: .frames["entities"], .frames["relations"], '
+        'or as they were sent .data["entities"], .data["relations"]'
+    )
+    assert "2 tables: .frames has them" in str(graph)
+    assert {name: frame.shape for name, frame in graph.frames.items()} == {"entities": (2, 3), "relations": (1, 3)}
+    assert graph.data["relations"][0]["to"] == "Bob"
+    found = await memory.call("search_nodes", query="nobody of this name")
+    assert {name: len(frame) for name, frame in found.frames.items()} == {"entities": 0, "relations": 0}
+    gone = await memory.call("delete_entities", entityNames=["Bob"])
+    assert str(gone).count("deleted successfully") == 1
+
+
+@needs_node
+async def test_the_frame_of_a_file_and_of_a_folder_is_the_table_that_is_shown(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "cities.csv").write_text("city,people\nOslo,700000\nRome,2800000\n")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("Two cities:\ncity,people\nOslo,700000\n")
+    files = await host.connect(filesystem_command(tmp_path), name="files")
+    table = await files.call("read_text_file", path=str(tmp_path / "cities.csv"))
+    assert "2 rows x 2 columns" in str(table)
+    assert table.df.to_dict("list") == {"city": ["Oslo", "Rome"], "people": [700_000, 2_800_000]}
+    tree = await files.call("directory_tree", path=str(tmp_path))
+    assert "2 rows x 3 columns" in str(tree)
+    assert tree.df["name"].tolist() == ["cities.csv", "notes"]
+    notes = await files.call("read_text_file", path=str(tmp_path / "notes" / "a.txt"))
+    assert str(notes).splitlines()[0] == "Two cities:"
+    assert "1 row x 2 columns" in str(notes)
+    assert notes.df["people"].tolist() == [700_000]
+    listed = await files.call("list_directory", path=str(tmp_path))
+    with pytest.raises(errors.NoTableError, match="found text"):
+        listed.df
+
+
+async def test_json_in_text_is_read_as_a_table_and_as_an_error(host: Host) -> None:
+    duck = await host.connect(motherduck_command(), name="duck")
+    rows = await duck.call("execute_query", sql="select 1 as n, 'x' as word union all select 2, 'y' order by n")
+    assert rows.df.to_dict("list") == {"n": [1, 2], "word": ["x", "y"]}
+    none = await duck.call("execute_query", sql="select 1 as n where false")
+    assert list(none.df.columns) == ["n"]
+    assert none.df.empty
+    with pytest.raises(errors.ToolError) as failed:
+        await duck.call("execute_query", sql="select * from nowhere")
+    said = str(failed.value).splitlines()
+    assert said[0] == "duck:execute_query failed: Catalog Error: Table with name nowhere does not exist!"
+    assert "LINE 1: select * from nowhere" in said
+    assert said[-1] == "… (`%mcp last` shows all of it; in Python it is `error.result`)"
+    assert "CatalogException" in failed.value.result.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -218,7 +219,11 @@ def test_run_again_the_cell_replaces_its_server_and_says_what_changed(shop: Kern
         ("%%mcp_server\ndef f(): pass\n", "NAME"),
         ("%%mcp_server two words\ndef f(): pass\n", "unrecognized arguments: words"),
         ("%%mcp_server shöp\ndef f(): pass\n", "no server name"),
-        ("%%mcp_server shop\nx = \n", "line 2: invalid syntax: x ="),
+        ("%%mcp_server shop\nx = \n", "line 2: invalid syntax: x =. The earlier server 'shop' is still live."),
+        (
+            "%%mcp_server shop\nreturn 1\n",
+            "'return' outside function: return 1. The earlier server 'shop' is still live.",
+        ),
         ("%%mcp_server shop\nclass Odd: pass\ndef f(a: Odd): pass\n", "cannot be offered"),
         ("%%mcp_server shop\n@resource\ndef f(): pass\n", "@resource needs a URI"),
     ],
@@ -234,12 +239,101 @@ def test_what_cannot_be_a_server_says_why_in_one_line_and_leaves_the_old_one(
     assert shop.ok("%mcp call shop:price item=apple").text == "1.5"
 
 
-def test_an_error_in_the_cell_itself_shows_its_line_and_keeps_the_server(shop: Kernel, cell: Cell) -> None:
-    failed = shop.run("%%mcp_server shop\ndef price(item: str) -> int:\n    return 1\n1 / 0\n")
-    assert failed.ename == "ZeroDivisionError"
-    assert "----> 4 1 / 0" in failed.shown_error
-    assert "mcp_magic/" not in failed.shown_error
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import asyncio\nawait asyncio.sleep(0)\n{}['x']", "KeyError: 'x'"),
+        ("def sell(item: Nope) -> int:\n    return 1", "NameError: name 'Nope' is not defined"),
+    ],
+)
+def test_an_error_in_the_cell_itself_shows_the_cells_own_lines_and_keeps_the_server(
+    shop: Kernel, cell: Cell, code: str, said: str
+) -> None:
+    failed = shop.run(f"%%mcp_server shop\ndef price(item: str) -> int:\n    return 1\n{code}\n")
+    assert failed.ename == "CellCrashError"
+    assert failed.evalue == f"%%mcp_server: the cell raised {said}. The earlier server 'shop' is still live."
+    shown = failed.shown_error
+    assert re.search(rf"-> \d+ {re.escape(code.splitlines()[0 if 'def' in code else -1])}", shown), shown
+    for hidden in ("\\x00", "run_cell_magic", "skipping hidden", "asyncio/", "mcp_magic/", "site-packages"):
+        assert hidden not in shown
     assert shop.ok("%mcp tool shop:price").text.count("count")
+    last = "import sys\ntb = sys.last_traceback\nwhile tb.tb_next: tb = tb.tb_next\n"  # where `%debug` stops
+    assert shop.ok(f"{last}tb.tb_frame.f_globals is globals()").text == "True"
+
+
+def test_an_error_in_a_cell_that_had_no_server_says_nothing_of_one(shop: Kernel) -> None:
+    assert shop.run("%%mcp_server fresh\n1 / 0\n").evalue == (
+        "%%mcp_server: the cell raised ZeroDivisionError: division by zero."
+    )
+
+
+TABLES = """%%mcp_server tables
+import pandas as pd
+def named(count: int) -> pd.DataFrame:
+    "Rows of a DataFrame."
+    return pd.DataFrame({"n": range(count), "x": [0.1 + 0.2, float("nan")][:count]})
+def unnamed():
+    return pd.DataFrame({"day": pd.to_datetime(["2026-01-02"]), "n": [1]})
+async def grouped() -> "pd.Series":
+    return pd.DataFrame({"city": ["Oslo", "Rome", "Rome"], "n": [1, 2, 3]}).groupby("city")["n"].sum()
+def both() -> dict[str, pd.DataFrame] | None:
+    return {"left": named(1), "right": named(2)}
+def word():
+    return "no table"
+"""
+
+
+async def test_a_dataframe_or_series_is_given_as_rows(shop: Kernel, folder: Path) -> None:
+    shop.ok(TABLES)
+    assert shop.ok("r = %mcp call tables:named count=2\nr.data").text == (
+        "[{'n': 0, 'x': 0.30000000000000004}, {'n': 1, 'x': None}]"
+    )
+    assert shop.ok("r.output_schema['properties']['result']['items']['type']").text == "'object'"
+    assert shop.ok("r.df.shape").text == "(2, 2)"
+    assert shop.ok("r = %mcp call tables:unnamed\nr.data").text == "[{'day': '2026-01-02T00:00:00', 'n': 1}]"
+    assert (
+        shop.ok("r = %mcp call tables:grouped\nr.df.to_dict('list')").text == "{'city': ['Oslo', 'Rome'], 'n': [1, 5]}"
+    )
+    assert shop.ok("r = %mcp call tables:both\n{k: v.shape for k, v in r.frames.items()}").text == (
+        "{'left': (1, 2), 'right': (2, 2)}"
+    )
+    assert shop.ok("%mcp call tables:word").text == "no table"
+    assert shop.ok("named.__annotations__['return'] is pd.DataFrame").text == "True"
+    shop.ok("%mcp snapshot tables -o tables.json\n%mcp export tables tables_server.py")
+    async with hosted() as host:
+        server = await host.connect([sys.executable, str(folder / "tables_server.py")], name="tables")
+        changes = compared(json.loads((folder / "tables.json").read_text()), await interface_of(server))
+        assert [str(change) for change in changes if change.kind != "server"] == []
+        assert (await server.call("named", count=1)).data == [{"n": 0, "x": 0.1 + 0.2}]
+        assert (await server.call("unnamed")).data == [{"day": "2026-01-02T00:00:00", "n": 1}]
+    shop.ok("%mcp disconnect tables")
+
+
+def test_a_tool_of_a_server_object_shows_its_own_lines_and_a_long_error_is_shown_whole_by_the_line_it_names(
+    shop: Kernel,
+) -> None:
+    shop.ok(
+        "import json\nfrom mcp.server.mcpserver import MCPServer\nown = MCPServer('own')\n"
+        "@own.tool()\ndef look(item: str) -> str:\n    return {}[item]\n"
+        "@own.tool()\ndef many() -> str:\n    raise ToolError('\\n'.join(f'line {n}' for n in range(40)))\n"
+        "from mcp.server.mcpserver.exceptions import ToolError\n%mcp connect own"
+    )
+    failed = shop.run("%mcp call own:look item=melon")
+    assert (failed.ename, failed.evalue) == ("ToolCrashError", "own:look failed: KeyError: 'melon'")
+    assert "----> 6     return {}[item]" in failed.shown_error
+    assert "Traceback" not in str(failed.streams)
+    for hidden in ("site-packages", "mcp_magic/", "Error executing"):
+        assert hidden not in failed.shown_error
+    failed = shop.run("%mcp call own:many")
+    assert failed.evalue.splitlines()[5:] == [
+        "line 5",
+        "… (`%mcp last` shows all of it; in Python it is `error.result`)",
+    ]
+    line = re.findall(r"`(%mcp .*?)`", failed.evalue)[0]
+    assert "line 39" in shop.ok(line).text
+    assert shop.ok(f"r = {line}\nr.is_error, len(r.text.splitlines())").text == "(True, 40)"
+    shop.ok("%mcp disconnect own")
 
 
 def test_a_server_that_is_no_cell_of_this_notebook_is_not_replaced(shop: Kernel) -> None:

@@ -11,7 +11,7 @@ from mcp_types import CallToolResult
 
 from mcp_magic.results import ToolResult
 from mcp_magic.results.tables import find_rows
-from mcp_magic.results.texttables import find_in_text
+from mcp_magic.results.texttables import passages
 
 from .conftest import bundle, text_result
 
@@ -26,6 +26,45 @@ FOUND: dict[str, tuple[Any, list[str], list[list[Any]]]] = {
     "lists without": ([[1, 2], [3, 4]], ["0", "1"], [[1, 2], [3, 4]]),
     "lists of text alone": ([["a", "b"], ["c", "d"]], ["0", "1"], [["a", "b"], ["c", "d"]]),
     "scalars": ([1, None, 3], ["value"], [[1], [None], [3]]),
+    "names that do not fit": ({"columns": ["a", "b"], "data": [[1]]}, ["0"], [[1]]),
+    "fewer names than columns": ({"columns": ["a"], "data": [[1, 2]]}, ["a", "Unnamed: 1"], [[1, 2]]),
+    "described columns": ({"columns": [{"name": "a"}, {"name": "b"}], "rows": [[1, 2]]}, ["a", "b"], [[1, 2]]),
+    "described columns of objects": ({"columns": [{"name": "a", "type": "int"}], "rows": [{"a": 1}]}, ["a"], [[1]]),
+    "described columns without rows": ({"columns": ["a"], "rows": [], "rowCount": 0}, ["a"], []),
+    "a list in boxes": ({"data": {"items": [{"a": 1}], "page": 1}, "ok": True}, ["a"], [[1]]),
+    "results beside warnings": ({"warnings": [{"code": 1}], "results": [{"a": 1}]}, ["a"], [[1]]),
+    "results beside suggestions": ({"suggestions": [{"code": 1}], "results": [{"a": 1}]}, ["a"], [[1]]),
+    "results of plain values": ({"results": ["x"], "warnings": ["w"]}, ["results"], [["x"]]),
+    "a list that is counted": ({"count": 2, "names": ["x", "y"]}, ["names"], [["x"], ["y"]]),
+    "cells": ({"range": "A1:B2", "values": [["a", "b"], ["x", 1]]}, ["a", "b"], [["x", 1]]),
+    "objects by name": (
+        {"Oslo": {"t": 1}, "Rome": {"t": 2, "w": 3}},
+        ["key", "t", "w"],
+        [["Oslo", 1, None], ["Rome", 2, 3]],
+    ),
+    "objects by name that have a key": ({"A": {"key": 1}, "B": {"key": 2}}, ["key_", "key"], [["A", 1], ["B", 2]]),
+    "lists beside scalars": (
+        {"unit": "C", "time": ["t", "u"], "value": [1, 2]},
+        ["time", "value"],
+        [["t", 1], ["u", 2]],
+    ),
+    "lists in an object beside scalars": (
+        {"latitude": 52.5, "hourly_units": {"time": "iso8601", "t": "C"}, "hourly": {"time": ["a", "b"], "t": [1, 2]}},
+        ["time", "t"],
+        [["a", 1], ["b", 2]],
+    ),
+    "a record with an empty list": ({"name": "x", "tags": [], "n": 1}, ["name", "tags", "n"], [["x", [], 1]]),
+    "a record with lists": (
+        {"name": "x", "tags": ["a", "b"], "roles": ["c", "d"]},
+        ["name", "tags", "roles"],
+        [["x", ["a", "b"], ["c", "d"]]],
+    ),
+    "a record that counts something else": (
+        {"name": "x", "topics": [], "star_count": 0},
+        ["name", "topics", "star_count"],
+        [["x", [], 0]],
+    ),
+    "a record in a box": ({"ok": True, "data": {"name": "x"}}, ["name"], [["x"]]),
     "a flat object": ({"a": 1, "b": "x"}, ["a", "b"], [[1, "x"]]),
 }
 
@@ -40,19 +79,32 @@ NOT_FOUND: dict[str, Any] = {
     "empty lists": [[], []],
     "mixed": [1, {"a": 1}],
     "two lists of objects": {"a": [{"x": 1}], "b": [{"y": 2}]},
-    "names that do not fit": {"columns": ["a"], "data": [[1, 2]]},
 }
 
 
 @pytest.mark.parametrize("name", FOUND)
-@pytest.mark.parametrize("sample", [True, False], ids=["sampled", "whole"])
-def test_rows_are_found_in(name: str, sample: bool) -> None:
+def test_rows_are_found_in(name: str) -> None:
     data, names, values = FOUND[name]
-    rows = find_rows(data, sample=sample)
+    rows = find_rows(data)
     assert rows is not None
     assert rows.head(10) == (names, values)
     assert rows.count() == len(values)
     assert rows.frame().shape == (len(values), len(names))
+
+
+EMPTY: dict[str, Any] = {
+    "results beside warnings": {"results": [], "warnings": ["nothing found"]},
+    "results beside warnings that are objects": {"results": [], "warnings": [{"code": 1}]},
+    "results beside suggestions": {"results": [], "suggestions": [{"code": 1}]},
+    "a list that is counted": {"database": "m", "tables": [], "tableCount": 0},
+    "a list of what was counted": {"total_papers": 0, "papers": []},
+    "a list alone": {"cities": []},
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_what_found_nothing_is_an_empty_table_and_not_the_words_beside_it(name: str) -> None:
+    assert len(text_result(json.dumps(EMPTY[name])).df) == 0
 
 
 @pytest.mark.parametrize("name", NOT_FOUND)
@@ -71,6 +123,12 @@ TEXTS: dict[str, tuple[str, list[str], list[list[Any]]]] = {
     "Markdown in prose": ("Here:\n\n a | b\n---|---\n 1 | 2\n\nDone.", ["a", "b"], [["1", "2"]]),
     "JSON Lines": ('{"a": 1, "b": "x, y"}\n{"a": 2, "b": null}\n', ["a", "b"], [[1, "x, y"], [2, None]]),
     "Python rows": ("[{'a': 1, 'b': None}]", ["a", "b"], [[1, None]]),
+    "JSON in a fence": ('Here:\n```json\n[{"a": 1}]\n```\n', ["a"], [[1]]),
+    "JSON after a sentence": ('Found one city: [{"a": 1}]\nDone.', ["a"], [[1]]),
+    "JSON on lines after a sentence": ('Found one:\n\n{\n  "items": [\n    {"a": 1}\n  ]\n}', ["a"], [[1]]),
+    "CSV in a fence": ("Here:\n```csv\na,b\n1,2\n```", ["a", "b"], [["1", "2"]]),
+    "CSV after a sentence": ("Query result:\na,b\n1,2\n", ["a", "b"], [["1", "2"]]),
+    "CSV after a sentence with a comma": ("Two cities, by name:\na,b\n1,2\n\n1 row, done.", ["a", "b"], [["1", "2"]]),
     "Python tuples": ("[(1, 'x'), (2, 'y')]", ["0", "1"], [[1, "x"], [2, "y"]]),
 }
 
@@ -85,6 +143,8 @@ PROSE: dict[str, str] = {
     "JSON Lines that end in the middle": '{"a": 1}\n{"a": ',
     "a footnote": "[1] see below, there",
     "a Python list of numbers": "[1, 2, 3,]",
+    "code in prose": "Use it so:\nf(a,b)\ng(c,d)\n",
+    "objects that are one row": 'Send {"a": 1}\nor: {"a": 2}\n',
     "code": "def f(a, b):\n    return a, b\n",
     "ragged": "a,b\n1,2,3\n",
     "the same name twice": "a,a\nx,y\n",
@@ -95,8 +155,8 @@ PROSE: dict[str, str] = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_table_is_found_in_text(name: str) -> None:
     text, names, values = TEXTS[name]
-    rows = find_in_text(text)
-    assert rows is not None
+    [passage] = passages(text)
+    [rows] = passage.tables
     found_names, found = rows.head(10)
     assert (found_names, [list(row) for row in found]) == (names, values)
     assert rows.frame().shape == (len(values), len(names))
@@ -104,7 +164,7 @@ def test_a_table_is_found_in_text(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROSE)
 def test_prose_stays_prose(name: str) -> None:
-    assert find_in_text(PROSE[name]) is None
+    assert passages(PROSE[name]) == []
 
 
 def test_a_table_in_prose_is_a_frame_but_the_prose_is_shown() -> None:
@@ -115,8 +175,9 @@ def test_a_table_in_prose_is_a_frame_but_the_prose_is_shown() -> None:
 
 @given(st.text())
 def test_any_text_is_judged_without_an_error(text: str) -> None:
-    rows = find_in_text(text)
-    assert rows is None or rows.head(1)[0]
+    for passage in passages(text):
+        assert passage.start < passage.end <= len(text)
+        assert all(rows.head(1)[0] for rows in passage.tables if rows.count())
 
 
 json_values = st.recursive(

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -137,11 +140,34 @@ async def test_an_error_is_marked_by_a_word(call: Call) -> None:
     assert '<span class="mcp-error">error from showcase:fails</span>' in shown["text/html"]
 
 
-def test_a_long_error_is_cut_to_two_lines() -> None:
-    result = text_result("one\ntwo\nthree", is_error=True)
+REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
+
+ERRORS: dict[str, tuple[str, str]] = {
+    "six lines": ("1\n2\n3\n4\n5\n6", "1\n2\n3\n4\n5\n6"),
+    "seven lines": ("1\n2\n3\n4\n5\n6\n7", f"1\n2\n3\n4\n5\n6\n{REST}"),
+    "one long line": ("x" * 1000, f"{'x' * 299}…\n{REST}"),
+    "lines that are indented": ("SELECT 1 FORM x\n              ^", "SELECT 1 FORM x\n              ^"),
+    "JSON with an error": ('{\n  "success": false,\n  "error": "no such table"\n}', "no such table"),
+    "JSON with a message": ('{"status": "error", "message": "not found"}', "not found"),
+    "JSON with a detail": ('{"detail": [{"loc": ["a"], "msg": "Field required"}]}', "Field required"),
+    "JSON with an object": ('{"error": {"code": -1, "message": "no such table"}}', "no such table"),
+    "JSON with a name and a message": ('{"error": "NotFound", "message": "no page 3"}', "NotFound: no page 3"),
+    "JSON with more": ('{"error": "no such table", "trace": ["a", "b"]}', f"no such table\n{REST}"),
+    "JSON after a sentence": ('HTTP 404: {"message": "no such page"}', "HTTP 404: no such page"),
+    "JSON without words": (
+        '{\n  "a": 1,\n  "b": 2,\n  "c": 3,\n  "d": 4,\n  "e": 5,\n  "f": 6\n}',
+        f'{{\n  "a": 1,\n  "b": 2,\n  "c": 3,\n  "d": 4,\n  "e": 5,\n{REST}',
+    ),
+    "JSON that contains itself": ('{"error": ' * 300 + "1" + "}" * 300, '{"error": ' * 29 + '{"error":…' + f"\n{REST}"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_says_its_words_or_six_lines_and_where_the_rest_is(name: str) -> None:
+    text, said = ERRORS[name]
     with pytest.raises(ToolError) as caught:
-        result.raise_for_error()
-    assert str(caught.value) == "the tool failed: one\ntwo … (.result.text has all of it)"
+        text_result(text, is_error=True).raise_for_error()
+    assert str(caught.value) == f"the tool failed: {said}"
 
 
 def test_an_error_without_text_says_so() -> None:
@@ -221,6 +247,98 @@ def test_no_table_says_what_was_found(result: ToolResult, message: str) -> None:
     assert str(caught.value) == message
 
 
+SEVERAL: dict[str, tuple[ToolResult, str]] = {
+    "members": (
+        text_result(structured_content={"a": [{"x": 1}], "b": [{"y": 2}]}),
+        '2 tables in this result: .frames["a"], .frames["b"], or as they were sent .data["a"], .data["b"]',
+    ),
+    "members of a member": (
+        text_result('{"found": {"a": [{"x": 1}], "b": [{"y": 2}]}}'),
+        '2 tables in this result: .frames["found.a"], .frames["found.b"]',
+    ),
+    "Markdown": (
+        text_result("| a | b |\n|---|---|\n| 1 | 2 |\n\nand\n\n| c | d |\n|---|---|\n| 3 | 4 |\n"),
+        '2 tables in this result: .frames["text"], .frames["text 2"]',
+    ),
+    "texts": (
+        text_result("a,b\n1,2\n", "c,d\n3,4\n"),
+        '2 tables in this result: .frames["text"], .frames["text 2"]',
+    ),
+    "names that could be anything": (
+        text_result(structured_content={"a\"]; x['": [{"x": 1}], "\x1b[2J\n": [{"y": 2}]}),
+        "2 tables in this result: .frames['a\"]; x[\\''], .frames[\"\\\\x1b[2J\"], or as they were sent "
+        ".data['a\"]; x[\\''], .data[\"\\\\x1b[2J\"]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_between_several_tables_the_error_names_each_of_them_as_it_is_typed(name: str) -> None:
+    result, message = SEVERAL[name]
+    with pytest.raises(NoTableError) as caught:
+        result.df
+    assert str(caught.value) == message
+    assert [frame.shape for frame in result.frames.values()] in ([(1, 1), (1, 1)], [(1, 2), (1, 2)])
+
+
+def test_frames_has_what_df_has_and_more() -> None:
+    result = text_result(structured_content={"items": [{"a": 1}], "facets": {"x": [{"b": 2}, {"b": 3}]}})
+    assert result.df.equals(result.frames["items"])
+    assert len(result.frames["facets.x"]) == 2
+    assert text_result("hello").frames == {}
+    assert text_result('{"a": 1}').frames["data"].to_dict("list") == {"a": [1]}
+
+
+def test_json_beside_a_sentence_is_a_table_and_the_sentence_is_shown() -> None:
+    shown = bundle(text_result('Found two:\n```json\n[{"a": 1}, {"a": 2}]\n```\nThat is all.'))["text/plain"]
+    assert shown == "Found two:\n\na\n1\n2\n2 rows x 1 column\n\nThat is all."
+
+
+def test_a_document_that_the_structured_content_names_is_shown_with_the_words_beside_it() -> None:
+    text = "Showing 1 file\n\nPath\tType\nn.ipynb\tnotebook"  # as jupyter-mcp-server lists files
+    result = text_result(text, structured_content={"kind": "files.list", "result": text})
+    assert bundle(result)["text/plain"].count("n.ipynb") == 1
+    assert bundle(result)["text/plain"].endswith("\n\nkind: files.list")
+    assert result.df.to_dict("list") == {"Path": ["n.ipynb"], "Type": ["notebook"]}
+
+
+def test_texts_that_are_the_items_of_a_member_are_shown_once() -> None:
+    structured = {"kind": "code.execute", "result": ["over", {"type": "image", "data": "[see the block]"}], "count": 2}
+    assert bundle(text_result("over", structured_content=structured))["text/plain"].count("over") == 1
+
+
+HOSTILE: dict[str, str] = {
+    "blanks": " " * 100_000 + "|" + " " * 100_000 + "\n-" + " |" * 50_000,
+    "a rule": "a|b\n" + "-" * 200_000 + "|",
+    "rules": "a|b\n-|-\n" * 20_000,
+    "beginnings of JSON": "[\n" * 100_000,
+    "beginnings of JSON in a line": 'x: {"a": [' * 20_000,
+    "objects that end too early": '{"a": 1,\n' * 20_000,
+    "fences": "```\n" * 50_000,
+    "paragraphs of rows": "a,b\n1,2\nc;d\n1;2\n\n" * 10_000,
+    "one paragraph": "a,b\n1,2\nx\n" * 20_000,
+    "quotation marks": 'a,"b\n' * 50_000,
+    "a cell of blanks": "a,b\n" + " " * 200_000 + "x,1\n",
+    "members": json.dumps({f"m{n}": [n] for n in range(20_000)}),
+    "empty lists and counts": json.dumps(
+        {f"{kind}{n}": value for n in range(9_000) for kind, value in (("count", 0), ("m", []))}
+    ),
+    "objects by name": json.dumps({f"m{n}": {"key" + "_" * (n % 50): n, "x": 1} for n in range(9_000)}),
+    "objects in objects": '{"a": ' * 500 + "[1]" + "}" * 500,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_looking_for_tables_takes_a_time_that_grows_with_the_text_and_not_faster(name: str) -> None:
+    result = text_result(HOSTILE[name])
+    started = time.thread_time()
+    bundle(result)
+    with suppress(NoTableError):
+        result.df
+    result.frames
+    assert time.thread_time() - started < 3
+
+
 def test_changing_a_frame_does_not_change_the_result() -> None:
     result = text_result('[{"a": 1}]')
     frame = result.df
@@ -264,11 +382,22 @@ def test_a_result_is_true_and_one_cell_of_a_table() -> None:
     assert repr(frame).splitlines()[1].split() == ["0", "0"]
 
 
-def test_repr_is_one_short_line() -> None:
+def test_repr_is_one_short_line_that_names_the_values() -> None:
     result = ToolResult(CallToolResult(content=[TextContent(text="a\nb" * 100)]), server="s", tool="t")
     assert repr(result).startswith("<ToolResult s:t: a ba ba b")
-    assert len(repr(result)) < 90
+    assert repr(result).endswith("(.data, .df, .text, .images)>")
+    assert len(repr(result)) < 100
     assert "\n" not in repr(result)
+
+
+def test_the_help_of_a_result_names_its_values() -> None:
+    assert [name for name in ("data", "df", "frames", "text", "images") if f"result.{name}" in ToolResult.__doc__] == [
+        "data",
+        "df",
+        "frames",
+        "text",
+        "images",
+    ]
 
 
 def test_str_is_what_a_terminal_shows() -> None:

@@ -92,7 +92,9 @@ COMMAND = Command(
         '%mcp call api:create user.name=Ada tags=["a", "b"]',
         "%%mcp call shop:query sql=@cell",
     ),
-    details="name=value is text, turned into what the tool's schema asks for; name:=JSON is taken as it is; "
+    details="The result has .data (its JSON as Python values), .df (its table, or .frames for several), .text, .images "
+    "and .audio; `r = %mcp call ...` keeps it, and `r?` says more. "
+    "name=value is text, turned into what the tool's schema asks for; name:=JSON is taken as it is; "
     "name=$variable and name={expression} stand for Python objects, a result for its value; name=@file for a file's "
     "content, name=@cell for the text of the cell below %%mcp call; a backslash in front of $, { or @ keeps that as "
     "text, and one in front of a quote the quote. a.b=1 reaches into nested objects; a name that is repeated makes a "
