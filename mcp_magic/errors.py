@@ -30,7 +30,7 @@
     ├── ModelError              a chat model cannot be made, or its provider refused or failed
     ├── ThreadError             a kept conversation cannot be read or written
     ├── CassetteError           a cassette cannot be used, or has not what was asked for
-    └── NoTableError            a result holds no rows (also ValueError)
+    └── NoTableError            a result holds no table, or several (also ValueError)
 
 Messages are one or two lines: what, where, what would be valid, what to do next. Errors of the SDK, of sockets and of
 processes are translated at one border (`core/border.py`); an `ExceptionGroup` never leaves the package, because on
@@ -281,4 +281,4 @@ class CassetteError(MCPMagicError):
 
 
 class NoTableError(MCPMagicError, ValueError):
-    """A result holds no rows to make a DataFrame of; the message says what was found."""
+    """A result holds no table to make a DataFrame of, or several; the message says what was found."""
