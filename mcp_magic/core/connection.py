@@ -101,7 +101,7 @@ class Connection(Owning):
     @property
     def capabilities(self) -> ServerCapabilities | None:
         """What the server says it can do."""
-        return self._known.server_capabilities if self._known else None
+        return self._known.capabilities if self._known else None
 
     @property
     def server_info(self) -> Implementation | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.core.border import closed_error, connect_error
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp import Client
+    from mcp_types import Implementation, ServerCapabilities
 
     from mcp_magic.core.host import Host
     from mcp_magic.core.oauth.logins import LogIns
@@ -28,6 +29,21 @@ __all__ = ["Lasting"]
 
 DEATH_SECONDS = 0.5
 """Seconds between a failed request and the end of its server's process, which has the last words."""
+
+
+class Known(NamedTuple):
+    """What a session's server said of itself; the SDK's client tells that only while it is open."""
+
+    client: Client
+    protocol_version: str
+    capabilities: ServerCapabilities
+    server_info: Implementation | None
+    instructions: str | None
+
+    @classmethod
+    def of(cls, client: Client) -> Known:
+        """Ask an open session."""
+        return cls(client, client.protocol_version, client.server_capabilities, client.server_info, client.instructions)
 
 
 class Lasting(Requests):
@@ -56,7 +72,7 @@ class Lasting(Requests):
         self.reconnects = self.opened_by_hand = 0
         self.on_state: Callable[[], None] = lambda: None
         self._client: Client | None = None
-        self._known: Client | None = None
+        self._known: Known | None = None
         self._owner: asyncio.Task[None] | None = None
         self._leave, self._left = asyncio.Event(), asyncio.Event()
         self._ready: asyncio.Future[None] | None = None
@@ -144,7 +160,7 @@ class Lasting(Requests):
         """
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
-        self._client = self._known = client
+        self._client, self._known = client, Known.of(client)
         self._lost = self._why = self._tried = None
         self._up_since = time.monotonic()
         if afresh:
@@ -175,7 +191,7 @@ class Lasting(Requests):
 
     def _forget(self, client: Client) -> None:
         """The server does not have this client's session any more."""
-        if self._known is client and not self._renewing and not self._closing:
+        if self._known is not None and self._known.client is client and not self._renewing and not self._closing:
             self._renewing = True
             self._pause()
             self._leave.set()

@@ -93,7 +93,7 @@ class Turns:
 
 
 def most_at_once() -> int:
-    """Return how many calls a session makes at once; half of the files it may open are left to others."""
+    """Return how many calls a session makes at once; the other half of the files that may be open are for all else."""
     try:
         import resource
     except ImportError:  # Windows, browsers

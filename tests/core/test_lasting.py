@@ -508,11 +508,14 @@ async def test_sessions_with_one_stream_are_opened_again(quick: Host, transport:
     async with streaming(server, transport) as url, proxied(url) as proxy:
         connection = await quick.connect(_target(proxy, transport), name="counting", transport=transport)
         assert (await connection.call("count")).data == 1
+        version = connection.protocol_version
         proxy.refuse()
         proxy.cut()
         await until(lambda: connection.state == "reconnecting")
         waiting = asyncio.create_task(connection.call("count"))
         await until(lambda: "tried" in connection.problem)
+        assert connection.protocol_version == version
+        assert "counting: reconnecting\n" in connection._repr_mimebundle_()["text/plain"], "it can be looked at"
         await proxy.listen()
         assert (await waiting).data == 2
         assert (connection.state, connection.reconnects) == ("open", 1)
