@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_magic.core.border_connect import NO_SERVER
 from mcp_magic.core.doctor.process import GRACE_SECONDS, Patient
 from mcp_magic.core.doctor.wire import Reply, discover, initialize
-from mcp_magic.core.place import named_url
+from mcp_magic.core.endpoints import named_url
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import StdioSpec
