@@ -22,6 +22,7 @@ from mcp_magic.config.serverfiles import is_path, spec_of_file
 from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec
 from mcp_magic.config.variables import Variables
 from mcp_magic.errors import ConfigError, TargetError, did_you_mean
+from mcp_magic.schema.lines import as_command
 
 __all__ = ["is_server", "means_server", "parse_env", "parse_header", "resolve_target", "unique_name"]
 
@@ -220,13 +221,13 @@ class _Names:
 
     def _unknown(self, text: str, value: Any, not_configured: str) -> str:
         hint = did_you_mean(text, [name for name in self._known if name != text])
-        text = " ".join(mask_arguments(tuple(text.split())))
+        words = mask_arguments(tuple(text.split()))
+        text = " ".join(words)
         first = f"{text!r} is no target.{hint}"
         if value is not None:
             first = f"the variable {text} holds no server but an object of type {type(value).__name__}.{hint}"
-        words = text.split()
         if len(words) > 1 or shutil.which(words[0]):
-            first = f"{first} For a command: %mcp connect -- {text}"
+            first = f"{first} For a command: `%mcp connect -- {as_command(words)}`."
         return f"{first} {TARGETS}\n{not_configured}"
 
 

@@ -99,7 +99,7 @@ def _unreachable(found: BaseException, place: Place) -> Exception:
     if not late and ("CERTIFICATE_VERIFY_FAILED" in text or "SSL" in text):
         reason = text.partition("failed: ")[2].split(" (_ssl")[0] or text
         return errors.UnreachableError(
-            f"{place.name}: TLS to {where} failed: {reason} (verify = 'CA.pem' names the authority to trust)."
+            f"{place.name}: TLS to {where} failed: {reason} (--ca FILE names the authority to trust)."
         )
     if "Name or service not known" in text or "getaddrinfo" in text or "No address" in text:
         return errors.UnreachableError(f"{place.name}: no such host: {where}")

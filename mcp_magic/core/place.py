@@ -59,22 +59,12 @@ class Place:
         """What its stderr says of a cause, since a position, as further lines of a message, secrets masked."""
         written = self.stderr(since)
         lines = cause(written)
-        shown = "".join(f"\n  stderr: {line[:300]}" for line in lines)
-        count = sum(bool(line.strip()) for line in written.splitlines())
-        if count > len(lines):
-            shown += f"\n  all {count} lines: `%mcp logs {self.name}`, or `.stderr` of this error"
-        return shown + self._not_passed_on(written)
-
-    def _not_passed_on(self, written: str) -> str:
-        """Name the variables that the server misses and this process has."""
-        if not isinstance(self.spec, StdioSpec) or (self.line is not None and self.line.replayed):
-            return ""
-        from mcp.client.stdio import get_default_environment
-
-        names = not_passed_on(written, {*get_default_environment(), *self.spec.env})
-        return "".join(
-            f"\n  `{name}` is set here but not passed on: `--env {name}` right after `connect`" for name in names
-        )
+        said = [f"stderr: {line[:300]}" for line in lines]
+        if sum(bool(line.strip()) for line in written.splitlines()) > len(lines):
+            said.append(f"more: `%mcp logs {self.name}`, or `.stderr` of this error")
+        if isinstance(self.spec, StdioSpec) and not (self.line is not None and self.line.replayed):
+            said += not_passed_on(written, self.spec.env, "connect")
+        return "".join(f"\n  {line}" for line in said)
 
     def heard(self) -> str:
         """What its process has said, on its stderr and where it writes messages."""

@@ -88,18 +88,23 @@ def cause(stderr: str) -> list[str]:
     return chosen if len(chosen) <= MAX_LINES else chosen[:half] + chosen[-half:]
 
 
-def not_passed_on(stderr: str, passed: Collection[str]) -> list[str]:
-    """Return the variables that a server's stderr names, that are set here, and that it did not get.
+def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
+    """Return a hint for each variable that a server's stderr names, that is set here, and that it did not get.
 
     A setting may be named as programs name their fields: `api_key` is `API_KEY`. Other words count as they are written.
 
     Args:
         stderr: What it wrote.
-        passed: The names of the variables that it got.
+        env: The names of the variables that it got, besides those that every server gets.
+        typed: The subcommand that takes `--env`.
     """
+    from mcp.client.stdio import get_default_environment
+
     words = dict.fromkeys(re.findall(r"\b[A-Za-z]\w+\b", stderr))
-    named = (word.upper() if "_" in word else word for word in words if "_" in word or word.isupper())
-    return [name for name in dict.fromkeys(named) if name in os.environ and name not in passed][:VARIABLES]
+    named = dict.fromkeys(word.upper() if "_" in word else word for word in words if "_" in word or word.isupper())
+    missing = [name for name in named if name in os.environ and name not in {*get_default_environment(), *env}]
+    hint = "`{0}` is set here but not passed on: `--env {0}` right after `{1}`"
+    return [hint.format(name, typed) for name in missing[:VARIABLES]]
 
 
 class _Reader:

@@ -77,7 +77,9 @@ def test_an_interrupt_leaves_the_server_that_a_notebook_has_started(kernel: Kern
     assert interrupt(kernel, busy).ename == "KeyboardInterrupt"
 
     assert kernel.ok("%mcp ping tutorial", timeout=10).text
-    assert kernel.ok("r = %mcp call tutorial:get_weather location=London\nr.data['city']", timeout=10).text == "'London'"
+    assert (
+        kernel.ok("r = %mcp call tutorial:get_weather location=London\nr.data['city']", timeout=10).text == "'London'"
+    )
     kernel.ok("%mcp disconnect tutorial")
 
 
