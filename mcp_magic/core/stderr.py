@@ -22,6 +22,9 @@ LAST_LINES = 3
 CONTINUED = 3
 """Lines that an exception's text may go on for."""
 
+LOOKED_AT = 600
+"""Characters of a line that are looked at: a server that is not trusted writes them."""
+
 VARIABLES = 4
 """Variables that are named."""
 
@@ -30,7 +33,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _TELLING = re.compile(
     r"(?i:error|exception|fatal|panic|required|missing|no such|cannot|can't|could ?n[o']t|unable|must\b|please|fail"
     r"|denied|invalid|refused|unauthori[sz]ed|forbidden|undefined|unknown|unrecognized|unsatisfiable"
-    r"|\bno[tn]?\b.* (?:found|set|defined|installed|provided|given|configured|allowed|supported|exist))"
+    r"|\bno[tn]?\b.{0,60} (?:found|set|defined|installed|provided|given|configured|allowed|supported|exist))"
     r"|\b4\d\d\b|\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b"  # the status of a request, the name of a variable
 )
 
@@ -56,7 +59,7 @@ _NOISE = re.compile(
 )
 _USAGE = re.compile(r"\s*(?:[\w ]+ )?(?:usage|examples?|flags|options|arguments|commands):(?P<text>.*)", re.IGNORECASE)
 _TRACEBACK = "Traceback (most recent call last)"
-_BRANCH = re.compile(r"\s*(?:\||\+(?= Exception Group)|\+-\+(?=-))\s?")
+_BRANCH = re.compile(r"^\s*(?:\||\+(?= Exception Group)|\+-\+(?=-))\s?")
 """What stands before the lines of an ExceptionGroup's traceback."""
 
 _TELLS, _PLAIN, _CHATS = 2, 1, 0
@@ -116,8 +119,9 @@ class _Reader:
 
     def read(self, stderr: str) -> Iterator[tuple[str, int]]:
         """Yield lines, each with how much it tells."""
-        for raw in stderr.splitlines():
-            line = _BRANCH.sub("", _COLOUR.sub("", raw), count=1).rstrip()
+        for whole in stderr.splitlines():
+            part = whole if whole.startswith("{") else whole[:LOOKED_AT]
+            line = _BRANCH.sub("", _COLOUR.sub("", part), count=1).rstrip()
             if _TRACEBACK in line:
                 self._inside = "box" if "╭" in line else "frames"
             elif not self._skips(line):
@@ -139,19 +143,22 @@ class _Reader:
         return self._inside in ("frames", "usage") or line.lstrip()[0] in "╭╰"
 
     def _ranked(self, line: str) -> Iterator[tuple[str, int]]:
-        if _NOISE.match(line):
+        if _NOISE.match(line[:LOOKED_AT]):
             return
-        usage = _USAGE.match(line)
+        usage = _USAGE.match(line[:LOOKED_AT])
         if usage is not None:
             self._inside = "usage"
             if usage["text"].strip():
                 yield line.strip(), _PLAIN
             return
         text, level = _logged(line.strip().strip("│").strip())
+        text = text[:LOOKED_AT]
         chats = level == _CHATS or (level is None and _CHATTER.match(text) is not None)
         self._continued -= 1
         if self._inside == "exception" and (chats or self._continued < 0):
             self._inside = ""
+        if "panicked at " in text:  # of Rust; what it says stands below
+            self._inside, self._continued = "exception", 1
         tells = level == _TELLS or self._inside == "exception" or _TELLING.search(text) is not None
         yield text, _CHATS if chats else _TELLS if tells else _PLAIN
 

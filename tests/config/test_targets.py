@@ -318,7 +318,7 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
         (
             "./a b/s",
             "{path} is no server file (.py, .js, .mjs, .cjs). "
-            "Is it a program? Then make it executable, `!chmod +x 'a b/s'`, and run it: %mcp connect -- 'a b/s'",
+            "Is it a program? Then make it executable (chmod +x) and run it as a command: %mcp connect -- 'a b/s'",
         ),
     ],
 )
