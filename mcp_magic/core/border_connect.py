@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from mcp_magic import errors
 from mcp_magic.browser import IN_BROWSER
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
+from mcp_magic.core.endpoints import ListensError, named_url
 from mcp_magic.core.faults import of_status, who
 from mcp_magic.core.foreign import chain_text, has_ended, is_mcp_error, is_transport_error, leaf, named, waited_in_vain
 from mcp_magic.core.outcome import retry_after
-from mcp_magic.core.place import named_url, not_recorded, text_of
+from mcp_magic.core.place import not_recorded, text_of
 from mcp_magic.core.repeating import BUSY
 from mcp_magic.wording import sentence
 
@@ -52,13 +53,20 @@ def _handshake_timeout(place: Place) -> Exception:
     where, seconds = place.spec.where, place.spec.timeout
     if garbage := place.garbage():
         text = f"{place.name}: {where} writes {garbage!r}, which is no MCP message, and did not answer in {seconds:g} s"
-        return errors.NotAnMCPServerError(f"{text}.{place.said()}")
+        return errors.NotAnMCPServerError(f"{text}.{place.said()}", stderr=place.stderr())
     text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
     stray = f"\n  {place.line.stray} (fault: the server)." if place.line and place.line.stray else ""
     said = place.said()
-    url = named_url(said) if isinstance(place.spec, StdioSpec) else ""
+    url = named_url(place.heard()) if isinstance(place.spec, StdioSpec) else ""
     text += f" If it listens at a URL instead: `%mcp connect {url}`." if url else ""
-    return errors.ConnectTimeoutError(text + stray + said)
+    return errors.ConnectTimeoutError(text + stray + said, stderr=place.stderr())
+
+
+def _listens(found: BaseException, place: Place) -> Exception:
+    assert isinstance(found, ListensError)
+    text = f"{place.name}: {place.spec.where} speaks HTTP, not over its input and output, and was ended."
+    text = f"{text} Start it in a terminal, then type:\n  %mcp connect {place.spec.masked(found.url)}"
+    return errors.ConnectError(text, stderr=place.stderr())
 
 
 def _no_command(found: BaseException, place: Place) -> Exception:
@@ -85,7 +93,7 @@ def _exited(found: BaseException, place: Place) -> Exception:
         if place.ended() == " (exit code 0)" and not said and not wrote:
             wrote = f" {NO_SERVER}"
         text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{said}"
-        return errors.ServerExitedError(text)
+        return errors.ServerExitedError(text, stderr=place.stderr())
     return errors.NotAnMCPServerError(f"{place.name}: {place.spec.where} closed the connection before it answered.")
 
 
@@ -100,7 +108,7 @@ def _unreachable(found: BaseException, place: Place) -> Exception:
     if not late and ("CERTIFICATE_VERIFY_FAILED" in text or "SSL" in text):
         reason = text.partition("failed: ")[2].split(" (_ssl")[0] or text
         return errors.UnreachableError(
-            f"{place.name}: TLS to {where} failed: {reason} (verify = 'CA.pem' names the authority to trust)."
+            f"{place.name}: TLS to {where} failed: {reason} (--ca FILE names the authority to trust)."
         )
     if "Name or service not known" in text or "getaddrinfo" in text or "No address" in text:
         return errors.UnreachableError(f"{place.name}: no such host: {where}")
@@ -134,7 +142,7 @@ def _no_mcp(found: BaseException, place: Place) -> Exception:
     kind = opening.content_type.partition(";")[0] if opening is not None else ""
     said = f" with {kind}" if kind and "json" not in kind and "event-stream" not in kind else ""
     text = f"{place.name}: {place.spec.where} answered{said}, but not as an MCP server: {text_of(found, place)}"
-    return errors.NotAnMCPServerError(f"{text}{place.said()}")
+    return errors.NotAnMCPServerError(f"{text}{place.said()}", stderr=place.stderr())
 
 
 def _bad_url(found: BaseException, place: Place) -> Exception:
@@ -163,6 +171,7 @@ def _answered_status(error: BaseException, place: Place) -> bool:
 
 
 _CONNECT: list[tuple[Callable[[BaseException, Place], bool], Callable[[BaseException, Place], Exception]]] = [
+    (lambda e, p: isinstance(e, ListensError), _listens),
     (lambda e, p: isinstance(e, OSError) and isinstance(p.spec, StdioSpec), _no_command),
     (lambda e, p: isinstance(p.spec, InProcessSpec), _in_process),
     (_answered_status, _http_status),

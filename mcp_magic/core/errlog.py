@@ -5,6 +5,11 @@ under nbval or on Windows it has no `fileno()` at all and every connect fails. S
 an unnamed temporary file of ours, opened for appending. A file and not a pipe, because a server
 that writes much must never block while the kernel computes. For the same reason a thread keeps the file small:
 the loop may stand still for hours, in a busy kernel and in a terminal at its prompt.
+
+A file is cut by giving its beginning back to the disk, which Linux does on most of its file systems. To read it,
+truncate it and write its end again would lose what a server writes meanwhile. Elsewhere the server gets a pipe, which a
+thread empties into memory: while Python code computes that thread has its turn, and the server waits only while
+something else holds the interpreter for long.
 """
 
 from __future__ import annotations
@@ -13,11 +18,14 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, cast
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import IO
 
 __all__ = ["ErrorLog", "Written"]
 
@@ -32,6 +40,9 @@ _PUNCH_HOLE = 0x01 | 0x02
 
 LOOK_SECONDS = 1.0
 """Seconds between two looks at the file's size; what a server writes in that time it may hold besides."""
+
+SETTLE_SECONDS = 1.0
+"""Seconds that what is in a pipe may take to be read."""
 
 
 class Written(NamedTuple):
@@ -50,6 +61,29 @@ class Written(NamedTuple):
     when: float
 
 
+class _Sink(Protocol):
+    """Where a server's stderr goes.
+
+    Attributes:
+        file: What the server writes to.
+    """
+
+    file: IO[bytes]
+
+    @property
+    def end(self) -> int:
+        """How many bytes were ever written."""
+
+    def since(self, position: int) -> Written:
+        """Return what was written from a position on: the last 64 KiB of it."""
+
+    def cut(self) -> None:
+        """Give back to the disk all but the tail, if it takes too much."""
+
+    def close(self) -> None:
+        """Let nothing more be read."""
+
+
 class ErrorLog:
     """A real file for a server's stderr, and its tail.
 
@@ -57,69 +91,46 @@ class ErrorLog:
     """
 
     def __init__(self) -> None:
-        # "ab" opens with O_APPEND: the server goes on at the end after the file was cut.
-        handle, path = tempfile.mkstemp(prefix="mcp_magic-", suffix=".stderr")
-        os.close(handle)
-        self._file = open(path, "a+b", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
+        self._sink: _Sink = _AppendedFile() if _frees_beginnings(tempfile.gettempdir()) else _EmptiedPipe()
         self._last = Written(0, 0, b"", 0.0)
-        self._cut = 0  # bytes that were cut off the beginning
         self._lock = threading.RLock()
         self._closed = threading.Event()
-        try:
-            os.unlink(path)  # noqa: PTH108
-            self._path = ""
-        except OSError:  # Windows: in use, unlinked by close()
-            self._path = path
 
     @property
     def file(self) -> TextIO:
         """What to hand a subprocess as its stderr."""
-        return cast("TextIO", self._file)
+        return cast("TextIO", self._sink.file)
 
     @property
     def end(self) -> int:
-        """How many bytes were ever written; after `close` those that were not cut off do not count."""
+        """How many bytes were ever written."""
         with self._lock:
-            return self._cut + (0 if self._file.closed else os.fstat(self._file.fileno()).st_size)
+            return self._last.end if self._closed.is_set() else self._sink.end
 
     def since(self, position: int) -> Written:
-        """Return what was written from a position on: the last 64 KiB of it, as far as the file still has them."""
+        """Return what was written from a position on: the last 64 KiB of it; after `close` nothing."""
         with self._lock:
-            if self._file.closed:
-                return Written(position, position, b"", 0.0)
-            status = os.fstat(self._file.fileno())
-            end = self._cut + status.st_size
-            start = min(max(position, self._cut, end - TAIL_BYTES), end)
-            self._file.seek(start - self._cut)
-            return Written(start, end, self._file.read(end - start).replace(b"\0", b""), status.st_mtime)
+            return Written(position, position, b"", 0.0) if self._closed.is_set() else self._sink.since(position)
 
     def tail(self, position: int = 0) -> str:
         """Return the end of what was written, from a position on, at most 64 KiB of it; after `close` too."""
-        found = self._last if self._file.closed else self._tail()
+        with self._lock:
+            found = self._last if self._closed.is_set() else self._tail()
         new = found.end - position
         return (found.data[-new:] if new > 0 else b"").decode("utf-8", "replace")
 
     def _tail(self) -> Written:
-        found = self.since(0)
-        return found._replace(data=found.data.partition(b"\n")[2] or found.data) if found.start > self._cut else found
+        found = self._sink.since(0)
+        return found._replace(data=found.data.partition(b"\n")[2] or found.data) if found.start else found
 
     def cut(self) -> None:
-        """Cut the file back to its tail if it holds too much."""
+        """Cut it back to its tail if it takes too much of the disk."""
         with self._lock:
-            if self._file.closed or _on_disk(status := os.fstat(self._file.fileno())) <= MAX_BYTES:
-                return
-            if _freed(self._file.fileno(), status.st_size - TAIL_BYTES):
-                return
-            found = self._tail()
-            end, kept = found.end, found.data
-            while more := self._file.read():  # what was written while this was read; what comes now is lost
-                end, kept = end + len(more), kept + more
-            self._file.truncate(0)
-            self._cut = end - len(kept)
-            self._file.write(kept)
+            if not self._closed.is_set():
+                self._sink.cut()
 
     def keep_small(self) -> None:
-        """Cut the file again and again, until it is closed, whatever the loop does."""
+        """Cut it again and again, until it is closed, whatever the loop does."""
         threading.Thread(target=self._keep_small, name="mcp_magic stderr", daemon=True).start()
 
     def _keep_small(self) -> None:
@@ -129,8 +140,8 @@ class ErrorLog:
 
     def write(self, line: str) -> None:
         """Write a line, as a server would."""
-        if not self._file.closed:
-            self._file.write(f"{line}\n".encode())
+        if not self._closed.is_set():
+            self._sink.file.write(f"{line}\n".encode())
 
     def last_lines(self, count: int = 5) -> list[str]:
         """Return the last lines that are not blank."""
@@ -138,15 +149,12 @@ class ErrorLog:
         return lines[-count:]
 
     def close(self) -> None:
-        """Close the file; the tail stays readable. Closing twice is fine."""
+        """Close it; the tail stays readable. Closing twice is fine."""
         with self._lock:
-            if self._file.closed:
-                return
-            self._last = self._tail()
-            self._file.close()
-        self._closed.set()
-        if self._path:
-            os.unlink(self._path)  # noqa: PTH108
+            if not self._closed.is_set():
+                self._last = self._tail()
+                self._closed.set()
+                self._sink.close()
 
     def __enter__(self) -> ErrorLog:
         return self
@@ -157,14 +165,112 @@ class ErrorLog:
         self.close()
 
 
-def _freed(number: int, length: int) -> bool:
+class _AppendedFile:
+    """A file without a name, whose beginning can be given back to the disk while somebody writes to its end."""
+
+    def __init__(self) -> None:
+        # "ab" opens with O_APPEND: wherever this process reads, the server writes at the end.
+        handle, path = tempfile.mkstemp(prefix="mcp_magic-", suffix=".stderr")
+        os.close(handle)
+        self.file: IO[bytes] = open(path, "a+b", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
+        os.unlink(path)  # noqa: PTH108
+
+    @property
+    def end(self) -> int:
+        return os.fstat(self.file.fileno()).st_size
+
+    def since(self, position: int) -> Written:
+        status = os.fstat(self.file.fileno())
+        end = status.st_size
+        start = min(max(position, end - TAIL_BYTES), end)
+        self.file.seek(start)
+        return Written(start, end, self.file.read(end - start).replace(b"\0", b""), status.st_mtime)
+
+    def cut(self) -> None:
+        status = os.fstat(self.file.fileno())
+        # one with holes is larger than what it takes; some network drives say that it takes nothing
+        if min(status.st_size, status.st_blocks * 512 or status.st_size) > MAX_BYTES:
+            _free(self.file.fileno(), status.st_size - TAIL_BYTES)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class _EmptiedPipe:
+    """A pipe that a thread empties into memory, where the tail is kept."""
+
+    def __init__(self) -> None:
+        self._source, sink = os.pipe()
+        self.file: IO[bytes] = open(sink, "wb", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
+        self._kept = bytearray()
+        self._dropped, self._when = 0, 0.0
+        self._mark = os.urandom(16)
+        self._marked, self._lock = threading.Event(), threading.Lock()
+        self._thread = threading.Thread(target=self._empty, name="mcp_magic stderr pipe", daemon=True)
+        self._closing = False
+        self._thread.start()
+
+    @property
+    def end(self) -> int:
+        with self._lock:
+            return self._dropped + len(self._kept)
+
+    def since(self, position: int) -> Written:
+        self._settle()
+        with self._lock:
+            end = self._dropped + len(self._kept)
+            start = min(max(position, self._dropped, end - TAIL_BYTES), end)
+            return Written(start, end, bytes(self._kept[start - self._dropped :]).replace(b"\0", b""), self._when)
+
+    def cut(self) -> None:
+        """Do nothing: it takes nothing of the disk."""
+
+    def close(self) -> None:
+        self._closing = True
+        self._settle()
+        self._thread.join(SETTLE_SECONDS)
+        self.file.close()
+
+    def _settle(self) -> None:
+        """Wait until all that was written before has been read: a mark comes after it."""
+        self._marked.clear()
+        self.file.write(self._mark)
+        self._marked.wait(SETTLE_SECONDS)
+
+    def _empty(self) -> None:
+        while True:
+            piece = os.read(self._source, TAIL_BYTES)
+            with self._lock:
+                self._kept += piece
+                found = self._kept.rfind(self._mark)
+                if found >= 0:
+                    del self._kept[found : found + len(self._mark)]
+                    self._marked.set()
+                if len(piece) > len(self._mark) or found < 0:
+                    self._when = time.time()
+                if (more := len(self._kept) - 2 * TAIL_BYTES) > 0:
+                    del self._kept[:more]
+                    self._dropped += more
+            if found >= 0 and self._closing:
+                os.close(self._source)
+                return
+
+
+@cache
+def _frees_beginnings(folder: str) -> bool:
+    """Whether the disk that a folder is on takes back the beginning of a file."""
+    if sys.platform != "linux":
+        return False
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return _free(file.fileno(), 4096)
+
+
+def _free(number: int, length: int) -> bool:
     """Give back to the disk what a file holds at its beginning; its size, and what is written meanwhile, stay.
 
     Returns:
         Whether that was done: by Linux, on most of its file systems.
     """
-    if sys.platform != "linux" or length <= 0:
-        return False
     import ctypes
 
     libc = ctypes.CDLL(None)
@@ -173,9 +279,3 @@ def _freed(number: int, length: int) -> bool:
         return False
     fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
     return bool(fallocate(number, _PUNCH_HOLE, 0, length) == 0)
-
-
-def _on_disk(status: os.stat_result) -> int:
-    """Return the bytes that a file takes: one with holes is larger than that."""
-    blocks = getattr(status, "st_blocks", 0)  # Windows does not say; some network drives say 0
-    return min(status.st_size, blocks * 512) if blocks else status.st_size

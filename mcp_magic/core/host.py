@@ -43,6 +43,7 @@ class Host(Opening):
         reports: Who shows the progress and the log messages of calls.
         reconnection: What is done about sessions that are lost.
         metrics: Counters of its calls; `metrics.text()` is for Prometheus.
+        failed: What servers wrote to their stderr that could not be opened, by name, secrets masked; the last 20.
     """
 
     async def __aenter__(self) -> Self:

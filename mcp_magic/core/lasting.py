@@ -230,7 +230,7 @@ class Lasting(Requests):
 
     def _gone(self) -> SessionClosedError:
         if self._lost is not None:
-            gone = type(self._lost)(*self._lost.args)
+            gone = type(self._lost)(*self._lost.args, stderr=self._lost.stderr)
         elif self._closing:
             known = self.host is not None and self.host.connections.get(self.name) is self
             again = f"`%mcp reconnect {self.name}` opens it again" if known else "`%mcp connect` opens one"

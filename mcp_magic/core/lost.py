@@ -56,7 +56,8 @@ def ended_error(what: str, place: Place, reason: BaseException, begun: Position 
     """
     return SessionClosedError(
         f"{what}: the session has ended{why_closed(place, reason)} before the answer came, so it may have run; "
-        f"`%mcp reconnect {place.name}` opens it again.{place.said(since=begun)}"
+        f"`%mcp reconnect {place.name}` opens it again.{place.said(since=begun)}",
+        stderr=place.stderr(),
     )
 
 
@@ -72,7 +73,9 @@ def lost_error(server: str, what: str, why: BaseException, place: Place) -> Sess
 def gave_up(closed: SessionClosedError, backoff: Backoff, last: str) -> SessionClosedError:
     """Add to why a session is lost how often it was tried to have it back."""
     tried = f"\n  given up after {_ago(time.time() - backoff.since)}, tried {_times(backoff.attempts)}"
-    return SessionClosedError(f"{closed}{tried}{_last(last).replace(chr(10) + '  last', '; last')}")
+    return SessionClosedError(
+        f"{closed}{tried}{_last(last).replace(chr(10) + '  last', '; last')}", stderr=closed.stderr
+    )
 
 
 def _last(reason: str) -> str:

@@ -18,7 +18,7 @@ from mcp_magic.core.shortcuts import Shortcuts
 from mcp_magic.core.telemetry.metrics import Metrics
 from mcp_magic.core.trace.trace import Trace
 from mcp_magic.core.watchers import Watchers
-from mcp_magic.errors import HTTPStatusError, MCPMagicError
+from mcp_magic.errors import ConnectError, HTTPStatusError, MCPMagicError
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
 
 __all__ = ["Opening"]
+
+KEPT = 20
+"""Servers that could not be opened whose stderr is kept."""
 
 _SSE_FALLBACK = (400, 404, 405)
 """HTTP statuses after which a URL may be of the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
@@ -49,8 +52,25 @@ class Opening(Shortcuts):
         self.metrics.settle = self.trace.settle
         self.reports = Reports()
         self.reconnection = Reconnection()
+        self.failed: dict[str, str] = {}
+
+    def note_failed(self, name: str, stderr: str) -> None:
+        """Keep what a server wrote to its stderr that could not be opened."""
+        self.failed.pop(name, None)
+        self.failed[name] = stderr
+        if len(self.failed) > KEPT:
+            del self.failed[next(iter(self.failed))]
 
     async def _open(self, arrival: Arrival) -> Connection:
+        try:
+            connection = await self._opened(arrival)
+        except ConnectError as error:
+            self.note_failed(arrival.name, error.stderr)
+            raise
+        self.failed.pop(arrival.name, None)
+        return connection
+
+    async def _opened(self, arrival: Arrival) -> Connection:
         spec, name = arrival.spec, arrival.name
         connection = arrival.connection = self._made(name, spec)
         failed: HTTPStatusError | None = None

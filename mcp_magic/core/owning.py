@@ -12,21 +12,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.specs import StdioSpec
 from mcp_magic.core.border import connect_error
 from mcp_magic.core.catalog import KINDS
+from mcp_magic.core.endpoints import unless_listening
 from mcp_magic.core.health import Answer, look
 from mcp_magic.core.keeper import Keeper
 from mcp_magic.core.lasting import Lasting
 from mcp_magic.core.outcome import Outcome, current
 from mcp_magic.core.reconnection import is_hopeless
+from mcp_magic.core.stdio_process import terminate
 from mcp_magic.core.transports import open_line
 from mcp_magic.core.warmup import build_models, quiet_sdk_logging, start_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator, Coroutine
+    from contextlib import AbstractAsyncContextManager
 
     from mcp import Client
 
@@ -178,7 +183,8 @@ class Owning(Lasting):
             current.set(line.opening)
             imports = start_imports()  # while the server starts
             try:
-                async with self.notices.session(line.make(), self.spec.timeout, line.prepare) as client:
+                session = self.notices.session(line.make(), self.spec.timeout, line.prepare)
+                async with self._unless_listening(session, line) as client:
                     current.set(None)
                     await asyncio.shield(imports)
                     build_models(client.protocol_version)
@@ -192,6 +198,18 @@ class Owning(Lasting):
             except Exception:
                 if not leaving:  # what goes wrong while a session is left on purpose concerns nobody
                     raise
+
+    @asynccontextmanager
+    async def _unless_listening(
+        self, session: AbstractAsyncContextManager[Client], line: Line
+    ) -> AsyncIterator[Client]:
+        """Enter a session; a program that turns out to listen at a URL instead is not waited for."""
+        async with AsyncExitStack() as stack:
+            entering = stack.enter_async_context(session)
+            if isinstance(self.spec, StdioSpec) and line.errlog is not None and not line.replayed:
+                yield await unless_listening(entering, self._place.heard, partial(terminate, line.errlog.file))
+            else:
+                yield await entering
 
     def _opened(self, client: Client, line: Line) -> None:
         line.keeper = Keeper(self._doubt, lambda: self._forget(client), self._back)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_magic.config.specs import StdioSpec
 from mcp_magic.core.foreign import named
+from mcp_magic.core.stderr import cause, not_passed_on
 from mcp_magic.core.stdio_process import how_ended
 
 if TYPE_CHECKING:
@@ -13,12 +14,10 @@ if TYPE_CHECKING:
     from mcp_magic.core.errlog import ErrorLog
     from mcp_magic.core.transports import Line
 
-__all__ = ["NOT_RECORDED", "Place", "Position", "named_url", "not_recorded", "text_of"]
+__all__ = ["NOT_RECORDED", "Place", "Position", "not_recorded", "text_of"]
 
 NOT_RECORDED = "mcp_magic/cassette"
 """What `data` of an error says that answers a request of which a cassette has nothing."""
-
-_URL = re.compile(r"https?://[\w.:\[\]%/~-]{1,200}")
 
 
 class Position(NamedTuple):
@@ -56,10 +55,20 @@ class Place:
             return ""
         return self.spec.masked(errlog.tail(since.end if since is not None and since.errlog is errlog else 0))
 
-    def said(self, count: int = 3, since: Position | None = None) -> str:
-        """The server's last stderr lines, since a position, as further lines of a message, secrets masked."""
-        lines = [line.rstrip() for line in self.stderr(since).splitlines() if line.strip()][-count:]
-        return "".join(f"\n  stderr: {line[:300]}" for line in lines)
+    def said(self, since: Position | None = None) -> str:
+        """What its stderr says of a cause, since a position, as further lines of a message, secrets masked."""
+        written = self.stderr(since)
+        lines = cause(written)
+        said = [f"stderr: {line[:300]}" for line in lines]
+        if sum(bool(line.strip()) for line in written.splitlines()) > len(lines):
+            said.append(f"more: `%mcp logs {self.name}`, or `.stderr` of this error")
+        if isinstance(self.spec, StdioSpec) and not (self.line is not None and self.line.replayed):
+            said += not_passed_on(written, self.spec.env, "connect")
+        return "".join(f"\n  {line}" for line in said)
+
+    def heard(self) -> str:
+        """What its process has said, on its stderr and where it writes messages."""
+        return "\n".join([self.stderr(), *(self.line.garbage if self.line else [])])
 
     def ended(self) -> str:
         """How its process ended, as ` (exit code 3)`, or "" if that is not known."""
@@ -70,16 +79,6 @@ class Place:
     def garbage(self) -> str:
         """The first thing the server wrote that is no MCP message, or an empty string."""
         return self.spec.masked(self.line.garbage[0])[:120] if self.line and self.line.garbage else ""
-
-
-def named_url(text: str) -> str:
-    """Return the first HTTP URL in what a process says, or "": a server that listens there names it.
-
-    >>> named_url("INFO: Uvicorn running on http://127.0.0.1:8000/mcp (Press CTRL+C to quit)")
-    'http://127.0.0.1:8000/mcp'
-    """
-    found = _URL.search(text)
-    return found[0].rstrip(".,;:") if found else ""
 
 
 def text_of(error: BaseException, place: Place) -> str:

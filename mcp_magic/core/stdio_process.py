@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["how_ended", "know_processes"]
+__all__ = ["how_ended", "know_processes", "terminate"]
 
 _started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """The file that a server writes its stderr to -> its process."""
@@ -34,6 +35,18 @@ class _Starter:
         with suppress(TypeError):  # the stderr of somebody else, which cannot be a key
             _started[options.get("errlog")] = process
         return process
+
+
+def terminate(errlog: Any) -> None:
+    """Send SIGTERM to a process and to those that it has started, which the SDK has put into a group of their own.
+
+    Args:
+        errlog: The file that it writes its stderr to.
+    """
+    process = _started.get(errlog)
+    if process is not None and process.returncode is None:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGTERM) if hasattr(os, "killpg") else process.terminate()
 
 
 def how_ended(errlog: Any) -> str:

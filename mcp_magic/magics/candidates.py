@@ -82,6 +82,10 @@ def _server(positional: list[str], fragment: str, namespace: Mapping[str, Any]) 
     return starting(fragment, [name for name in host if name not in positional])
 
 
+def _logs(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
+    return starting(fragment, [] if positional else list(dict.fromkeys([*host, *host.failed])))
+
+
 def _file(*suffixes: str) -> Callable[[list[str], str, Mapping[str, Any]], Candidates]:
     """Return what completes a command that takes one file."""
     return lambda positional, fragment, _: starting(fragment, [] if positional else paths(fragment, suffixes))
@@ -127,7 +131,7 @@ _POSITIONAL: dict[str, Callable[[list[str], str, Mapping[str, Any]], Candidates]
     "ping": _server,
     "logout": _server,
     "doctor": _doctor,
-    "logs": _server,
+    "logs": _logs,
     "up": _file(".toml", ".json"),
     "config": _file(),
     "record": _file(),

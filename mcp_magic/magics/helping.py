@@ -9,6 +9,7 @@ from mcp_magic.magics.agent_cell import AGENT
 from mcp_magic.magics.commands import COMMANDS, EVERYDAY
 from mcp_magic.magics.parsing import help_for_all, help_for_one
 from mcp_magic.magics.server_cell import SERVER
+from mcp_magic.schema.lines import as_command
 
 if TYPE_CHECKING:
     from mcp_magic.results.text import Text
@@ -48,7 +49,7 @@ def help_on(words: list[str]) -> Text:
 def no_subcommand(name: str) -> CommandError:
     """Return the error that says so, and what may be meant."""
     if "://" in name:
-        near = f" Did you mean `%mcp connect {name}`?"
+        near = f" Did you mean `%mcp connect {as_command([name])}`?"
     elif ":" in name:
         near = f" Did you mean `%mcp call {name} ...`?"
     else:

@@ -15,6 +15,7 @@ from mcp_magic.errors import ArgumentsError, CommandError, UnknownServerError, d
 from mcp_magic.results.plain import terminal_width
 from mcp_magic.results.text import Text
 from mcp_magic.schema.items import REFERENCE, unescape_word
+from mcp_magic.schema.lines import as_command
 from mcp_magic.wording import listed
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def _left_over(command: Command, parser: argparse.ArgumentParser, left: list[str
     near = next((did_you_mean(word, known) for word in left if word.startswith("-")), "")
     says = f"unrecognized arguments: {' '.join(mask_arguments(tuple(left)))}."
     if taken and (taken[0] in _PROGRAMS or shutil.which(taken[0])) and (len(taken) > 1 or not near):
-        line = " ".join(mask_arguments((*taken, *left)))
+        line = as_command(mask_arguments((*taken, *left)))
         return f"{says} A command goes after `--`: {command.typed} -- {line}"
     return f"{says}{near or (command.left_over and f' {command.left_over}')} {_see_help(command.typed)}"
 

@@ -13,9 +13,9 @@ from mcp_magic.schema.items import escape_name, escape_text, escape_word
 from mcp_magic.schema.merge import json_equal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["as_word", "call_line", "line_or_comment", "prompt_line"]
+__all__ = ["as_command", "as_word", "call_line", "line_or_comment", "prompt_line"]
 
 MAX_REPEATED = 4
 """Items of a list that are written as repeated `name=`; longer lists are JSON."""
@@ -83,6 +83,15 @@ def as_word(text: str) -> str | None:
     ('note://x', "'\\{x}'", "'a b'", None, None)
     """
     return shlex.quote(escape_word(text)) if text.isprintable() and not text.startswith("-") else None
+
+
+def as_command(words: Iterable[str]) -> str:
+    r"""Return a command as it is typed behind `--`: its words are read back as they are.
+
+    >>> as_command(["python", "my server.py", "-v", "{x}"])
+    "python 'my server.py' -v '\\{x}'"
+    """
+    return " ".join(shlex.quote(escape_word(word)) for word in words)
 
 
 def prompt_line(prompt: str, arguments: Mapping[str, str], command: str = "%mcp prompt") -> str:

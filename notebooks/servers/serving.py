@@ -9,6 +9,7 @@ import contextlib
 import signal
 import socket
 import sys
+import threading
 
 import anyio
 import uvicorn
@@ -31,6 +32,7 @@ def parser(description: str, transports: tuple[str, ...], default: str) -> argpa
         "--host", default="127.0.0.1", help="default: 127.0.0.1, so that only this machine can connect"
     )
     options.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes a free one")
+    options.add_argument("--attached", action="store_true", help="end when the standard input ends")
     return options
 
 
@@ -39,7 +41,15 @@ def serve(server: MCPServer | Server, options: argparse.Namespace) -> None:
     if options.transport == "stdio":
         serve_stdio(server)
     else:
+        if options.attached:
+            threading.Thread(target=_end_with_input, daemon=True).start()
         serve_http(server, options.transport, options.host, options.port)
+
+
+def _end_with_input() -> None:
+    """End this process, in the orderly way, when whatever started it has closed its input or has ended."""
+    sys.stdin.buffer.read()
+    signal.raise_signal(signal.SIGTERM)
 
 
 def serve_stdio(server: MCPServer | Server) -> None:

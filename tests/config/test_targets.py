@@ -277,7 +277,7 @@ def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):
         ),
         pytest.param(
             "uvx mcp-server-git",
-            "'uvx mcp-server-git' is no target. For a command: %mcp connect -- uvx mcp-server-git "
+            "'uvx mcp-server-git' is no target. For a command: `%mcp connect -- uvx mcp-server-git`. "
             f"{TARGETS}\n{NOT_CONFIGURED}",
             id="command line",
         ),
@@ -292,7 +292,7 @@ def test_a_command_line_that_is_repeated_has_no_secrets():
 
 
 def test_a_program_without_dashes_is_told_how_to_write_it():
-    assert "For a command: %mcp connect -- sh " in message_of("sh")
+    assert "For a command: `%mcp connect -- sh`. " in message_of("sh")
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
         ("./folder", "no server file at {path} (it is a folder)."),
         ("sub/servr.py", "no server file at {path}."),
         ("./servers", "no server file at {path} (it is a folder). In it are: math_server.py, web.js"),
-        ("servers/mat_server.py", "no server file at {path}. Did you mean 'math_server.py'?"),
+        ("servers/mat_server.py", "no server file at {path}. Did you mean 'servers/math_server.py'?"),
         (
             "mcp.json",
             "{path} is no server file (.py, .js, .mjs, .cjs). "
@@ -313,15 +313,22 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
             "mcp_magic.toml",
             "{path} is no server file (.py, .js, .mjs, .cjs). For a declaration: %mcp up mcp_magic.toml",
         ),
-        ("s.ts", "{path} is no server file (.py, .js, .mjs, .cjs). Run it as a command: -- npx tsx s.ts"),
-        ("./s.sh", "{path} is no server file (.py, .js, .mjs, .cjs). Run it as a command: -- s.sh"),
+        ("s.ts", "{path} is no server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- npx tsx s.ts"),
+        ("./s.sh", "{path} is no server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- ./s.sh"),
+        (
+            "./a b/s",
+            "{path} is no server file (.py, .js, .mjs, .cjs). "
+            "Is it a program? Then make it executable (chmod +x) and run it as a command: %mcp connect -- 'a b/s'",
+        ),
     ],
 )
 def test_a_path_that_is_no_server_file_is_named_whole(tmp_path, name, message):
     (tmp_path / "folder").mkdir()
     (tmp_path / "servers").mkdir()
-    for existing in ("mcp.json", "mcp_magic.toml", "s.ts", "s.sh", "servers/math_server.py", "servers/web.js"):
+    (tmp_path / "a b").mkdir()
+    for existing in ("mcp.json", "mcp_magic.toml", "s.ts", "s.sh", "servers/math_server.py", "servers/web.js", "a b/s"):
         (tmp_path / existing).touch()
+    (tmp_path / "s.sh").chmod(0o755)
     assert message_of(name, directory=tmp_path) == message.format(path=tmp_path / name)
 
 

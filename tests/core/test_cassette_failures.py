@@ -102,6 +102,7 @@ async def test_connections_that_failed_fail_again_with_the_same_words_and_withou
         assert {name: (type(error), str(error)) for name, error in replayed.items()} == words
         assert [one[:2] for one in traced(host, "dying")] == [one[:2] for one in said]
         assert getattr(replayed["lost"], "status", None) == 404
+        assert getattr(replayed["dying"], "stderr", "") == "loading with ***\nno data\n"
 
 
 async def test_a_server_that_is_connected_at_the_second_attempt_fails_at_the_first_one_only(tape: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from mcp_magic.core import errlog
 from mcp_magic.core.errlog import ErrorLog
 from mcp_magic.core.trace.stderr import Lines
+from mcp_magic.errors import ServerExitedError
 from tests.core.test_sessions import until as until_async
 from tests.kernel.driving import until
 
@@ -49,11 +50,11 @@ server.run()
 """
 
 
-@pytest.fixture(params=["holes", "truncated"])
+@pytest.fixture(params=["file", "pipe"])
 def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ErrorLog]:
-    """A log that is looked at often, as Linux can cut it and as others have to."""
-    if request.param == "truncated":
-        monkeypatch.setattr(errlog, "_freed", lambda number, length: False)
+    """A log that is looked at often: a file as Linux can cut it, and what there is where no file can be cut."""
+    if request.param == "pipe":
+        monkeypatch.setattr(errlog, "_frees_beginnings", lambda folder: False)
     monkeypatch.setattr(errlog, "LOOK_SECONDS", 0.02)
     with ErrorLog() as made:
         yield made
@@ -94,6 +95,16 @@ def test_it_is_cut_while_the_loop_stands_still(log: ErrorLog) -> None:
     assert log.end == 20 * (1023 * 1024 + 1)
 
 
+def test_nothing_is_lost_that_is_written_while_it_is_cut(log: ErrorLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errlog, "MAX_BYTES", 2 * errlog.TAIL_BYTES)
+    code = "import os\nfor _ in range(40_000): os.write(2, b'y' * 199 + b'\\n')"
+    with subprocess.Popen([sys.executable, "-S", "-c", code], stderr=log.file) as writing:
+        while writing.poll() is None:
+            log.cut()
+    assert log.tail().splitlines()[-1] == "y" * 199
+    assert log.end == 40_000 * 200
+
+
 def test_no_line_is_lost_and_none_is_told_twice_when_it_is_cut(log: ErrorLog) -> None:
     readers = Lines(log), Lines(log)
     write(log, "os.write(2, b'z' * (17 * 2**20) + b'\\nlast\\nha')")
@@ -107,6 +118,7 @@ def test_no_line_is_lost_and_none_is_told_twice_when_it_is_cut(log: ErrorLog) ->
     assert [line for line in log.last_lines() if set(line) != {"z"}] == late
 
 
+@pytest.mark.parametrize("log", ["file"], indirect=True)
 def test_a_process_that_does_not_append_leaves_a_hole_and_no_nulls(log: ErrorLog) -> None:
     lines = Lines(log)
     reopened = "fd = os.open('/proc/self/fd/2', os.O_WRONLY); os.lseek(fd, 17 * 2**20, 0); os.write(fd, b'end\\n'); "
@@ -121,6 +133,14 @@ def test_a_process_that_does_not_append_leaves_a_hole_and_no_nulls(log: ErrorLog
     log.cut()
     assert os.fstat(log.file.fileno()).st_size > errlog.MAX_BYTES, "it takes nothing on the disk, and is left"
     assert on_disk(log) < MEGABYTE
+
+
+async def test_a_server_that_dies_has_its_last_words_read_from_a_pipe_too(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errlog, "_frees_beginnings", lambda folder: False)
+    with pytest.raises(ServerExitedError, match="no ink in the pen"):
+        await host.connect([sys.executable, "-S", "-c", "import sys; sys.exit('no ink in the pen')"], name="x")
 
 
 async def test_nobody_looks_at_it_once_it_is_closed(log: ErrorLog) -> None:

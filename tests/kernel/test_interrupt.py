@@ -10,6 +10,7 @@ import pytest
 from tests.kernel.driving import until
 from tests.kernel.servers import HERE, command, connect_in_process
 from tests.processes import start_http
+from tests.servers.bundled import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +65,22 @@ def test_interrupt_ends_a_call_tells_the_server_and_leaves_the_session(
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert kernel.ok(f"%mcp call {server}:ping", timeout=5).text == "pong"
     assert kernel.ok("r = %mcp\n[row['state'] for row in r.rows]").text == "['open', 'open', 'open']"
+
+
+def test_an_interrupt_leaves_the_server_that_a_notebook_has_started(kernel: Kernel) -> None:
+    kernel.ok(f"import sys; sys.path.insert(0, {str(FOLDER)!r})\nfrom start import start")
+    kernel.ok("url = start('weather_server.py')")
+    kernel.ok("%mcp connect $url --name tutorial")
+    busy = kernel.start("print('begun', flush=True)\nwhile True: pass")
+    kernel.until_stream(busy, "begun")
+
+    assert interrupt(kernel, busy).ename == "KeyboardInterrupt"
+
+    assert kernel.ok("%mcp ping tutorial", timeout=10).text
+    assert (
+        kernel.ok("r = %mcp call tutorial:get_weather location=London\nr.data['city']", timeout=10).text == "'London'"
+    )
+    kernel.ok("%mcp disconnect tutorial")
 
 
 @pytest.mark.parametrize("form", ["awaited", "nested"])

@@ -42,7 +42,7 @@ MEANT = {
     "doctor python -m server": "%mcp doctor: unrecognized arguments: -m server. A command goes after `--`: "
     "%mcp doctor -- python -m server",
     "connect npx -y @scope/pkg --name x": "A command goes after `--`: %mcp connect -- npx -y @scope/pkg",
-    "connect uvx foo --api-key s3cret": " A command goes after `--`: %mcp connect -- uvx foo --api-key ***",
+    "connect uvx foo --api-key s3cret": " A command goes after `--`: %mcp connect -- uvx foo --api-key '***'",
     "connect python --nmae x": "Did you mean '--name'?",
     "connect math -x": "%mcp connect: unrecognized arguments: -x. `%mcp connect --help` shows what it takes.",
     "connect localhost:1/mcp?token=s3cret": "'localhost:1/mcp?token=***' is no server file and no URL.",

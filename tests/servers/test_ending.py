@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
+import sys
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 from mcp import Client
 
+from tests.kernel.driving import until
 from tests.processes import start_http
 from tests.servers import bundled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+NOTEBOOKS = bundled.FOLDER.parent
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -69,6 +75,23 @@ async def test_an_interrupt_ends_an_http_server_with_an_open_session_and_without
             running.process.send_signal(signal.SIGINT)
             assert running.wait_end(10) == 0
     assert "Traceback" not in running.stderr
+
+
+def test_the_server_of_a_notebook_ends_with_its_kernel_however_that_ends() -> None:
+    code = "from servers.start import start\nprint(start('weather_server.py'), flush=True)\ninput()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=NOTEBOOKS, text=True, **pipes) as kernel:
+        assert kernel.stdout is not None
+        address = urlsplit(kernel.stdout.readline().strip())
+        assert address.hostname is not None
+        with socket.create_connection((address.hostname, address.port or 0)):
+            kernel.kill()
+
+    def gone() -> bool:
+        with socket.socket() as client:
+            return client.connect_ex((address.hostname, address.port)) != 0
+
+    until(gone, what="the server has ended")
 
 
 def test_a_port_that_is_taken_is_an_error_that_says_so() -> None:

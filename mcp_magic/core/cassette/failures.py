@@ -27,16 +27,24 @@ def told(error: BaseException, masker: Masker) -> dict[str, Any]:
     return found
 
 
-def failure_of(entry: dict[str, Any]) -> errors.MCPMagicError:
-    """Return the error that was recorded; a class that this version does not have is a `ConnectError`."""
+def failure_of(entry: dict[str, Any], stderr: str = "") -> errors.MCPMagicError:
+    """Return the error that was recorded; a class that this version does not have is a `ConnectError`.
+
+    Args:
+        entry: What was recorded.
+        stderr: What the server of a session that could not be opened wrote to its stderr.
+    """
     kind = getattr(errors, str(entry["failed"]), None)
     text = str(entry.get("message", ""))
     if kind is errors.HTTPStatusError:
         return errors.HTTPStatusError(text, int(entry.get("status") or 0))
     if kind is errors.ProtocolError:
         return errors.ProtocolError(text, int(entry.get("code") or 0))
-    known = isinstance(kind, type) and issubclass(kind, errors.MCPMagicError)
-    return kind(text) if known else errors.ConnectError(text)  # type: ignore[misc]
+    if isinstance(kind, type) and issubclass(kind, errors.ConnectError):
+        return kind(text, stderr=stderr)
+    if isinstance(kind, type) and issubclass(kind, errors.MCPMagicError):
+        return kind(text)
+    return errors.ConnectError(text, stderr=stderr)
 
 
 def error_of(http: dict[str, Any]) -> Exception | None:

@@ -102,7 +102,7 @@ async def _replayed(cassette: Cassette, spec: Spec, line: Line, stack: AsyncExit
         if recorded.failed is not None:
             cassette.played += 1
             retell(recorded, line.recorder, line.errlog)
-            raise failure_of(recorded.failed)
+            raise failure_of(recorded.failed, spec.masked(line.errlog.tail()) if line.errlog else "")
         line.exited = recorded.exited
         through = Through(make, cassette, spec, Place(server.name, spec, line)) if make is not None else None
         return Watched(Replay(cassette, server, session, line, through), line)

@@ -122,6 +122,7 @@ class Examination:
         with self.step("connect") as step:
             begun = await begin_by_hand(self._patient, spec, step)
         if begun is None:
+            self._host.note_failed(self.title, self._patient.stderr)
             raise Stop
         with self.step("handshake") as step:
             step.seconds = sum(reply.seconds for reply in begun if reply is not None)

@@ -78,9 +78,14 @@ class Patient:
         """Its exit code, or None while it runs."""
         return self._process.returncode if self._process is not None else None
 
-    def stderr(self, count: int = 3) -> list[str]:
-        """Return the last lines of its standard error, secrets masked."""
-        return [self._spec.masked(line)[:300] for line in self._errlog.last_lines(count)]
+    @property
+    def stderr(self) -> str:
+        """The end of its standard error, secrets masked."""
+        return self._spec.masked(self._errlog.tail())
+
+    def heard(self) -> str:
+        """Return what it has said, on its stderr and where it writes messages."""
+        return "\n".join([self.stderr, *self.garbage])
 
     async def start(self) -> None:
         """Start it as the SDK does.
@@ -161,6 +166,10 @@ class Patient:
         await asyncio.wait({draining}, timeout=1.0)
         draining.cancel()
         return Ending(seconds, how, process.returncode, left)
+
+    def terminate(self) -> None:
+        """Tell it and its children to end."""
+        self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it and its children at once; when they have ended already nothing happens."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from mcp_magic.core.border_connect import NO_SERVER
 from mcp_magic.core.doctor.process import GRACE_SECONDS, Patient
 from mcp_magic.core.doctor.wire import Reply, discover, initialize
-from mcp_magic.core.place import named_url
+from mcp_magic.core.endpoints import ListensError, named_url, unless_listening
+from mcp_magic.core.stderr import cause, not_passed_on
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import StdioSpec
@@ -40,20 +41,31 @@ async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[
         step.skip(problem)
         return None, None
     step.ok(f"process {patient.pid} started")
-    wait = min(DISCOVER_SECONDS, spec.timeout)
-    first = await patient.ask(discover(), wait)
-    second = None
-    if first.result is None and patient.code is None:
-        second = await patient.ask(initialize(), spec.timeout)
+    first, second, elsewhere = Reply(), None, ""
+    try:
+        first, second = await unless_listening(_asked(patient, spec), patient.heard, patient.terminate)
+    except ListensError as error:
+        elsewhere = spec.masked(error.url)
+    if elsewhere:
+        todo = f"start it in a terminal, then type `%mcp doctor {elsewhere}`"
+        step.fail(f"it speaks HTTP, at {elsewhere}, not over its input and output", todo)
+        return None
     _judge_output(patient, step)
     if patient.code is not None and first.result is None and (second is None or second.result is None):
-        _judge_exit(patient, step)
+        _judge_exit(patient, spec, step)
         return None
     if first.message is None and (second is None or second.message is None):
         _silent(patient, spec, step)
         return None
     step.ok(f"its first answer came after {first.seconds * 1000:.0f} ms")
     return first, second or await _older_way(spec)
+
+
+async def _asked(patient: Patient, spec: StdioSpec) -> tuple[Reply, Reply | None]:
+    first = await patient.ask(discover(), min(DISCOVER_SECONDS, spec.timeout))
+    if first.result is None and patient.code is None:
+        return first, await patient.ask(initialize(), spec.timeout)
+    return first, None
 
 
 async def _older_way(spec: StdioSpec) -> Reply | None:
@@ -74,17 +86,18 @@ def _judge_output(patient: Patient, step: Step) -> None:
     if patient.garbage:
         todo = "print to stderr: the standard output is for messages alone"
         step.warn(f"it writes to its output what is no message: {patient.garbage[0]!r}", todo)
-    said = patient.stderr()
-    if said:
-        step.ok(f"stderr: {' / '.join(line.strip() for line in said)}")
+    for line in cause(patient.stderr):
+        step.ok(f"stderr: {line[:300]}")
 
 
-def _judge_exit(patient: Patient, step: Step) -> None:
+def _judge_exit(patient: Patient, spec: StdioSpec, step: Step) -> None:
     code = patient.code or 0
     how = f"with code {code}" if code >= 0 else f"by signal {-code}"
-    todo = "its stderr says why" if patient.stderr() else "start it in a terminal and look at what it says"
-    if code == 0 and not patient.stderr() and not patient.garbage:
+    todo = "its stderr says why" if patient.stderr else "start it in a terminal and look at what it says"
+    if code == 0 and not patient.stderr and not patient.garbage:
         todo = NO_SERVER
+    if missing := not_passed_on(patient.stderr, spec.env, "doctor"):
+        todo = "; ".join(missing)
     step.fail(f"it ended {how} before it answered", todo)
 
 
@@ -96,7 +109,7 @@ def _silent(patient: Patient, spec: StdioSpec, step: Step) -> None:
         step.fail(f"it answers neither server/discover nor initialize in {waited}", "is this command an MCP server?")
     else:
         todo = "does it wait for something? --timeout S waits longer; does it speak stdio, or open a port?"
-        if url := named_url(" ".join(patient.stderr())):
+        if url := named_url(patient.heard()):
             todo = f"it seems to listen at a URL instead of speaking stdio: `%mcp doctor {url}`"
         step.fail(f"it runs, and answers nothing in {waited}", todo)
 

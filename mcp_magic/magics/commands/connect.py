@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.fields import SAMPLING_MODES
 from mcp_magic.config.files import find_server, load_config
+from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.names import slug
 from mcp_magic.config.targets import parse_env, parse_header
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, did_you_mean, listed
@@ -15,6 +16,7 @@ from mcp_magic.magics.auth_options import auth_options, auth_table
 from mcp_magic.magics.commands.servers import server_listing, server_row
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.waiting import seconds_typed
+from mcp_magic.schema.lines import as_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,7 +101,7 @@ def one_target(invocation: Invocation, words: list[str], typed: str = "%mcp conn
     if len(words) > 1:
         raise CommandError(
             f"{typed}: one target at a time, not {listed(words)}; a command goes after `--`:"
-            f" {typed} -- {' '.join(words)}"
+            f" {typed} -- {as_command(mask_arguments(tuple(words)))}"
         )
     return invocation.value(words[0])
 

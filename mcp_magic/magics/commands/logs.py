@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -21,25 +22,37 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMAND"]
 
+FAILED = "failed start"
+"""The source of lines that a server wrote which was to replace this one, and could not be opened."""
+
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
-    parser.add_argument("--last", type=int, default=LISTED, metavar="N", help=f"lines of each kind (default: {LISTED})")
+    parser.add_argument("--last", type=int, metavar="N", help=f"lines of each kind (default: {LISTED})")
     parser.add_argument("--level", choices=LEVELS, metavar="LEVEL", help=f"log from now on: {', '.join(LEVELS)}")
     parser.add_argument("--follow", action="store_true", help="show what comes until Interrupt")
     parser.add_argument("--seconds", type=seconds_typed, metavar="S", help="end --follow after that time")
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Set the level, if one is given; list stderr's last lines and the last log notifications; follow them."""
-    connection = invocation.connection(arguments.server)
+    """Set the level, if one is given; list stderr's last lines and the last log notifications; follow them.
+
+    Of a server that could not be opened its stderr is listed.
+    """
+    host = invocation.host
+    name = arguments.server or (next(reversed(host.failed), None) if not host.connections else None)
+    if name in host.failed and name not in host.connections:
+        lines = _lines(host.failed[name], sys.maxsize if arguments.last is None else arguments.last)
+        return _listing(name, lines, note=f"{name} could not be opened")
+    connection = invocation.connection(name)
+    last = LISTED if arguments.last is None else max(arguments.last, 0)
     said = ""
     if arguments.level is not None and not await connection.set_log_level(arguments.level):
         said = f"{connection.name} does not say that it logs at all"
-    last = max(arguments.last, 0)
     least = arguments.level or LEVELS[0]
-    messages = [*_stderr(connection, last), *_messages(connection, last, least)]
+    failed = _lines(host.failed.get(connection.name, ""), last, FAILED)
+    messages = [*_lines(connection.stderr(), last), *failed, *_messages(connection, last, least)]
     if arguments.follow or arguments.seconds is not None:
         messages, said = await follow(invocation, connection.name, messages, arguments.seconds, _listing, least)
     return _listing(connection.name, messages, connection.notices.logs.level, said)
@@ -65,9 +78,8 @@ def _row(message: LogMessage) -> dict[str, Any]:
     }
 
 
-def _stderr(connection: Connection, last: int) -> list[LogMessage]:
-    lines = connection.stderr().splitlines()
-    return [LogMessage(0.0, "", STDERR, line) for line in lines[-last:] if last]
+def _lines(stderr: str, last: int, source: str = STDERR) -> list[LogMessage]:
+    return [LogMessage(0.0, "", source, line) for line in stderr.splitlines()[-last:] if last > 0]
 
 
 def _messages(connection: Connection, last: int, least: str) -> list[LogMessage]:
@@ -83,7 +95,8 @@ COMMAND = Command(
     run,
     options,
     examples=("%mcp logs math", "%mcp logs math --last 10", "%mcp logs math --level debug", "%mcp logs math --follow"),
-    details="--level asks the server for its messages of a level and above, from now on and when the session is opened "
-    "again. --follow ends with Interrupt, and the cell with the listing; where nobody could interrupt it, it takes "
-    "--seconds.",
+    details="Of a server that could not be opened, all that it wrote to its stderr is listed; its name is what the "
+    "error begins with. --level asks the server for its messages of a level and above, from now on and when the "
+    "session is opened again. --follow ends with Interrupt, and the cell with the listing; where nobody could "
+    "interrupt it, it takes --seconds.",
 )

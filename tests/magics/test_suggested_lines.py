@@ -1,0 +1,175 @@
+"""What errors of connecting suggest is typed, and opens a session."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic.errors import MCPMagicError
+from mcp_magic.magics.candidates import candidates
+from mcp_magic.notebook import host
+from tests.core.asgi import answering, serving
+from tests.core.certificates import self_signed
+from tests.environments import MEMORY, ROOT, needs_node, program
+from tests.processes import free_port, start_http
+from tests.servers.bundled import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PEN = f"""#!{sys.executable}
+import os, runpy, sys
+if "needs" in sys.argv[0] and "INK_TOKEN" not in os.environ:
+    sys.exit("Error: INK_TOKEN is required")
+sys.argv[1:] = ["0.5" if "slow" in sys.argv[0] else "0"]
+runpy.run_path({str(ROOT / "benchmarks" / "slow_server.py")!r}, run_name="__main__")
+"""
+
+CONFIG = '{{"mcpServers": {{"pen": {{"command": {python!r}, "args": [{script!r}]}}}}}}'
+
+COMMAND, MEANT = r"as a command: %mcp (.*)", r"Did you mean ('.*')\?"
+DASHES, HINT = r"goes after `--`: %mcp (.*)", r"not passed on: `(.*)` right after `connect`"
+
+SUGGESTED = [
+    # what is typed, what of the error is typed then, and where in the line that stands, unless it is all of it
+    ("connect ./bin/pen", COMMAND, "{}"),
+    ("connect bin/pen", COMMAND, "{}"),
+    ("connect ~/bin/pen", COMMAND, "{}"),
+    ("connect FOLDER/bin/pen", COMMAND, "{}"),
+    ("connect './bin/a {b} $c'", COMMAND, "{}"),
+    ("connect sub/mcp.json", r"config file: %mcp (.*)", "{}"),
+    ("connect sub/pen.toml", r"declaration: %mcp (.*)", "{}"),
+    ("connect sub/pem.py", MEANT, "connect {}"),
+    ("connect pne", MEANT, "connect {}"),
+    ("connect python sub/pen.py", DASHES, "{}"),
+    ("connect python -u 'sub/a b.py'", DASHES, "{}"),
+    ("connect 'python sub/pen.py'", r"For a command: `%mcp (.*?)`", "{}"),
+    ("connect --name 'my pen' sub/pen.py", MEANT, "connect --name {} sub/pen.py"),
+    ("connect -- pythn3 sub/pen.py", MEANT, "connect -- {} sub/pen.py"),
+    ("connect --env INK_OF_NOBODY sub/pen.py", r"(--env INK_OF_NOBODY=VALUE)", "connect {} sub/pen.py"),
+    ("connect sub/needs.py", HINT, "connect {} sub/needs.py"),
+    ("connect -- python sub/needs.py", HINT, "connect {} -- python sub/needs.py"),
+    ("connect --timeout 0.2 sub/slow.py", r"\((--timeout) S waits longer\)", "connect {} 20 sub/slow.py"),
+]
+
+
+@pytest.fixture
+def pens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the same small server under many names."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("INK_TOKEN", "sesame-123")
+    for name in ("bin/pen", "bin/a {b} $c", "sub/pen.py", "sub/a b.py", "sub/needs.py", "sub/slow.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(PEN)
+        path.chmod(0o755 if "bin" in name else 0o644)
+    script = str(tmp_path / "sub" / "pen.py")
+    config = CONFIG.format(python=sys.executable, script=script).replace("'", '"')
+    (tmp_path / "sub" / "mcp.json").write_text(config)
+    (tmp_path / "mcp.json").write_text(config)
+    (tmp_path / "sub" / "pen.toml").write_text(f'[servers.pen]\ncommand = "{sys.executable}"\nargs = ["{script}"]\n')
+    return tmp_path
+
+
+@pytest.fixture
+async def follow(magic: Any) -> Any:
+    """Type a line that fails, and then what its error suggests, which must open a session."""
+    await host.disconnect("math")
+
+    async def follow(line: str, suggests: str, then: str = "{}") -> Any:
+        with pytest.raises(MCPMagicError) as caught:
+            await magic(line)
+        found = re.search(suggests, str(caught.value))
+        assert found is not None, str(caught.value)
+        assert "sesame" not in str(caught.value)
+        await magic(then.format(found[1]))
+        assert [one.state for one in host.connections.values()] == ["open"]
+
+    return follow
+
+
+@pytest.mark.parametrize(("line", "suggests", "then"), SUGGESTED, ids=[line for line, *_ in SUGGESTED])
+async def test_what_an_error_suggests_opens_a_session(
+    follow: Any, pens: Path, line: str, suggests: str, then: str
+) -> None:
+    await follow(line.replace("FOLDER", str(pens)), suggests, then)
+
+
+async def test_a_program_is_run_as_suggested_once_it_is_executable(magic: Any, follow: Any, pens: Path) -> None:
+    (pens / "bin" / "pen").chmod(0o644)
+    with pytest.raises(MCPMagicError, match=r"make it executable \(chmod \+x\) and run it"):
+        await magic("connect bin/pen")
+    (pens / "bin" / "pen").chmod(0o755)
+    await follow("connect bin/pen", COMMAND)
+
+
+@needs_node
+async def test_the_path_of_an_installed_server_is_kept(follow: Any) -> None:
+    await follow(f"connect {program(MEMORY)}", COMMAND)
+    assert (await host.call("memory:read_graph")).data == {"entities": [], "relations": []}
+
+
+@pytest.mark.parametrize(
+    ("line", "suggests", "then"),
+    [("URL", r"Did you mean `%mcp (.*?)`", "{}"), ("connect ADDRESS", MEANT, "connect {}")],
+)
+async def test_a_url_without_its_beginning_is_suggested_whole(follow: Any, line: str, suggests: str, then: str) -> None:
+    async with serving(MCPServer("web").streamable_http_app()) as url:
+        await follow(line.replace("URL", f"{url}/mcp").replace("ADDRESS", f"{url[7:]}/mcp"), suggests, then)
+        await host.close()
+
+
+@pytest.mark.timed
+async def test_a_server_file_that_listens_at_a_url_is_found_out_soon_and_reached_there(magic: Any) -> None:
+    port = free_port()
+    start = command("weather_server", "--port", str(port))
+    with pytest.raises(MCPMagicError) as caught:
+        await magic(f"connect --name weather -- {shlex.join(start)}")
+    [named] = [entry for entry in host.trace.entries("weather") if str(port) in str(entry.message)]
+    assert time.time() - named.time < 2.0
+    with start_http(start):
+        [line] = [line for line in str(caught.value).splitlines() if line.startswith("  %mcp connect ")]
+        await magic(f"{line.removeprefix('  %mcp ')} --name weather")
+        assert (await host.call("weather:get_weather", location="London")).data["city"] == "London"
+        await host.disconnect("weather")
+
+
+async def test_a_header_and_an_authority_are_given_as_suggested(follow: Any, magic: Any, tmp_path: Path) -> None:
+    app = MCPServer("web").streamable_http_app()
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and dict(scope["headers"]).get(b"authorization") != b"Bearer TOKEN":
+            return await answering(401)(scope, receive, send)
+        return await app(scope, receive, send)
+
+    cert, key = self_signed(tmp_path)
+    async with serving(guarded, ssl_certfile=str(cert), ssl_keyfile=str(key)) as url:
+        with pytest.raises(MCPMagicError, match=r"\(--ca FILE names the authority to trust\)"):
+            await magic(f"connect {url}/mcp")
+        trusting = f"connect {url}/mcp --name web --ca {cert}"
+        await follow(trusting, r"(--header '.*?')", f"{trusting} {{}}")
+        await host.disconnect("web")
+
+
+async def test_what_a_server_wrote_that_could_not_be_opened_is_listed_by_its_name(magic: Any, pens: Path) -> None:
+    with pytest.raises(MCPMagicError) as caught:
+        await magic("connect --name sh -- sh -c 'seq 1 60 >&2; echo Error: no ink >&2; exit 1'")
+    assert "more: `%mcp logs sh`, or `.stderr` of this error" in str(caught.value)
+    listing = await magic("logs sh")
+    assert [str(row["text"]) for row in listing.rows] == [*map(str, range(1, 61)), "Error: no ink"]
+    assert "sh could not be opened" in str(listing)
+    assert len((await magic("logs sh --last 2")).rows) == 2
+    assert "sh" in candidates("logs s", {}).texts
+
+    with pytest.raises(MCPMagicError):
+        await magic("connect --name math -- sh -c 'echo Error: no ink >&2; exit 1'")
+    rows = (await magic("logs math")).rows
+    assert [(row["source"], str(row["text"])) for row in rows] == [("failed start", "Error: no ink")]
+    await magic("connect --name sh sub/pen.py")
+    assert list(host.failed) == ["math"]
