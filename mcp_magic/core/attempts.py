@@ -48,8 +48,8 @@ class Attempts:
     """What `Connection` sends with; it adds the session.
 
     Attributes:
-        calls: Requests sent.
-        failures: Requests that failed (a tool's own error is no failure of the session).
+        calls: Requests sent, without those that the host made on its own account.
+        failures: Those of them that failed (a tool's own error is no failure of the session).
         latency: Seconds of the last round trip, or None.
         last_seen: When the server last answered (`time.time()`), or None.
     """
@@ -75,6 +75,7 @@ class Attempts:
         timeout: float | None = None,
         *,
         harmless: bool = False,
+        counted: bool = True,
     ) -> T:
         """Send a request.
 
@@ -83,10 +84,11 @@ class Attempts:
             send: Sends it on a session, within `timeout` seconds.
             timeout: That time-out.
             harmless: Whether it may be sent again although it may have run.
+            counted: Whether you asked for it; what the host asks on its own account is in the trace only.
         """
         repeats = Repeats(harmless)
         client = await self._open_client(what, timeout)
-        self.calls += 1
+        self.calls += counted
         while True:
             answer, failure, outcome = await self._attempt(client, send)
             if failure is None:
@@ -97,7 +99,7 @@ class Attempts:
             if not await self._again(client, failure, outcome, repeats, timeout):
                 break
             client = await self._open_client(what, timeout)
-        self.failures += 1
+        self.failures += counted
         raise self._failed(failure, outcome, what, timeout, harmless=harmless)
 
     async def _attempt(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.place import Place
 
-__all__ = ["NO_SERVER", "connect_error"]
+__all__ = ["NO_SERVER", "connect_error", "is_unreachable"]
 
 NO_SERVER = "Is it a server? One that is made with MCPServer has to call run()."
 """What is asked of a program that ends at once, as if all were well."""
@@ -129,8 +129,13 @@ def _in_process(found: BaseException, place: Place) -> Exception:
     return errors.ConnectError(f"{place.name}: {place.spec.where} failed to start: {text_of(found, place)}")
 
 
+def is_unreachable(error: BaseException) -> bool:
+    """Whether an HTTP request never got a connection to its server."""
+    return named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout")
+
+
 def _refused(error: BaseException, place: Place) -> bool:
-    if named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout"):
+    if is_unreachable(error):
         return True
     return isinstance(error, OSError) and not isinstance(place.spec, StdioSpec)
 

@@ -10,6 +10,7 @@ the loop may stand still for hours, in a busy kernel and in a terminal at its pr
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -63,6 +64,7 @@ class ErrorLog:
         self._file = open(path, "a+b", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
         self._last = Written(0, 0, b"", 0.0)
         self._cut = 0  # bytes that were cut off the beginning
+        self._hidden: list[tuple[int, int]] = []
         self._lock = threading.RLock()
         self._closed = threading.Event()
         try:
@@ -96,8 +98,24 @@ class ErrorLog:
     def tail(self, position: int = 0) -> str:
         """Return the end of what was written, from a position on, at most 64 KiB of it; after `close` too."""
         found = self._last if self._file.closed else self._tail()
-        new = found.end - position
-        return (found.data[-new:] if new > 0 else b"").decode("utf-8", "replace")
+        begin, shown = found.end - len(found.data), b""
+        position = max(position, begin)
+        for start, end in [*self._hidden, (found.end, found.end)]:
+            shown += found.data[position - begin : max(start, position) - begin]
+            position = max(position, end)
+        return shown.decode("utf-8", "replace")
+
+    def hide(self, pattern: re.Pattern[bytes] | None = None) -> None:
+        """Keep what was written until now out of `tail`; the trace has it.
+
+        Args:
+            pattern: Where it begins; None for all of it. Nothing is hidden where it is not found.
+        """
+        found = self._last if self._file.closed else self._tail()
+        begin = found.end - len(found.data)
+        match = pattern.search(found.data) if pattern is not None else None
+        if pattern is None or match is not None:
+            self._hidden.append((begin + match.start() if match is not None else 0, found.end))
 
     def _tail(self) -> Written:
         found = self.since(0)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from mcp_magic.core.host import Host
+    from mcp_magic.core.negotiation import KnownProtocols
     from mcp_magic.core.oauth.logins import LogIns
     from mcp_magic.core.trace.record import Recorder
 
@@ -43,6 +44,7 @@ class Lasting(Requests):
         on_state: Called whenever its state changes.
     """
 
+    protocols: KnownProtocols
     trace: Recorder
     logins: LogIns | None
     host: Host | None

@@ -14,6 +14,7 @@ from mcp_magic.core.catalog import KINDS
 from mcp_magic.core.listening import follow_changes
 from mcp_magic.core.loglevels import LogMessage
 from mcp_magic.core.logs import USUAL, Logs
+from mcp_magic.core.negotiation import discover_only
 from mcp_magic.core.subscriptions import Subscriptions
 from mcp_magic.core.underway import CallUnderWay
 
@@ -66,7 +67,11 @@ class Notices:
 
     @asynccontextmanager
     async def session(
-        self, server: Any, timeout: float, prepare: Callable[[Client], None] = lambda client: None
+        self,
+        server: Any,
+        timeout: float,
+        prepare: Callable[[Client], None] = lambda client: None,
+        protocol: str = "auto",
     ) -> AsyncIterator[Client]:
         """Enter an `mcp.Client` for `server` that reports here; the handshake may take `timeout` seconds.
 
@@ -74,13 +79,17 @@ class Notices:
             server: What the client takes.
             timeout: Seconds.
             prepare: Called with the client before it is entered.
+            protocol: How the session begins: `"auto"`, `"handshake"` or a version that is asked for with
+                `server/discover`.
         """
-        client = self._client(server)
+        client = self._client(server, "legacy" if protocol == "handshake" else protocol)
         prepare(client)
         stack = AsyncExitStack()
 
         async def enter() -> None:
             await stack.enter_async_context(client)
+            if protocol not in ("auto", "handshake"):
+                await discover_only(client)
             await self.logs.begin(client)
 
         await CallUnderWay(timeout, what="the handshake").wait(enter(), [])  # its clock stands still during a log-in
@@ -95,7 +104,7 @@ class Notices:
             finally:
                 listening.cancel()
 
-    def _client(self, server: Any) -> Client:
+    def _client(self, server: Any, mode: str) -> Client:
         from mcp import Client
         from mcp_types import Implementation
 
@@ -103,6 +112,7 @@ class Notices:
 
         return Client(
             server,
+            mode=mode,
             client_info=Implementation(name="mcp_magic", version=__version__),
             message_handler=self._on_message,
             list_roots_callback=self._roots,

@@ -20,6 +20,7 @@ from mcp_magic.core.catalog import KINDS
 from mcp_magic.core.health import Answer, look
 from mcp_magic.core.keeper import Keeper
 from mcp_magic.core.lasting import Lasting
+from mcp_magic.core.negotiation import Negotiation, Probe
 from mcp_magic.core.reconnection import is_hopeless
 from mcp_magic.core.transports import open_line
 from mcp_magic.core.warmup import build_models, quiet_sdk_logging, start_imports
@@ -169,15 +170,18 @@ class Owning(Lasting):
     async def _hold_sessions(self, line: Line) -> None:
         """Hold a session open until it is to be left; then, if the server has forgotten it, the next."""
         self._renewing = True
+        negotiation = Negotiation(self.spec, self.protocols)
         while self._renewing and not self._closing:
             self._renewing, self._ended, self._entering = False, False, True
             self._leave.clear()
             leaving = False
+            line.probe = Probe(line.errlog if negotiation.way == "auto" else None)
             imports = start_imports()  # while the server starts
             try:
-                async with self.notices.session(line.make(), self.spec.timeout, line.prepare) as client:
+                async with self.notices.session(line.make(), self.spec.timeout, line.prepare, negotiation.way) as client:
                     await asyncio.shield(imports)
                     build_models(client.protocol_version)
+                    negotiation.opened(client)
                     self._opened(client, line)
                     await self._attend(client)
                     leaving = self._closing or self._renewing
@@ -185,8 +189,11 @@ class Owning(Lasting):
                     self._pause()
                     if self._renewing:
                         await self._idle(DRAIN_SECONDS)
-            except Exception:
-                if not leaving:  # what goes wrong while a session is left on purpose concerns nobody
+            except Exception as error:
+                if self._entering and not self._closing and negotiation.another(error, line.probe):
+                    line.begin_again()
+                    self._renewing = True
+                elif not leaving:  # what goes wrong while a session is left on purpose concerns nobody
                     raise
 
     def _opened(self, client: Client, line: Line) -> None:
