@@ -10,7 +10,6 @@ the loop may stand still for hours, in a busy kernel and in a terminal at its pr
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 import threading
@@ -18,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 if TYPE_CHECKING:
+    import re
     from types import TracebackType
 
 __all__ = ["ErrorLog", "Written"]

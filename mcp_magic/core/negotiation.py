@@ -1,8 +1,8 @@
-"""How a session begins: with `server/discover` of 2026-07-28, or with the handshake (`initialize`) of the versions before.
+"""How a session begins: with `server/discover` of 2026-07-28, or with the handshake (`initialize`) of older versions.
 
 The SDK asks for `server/discover` first, the *probe*, and for `initialize` where that is refused. Servers of older SDKs
-do not refuse: their process or their stream ends, or they stay silent (Python's `mcp` up to 1.8.1, Rust's `rmcp`). Such a
-server is started again and asked for `initialize` only. What worked is remembered.
+do not refuse: their process or their stream ends, or they stay silent (Python's `mcp` up to 1.8.1, Rust's `rmcp`). Such
+a server is started again and asked for `initialize` only. What worked is remembered.
 """
 
 from __future__ import annotations
@@ -98,9 +98,10 @@ class Negotiation:
             self._known.discard(self._spec)
             self.way = "auto"
             return probe.begun and (is_mcp_error(found) or is_transport_error(found))
-        # Over HTTP nothing of the probe is left in the way of the `initialize` that the SDK has sent after it.
-        answered = is_mcp_error(found) and getattr(found, "code", None) != _UNSUPPORTED and self._spec.transport != "http"
-        if not probe.sent or probe.discovered or not (has_ended(found) or is_transport_error(found) or answered):
+        refused = is_mcp_error(found) and getattr(found, "code", None) != _UNSUPPORTED
+        if self._spec.transport == "http":  # there the probe left nothing behind that `initialize` could stumble over
+            refused = has_ended(found)
+        if not probe.sent or probe.discovered or not (refused or is_transport_error(found)):
             return False
         self.way = "handshake"
         return True

@@ -82,7 +82,7 @@ class Notices:
             protocol: How the session begins: `"auto"`, `"handshake"` or a version that is asked for with
                 `server/discover`.
         """
-        client = self._client(server, "legacy" if protocol == "handshake" else protocol)
+        client = self._client(server, protocol)
         prepare(client)
         stack = AsyncExitStack()
 
@@ -104,7 +104,7 @@ class Notices:
             finally:
                 listening.cancel()
 
-    def _client(self, server: Any, mode: str) -> Client:
+    def _client(self, server: Any, protocol: str) -> Client:
         from mcp import Client
         from mcp_types import Implementation
 
@@ -112,11 +112,11 @@ class Notices:
 
         return Client(
             server,
-            mode=mode,
             client_info=Implementation(name="mcp_magic", version=__version__),
             message_handler=self._on_message,
             list_roots_callback=self._roots,
             elicitation_callback=self.questions if self.questions and self.questions.announced else None,
+            **({} if protocol == "auto" else {"mode": "legacy" if protocol == "handshake" else protocol}),
             **(self.sampling.options if self.sampling is not None else {}),
             logging_callback=self.logs,
             log_level=USUAL,  # since 2026-07-28 log messages come only to whoever asks for them

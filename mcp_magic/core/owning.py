@@ -178,7 +178,9 @@ class Owning(Lasting):
             line.probe = Probe(line.errlog if negotiation.way == "auto" else None)
             imports = start_imports()  # while the server starts
             try:
-                async with self.notices.session(line.make(), self.spec.timeout, line.prepare, negotiation.way) as client:
+                async with self.notices.session(
+                    line.make(), self.spec.timeout, line.prepare, negotiation.way
+                ) as client:
                     await asyncio.shield(imports)
                     build_models(client.protocol_version)
                     negotiation.opened(client)

@@ -93,6 +93,7 @@ class Line:
         """Forget what a server did whose session could not be opened; it is begun in another way now."""
         self.garbage.clear()
         self.stray, self.status = "", None
+        self.recorder.ended()
         if self.errlog is not None:
             self.errlog.hide()
 

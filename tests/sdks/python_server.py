@@ -26,7 +26,9 @@ def low_level(transport: str) -> None:
 
     @server.list_tools()
     async def tools() -> list[Any]:
-        found = [types.Tool(name="add", description="Add two numbers.", inputSchema={**numbers, "required": ["a", "b"]})]
+        found = [
+            types.Tool(name="add", description="Add two numbers.", inputSchema={**numbers, "required": ["a", "b"]})
+        ]
         if hasattr(ServerSession, "elicit"):
             found.append(types.Tool(name="greet", description="Greet somebody.", inputSchema={"type": "object"}))
         return found
