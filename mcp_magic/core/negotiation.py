@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.errlog import ErrorLog
 
-__all__ = ["PROBE", "KnownProtocols", "Negotiation", "Probe", "discover_only"]
-
-PROBE = "server/discover"
+__all__ = ["NOISE", "KnownProtocols", "Negotiation", "Probe", "discover_only"]
 
 SILENT_SECONDS = 0.75
 """Seconds for which a process that has read the probe may be silent before it is asked for `initialize`. One that
 answers later loses nothing: the SDK then asks it again."""
 
-_NOISE = re.compile(rb"(?m)^.*(?:Failed to validate request|server/discover)")
+NOISE = re.compile(rb"(?m)^.*(?:Failed to validate request|server/discover)")
 """Where a server's complaints about the probe begin, on its stderr."""
 
 _UNSUPPORTED = -32022
@@ -74,6 +72,14 @@ class Negotiation:
         self._free = spec.protocol == "auto"
         self._tries = 0
         self.way = "handshake" if self._free and spec in known else spec.protocol
+
+    def probe(self, errlog: ErrorLog | None) -> Probe:
+        """Return what watches the beginning of a session.
+
+        Args:
+            errlog: The stderr of the server's process, if it has one of ours.
+        """
+        return Probe(errlog if self.way == "auto" else None)
 
     def opened(self, client: Client) -> None:
         """Remember how a session was opened."""
@@ -140,7 +146,7 @@ class Probe:
         """Take note of a message that is sent."""
         self.begun = True
         fields = message.__dict__
-        if fields.get("method") == PROBE and not self.sent:
+        if fields.get("method") == "server/discover" and not self.sent:
             self.sent = True
             self._number = fields["id"]
 
@@ -153,7 +159,7 @@ class Probe:
         self._number = None
         self.discovered = mine and "result" in fields
         if self._errlog is not None and not self.discovered:
-            self._errlog.hide(_NOISE)
+            self._errlog.hide(NOISE)
 
     def refusal(self) -> Any:
         """Return what the session is told in place of an answer, where the server has read the probe and is silent."""

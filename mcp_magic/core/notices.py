@@ -110,14 +110,17 @@ class Notices:
 
         from mcp_magic import __version__
 
+        modes = {"auto": {}, "handshake": {"mode": "legacy"}}
+        options: dict[str, Any] = dict(modes.get(protocol, {"mode": protocol}))
+        if self.sampling is not None:
+            options |= self.sampling.options
         return Client(
             server,
             client_info=Implementation(name="mcp_magic", version=__version__),
             message_handler=self._on_message,
             list_roots_callback=self._roots,
             elicitation_callback=self.questions if self.questions and self.questions.announced else None,
-            **({} if protocol == "auto" else {"mode": "legacy" if protocol == "handshake" else protocol}),
-            **(self.sampling.options if self.sampling is not None else {}),
+            **options,
             logging_callback=self.logs,
             log_level=USUAL,  # since 2026-07-28 log messages come only to whoever asks for them
         )

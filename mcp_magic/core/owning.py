@@ -20,7 +20,7 @@ from mcp_magic.core.catalog import KINDS
 from mcp_magic.core.health import Answer, look
 from mcp_magic.core.keeper import Keeper
 from mcp_magic.core.lasting import Lasting
-from mcp_magic.core.negotiation import Negotiation, Probe
+from mcp_magic.core.negotiation import Negotiation
 from mcp_magic.core.reconnection import is_hopeless
 from mcp_magic.core.transports import open_line
 from mcp_magic.core.warmup import build_models, quiet_sdk_logging, start_imports
@@ -175,12 +175,11 @@ class Owning(Lasting):
             self._renewing, self._ended, self._entering = False, False, True
             self._leave.clear()
             leaving = False
-            line.probe = Probe(line.errlog if negotiation.way == "auto" else None)
+            line.probe = negotiation.probe(line.errlog)
             imports = start_imports()  # while the server starts
             try:
-                async with self.notices.session(
-                    line.make(), self.spec.timeout, line.prepare, negotiation.way
-                ) as client:
+                way = negotiation.way
+                async with self.notices.session(line.make(), self.spec.timeout, line.prepare, way) as client:
                     await asyncio.shield(imports)
                     build_models(client.protocol_version)
                     negotiation.opened(client)

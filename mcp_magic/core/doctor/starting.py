@@ -21,6 +21,9 @@ SLOW_CLOSE_SECONDS = 2.0
 DISCOVER_SECONDS = 10.0
 """Seconds after which a server that does not answer `server/discover` is asked in the older way, as the SDK does."""
 
+SILENT_SECONDS = 3.0
+"""The same for a server that has read it."""
+
 
 async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply | None, Reply | None] | None:
     """Start a server and ask it for both beginnings of a session, the older one in a second process if need be.
@@ -41,10 +44,13 @@ async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[
         return None, None
     step.ok(f"process {patient.pid} started")
     wait = min(DISCOVER_SECONDS, spec.timeout)
-    first = await patient.ask(discover(), wait)
+    first = await patient.ask_patiently(discover(), wait, SILENT_SECONDS)
     second = None
-    if first.result is None and patient.code is None:
+    if first.result is None and first.message is not None:
+        patient.hide_noise()
         second = await patient.ask(initialize(), spec.timeout)
+    elif first.result is None:
+        second = await _started_again(patient, spec, step)
     _judge_output(patient, step)
     if patient.code is not None and first.result is None and (second is None or second.result is None):
         _judge_exit(patient, step)
@@ -52,8 +58,24 @@ async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[
     if first.message is None and (second is None or second.message is None):
         _silent(patient, spec, step)
         return None
-    step.ok(f"its first answer came after {first.seconds * 1000:.0f} ms")
+    answered = first if first.message is not None or second is None else second
+    step.ok(f"its first answer came after {answered.seconds * 1000:.0f} ms")
     return first, second or await _older_way(spec)
+
+
+async def _started_again(patient: Patient, spec: StdioSpec, step: Step) -> Reply:
+    """Start a process again that did not answer `server/discover`, and ask it for `initialize`, as a session does."""
+    how = "does not answer" if patient.code is None else f"ended {_how(patient.code)} at"
+    await patient.put_down()
+    await patient.start()
+    reply = await patient.ask(initialize(), spec.timeout)
+    if reply.message is not None:
+        step.ok(f"it {how} server/discover; process {patient.pid} was started and asked for initialize")
+    return reply
+
+
+def _how(code: int) -> str:
+    return f"with code {code}" if code >= 0 else f"by signal {-code}"
 
 
 async def _older_way(spec: StdioSpec) -> Reply | None:
@@ -81,11 +103,10 @@ def _judge_output(patient: Patient, step: Step) -> None:
 
 def _judge_exit(patient: Patient, step: Step) -> None:
     code = patient.code or 0
-    how = f"with code {code}" if code >= 0 else f"by signal {-code}"
     todo = "its stderr says why" if patient.stderr() else "start it in a terminal and look at what it says"
     if code == 0 and not patient.stderr() and not patient.garbage:
         todo = NO_SERVER
-    step.fail(f"it ended {how} before it answered", todo)
+    step.fail(f"it ended {_how(code)} before it answered", todo)
 
 
 def _silent(patient: Patient, spec: StdioSpec, step: Step) -> None:
