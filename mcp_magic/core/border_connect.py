@@ -40,8 +40,17 @@ def connect_error(error: BaseException, place: Place) -> Exception:
         return _handshake_timeout(place)
     for matches, explain in _CONNECT:
         if matches(found, place):
-            return explain(found, place)
+            return _with_protocol(explain(found, place), place)
     return errors.ConnectError(f"{place.name}: cannot connect to {place.spec.where}: {text_of(found, place)}")
+
+
+def _with_protocol(error: Exception, place: Place) -> Exception:
+    """Add which way the session was to begin, where you chose it."""
+    if place.spec.protocol != "auto" and isinstance(error, errors.ServerExitedError | errors.NotAnMCPServerError):
+        asked = "initialize" if place.spec.protocol == "handshake" else "server/discover"
+        chosen = f"--protocol {place.spec.protocol} asks for {asked} only; --protocol auto tries both."
+        return type(error)(f"{error}\n  {chosen}")
+    return error
 
 
 def _handshake_timeout(place: Place) -> Exception:

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { pathToFileURL } from 'node:url';
 
-const [folder, transport] = process.argv.slice(2);
+const [folder, transport, port] = process.argv.slice(2);
 const { name, version, exports: offered } = JSON.parse(readFileSync(`${folder}/package.json`));
 const load = (path) => import(pathToFileURL(createRequire(`${folder}/package.json`).resolve(path)));
 const numbers = { type: 'object', properties: { a: { type: 'integer' }, b: { type: 'integer' } }, required: ['a', 'b'] };
@@ -18,7 +18,7 @@ function listen(handle) {
   const server = createServer((request, response) => {
     Promise.resolve(handle(request, response)).catch((error) => response.writeHead(500).end(String(error)));
   });
-  server.listen(0, '127.0.0.1', () => console.log(`listening on http://127.0.0.1:${server.address().port}`));
+  server.listen(Number(port ?? 0), '127.0.0.1', () => console.log(`listening on http://127.0.0.1:${server.address().port}`));
 }
 
 // @modelcontextprotocol/sdk 0.x and 1.x
