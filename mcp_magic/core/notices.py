@@ -87,10 +87,12 @@ class Notices:
         stack = AsyncExitStack()
 
         async def enter() -> None:
-            await stack.enter_async_context(client)
-            if protocol not in ("auto", "handshake"):
-                await discover_only(client)
-            await self.logs.begin(client)
+            async with AsyncExitStack() as opening:
+                await opening.enter_async_context(client)
+                if protocol not in ("auto", "handshake"):
+                    await discover_only(client)
+                await self.logs.begin(client)
+                stack.push_async_exit(opening.pop_all())
 
         await CallUnderWay(timeout, what="the handshake").wait(enter(), [])  # its clock stands still during a log-in
         async with stack:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import os
 import sys
 from contextlib import asynccontextmanager
 from typing import Any
@@ -102,6 +103,7 @@ def high_level(transport: str) -> None:
 
 
 def _fastmcp() -> Any:
+    os.environ["FASTMCP_CHECK_FOR_UPDATES"] = "off"  # it would ask the package index at each start
     from fastmcp import Context, FastMCP
 
     globals()["Context"] = Context  # annotations are texts here

@@ -22,6 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "where_it_works.md"
 TRANSPORTS = ("stdio", "sse", "http")
 PATHS = {"sse": "/sse", "http": "/mcp"}
 NEWEST = "mcp 2"
+NONE = "\N{EN DASH}"
 SDKS = ("mcp 1.0.0", "mcp 1.6.0", "mcp 1.9.4", f"mcp {MCP1_PACKAGES['mcp']}", NEWEST)
 SDKS += (*(name for name in PYTHON_SDKS if name.startswith("fastmcp")), *TYPESCRIPT_SDKS)
 
@@ -33,7 +34,7 @@ def table() -> dict[str, dict[str, str]]:
     return {name: dict(zip(TRANSPORTS, cells, strict=True)) for name, *cells in rows[2:]}
 
 
-CELLS = [(name, transport, said) for name, row in table().items() for transport, said in row.items() if said != "–"]
+CELLS = [(name, transport, said) for name, row in table().items() for transport, said in row.items() if said != NONE]
 
 
 def test_the_table_has_each_sdk() -> None:
@@ -56,7 +57,6 @@ async def test_a_server_is_connected_listed_called_asks_and_is_connected_again(
         assert await got(host, sdk_command(sdk, transport)) == said
         return
     port = free_port()
-    # a SIGTERM does not end each of them while a session is open
     ready = rf"(?P<port>{port})"
     with start_http(sdk_command(sdk, transport, port), ready=ready, path=PATHS[transport], timeout=60) as server:
         await listening(port)
@@ -69,7 +69,9 @@ async def got(host: Host, target: Any) -> str:
     connection = await host.connect(target, name="tiny", timeout=60)
     version = connection.protocol_version
     tools = [tool.name for tool in await connection.listing("tools")]
-    assert (connection.calls, connection.failures) == (0, 0), "what the host asked on its own account counts for nothing"
+    assert (connection.calls, connection.failures) == (0, 0), (
+        "what the host asked on its own account counts for nothing"
+    )
     assert "validation error" not in connection.stderr()
     assert "server/discover" not in connection.stderr()
     assert connection.notices.messages == type(connection.notices.messages)()
