@@ -10,7 +10,16 @@ from mcp_magic import errors
 from mcp_magic.browser import IN_BROWSER
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.core.faults import of_status, who
-from mcp_magic.core.foreign import chain_text, has_ended, is_mcp_error, is_transport_error, leaf, named, waited_in_vain
+from mcp_magic.core.foreign import (
+    chain_text,
+    has_ended,
+    is_mcp_error,
+    is_transport_error,
+    is_unreachable,
+    leaf,
+    named,
+    waited_in_vain,
+)
 from mcp_magic.core.place import named_url, not_recorded, text_of
 from mcp_magic.wording import sentence
 
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.place import Place
 
-__all__ = ["NO_SERVER", "connect_error", "is_unreachable"]
+__all__ = ["NO_SERVER", "connect_error"]
 
 NO_SERVER = "Is it a server? One that is made with MCPServer has to call run()."
 """What is asked of a program that ends at once, as if all were well."""
@@ -136,11 +145,6 @@ def _bad_url(found: BaseException, place: Place) -> Exception:
 
 def _in_process(found: BaseException, place: Place) -> Exception:
     return errors.ConnectError(f"{place.name}: {place.spec.where} failed to start: {text_of(found, place)}")
-
-
-def is_unreachable(error: BaseException) -> bool:
-    """Whether an HTTP request never got a connection to its server."""
-    return named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout")
 
 
 def _refused(error: BaseException, place: Place) -> bool:

@@ -11,8 +11,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.border_connect import is_unreachable
-from mcp_magic.core.foreign import has_ended, is_mcp_error, is_transport_error, leaf
+from mcp_magic.core.foreign import has_ended, is_mcp_error, is_transport_error, is_unreachable, leaf
 from mcp_magic.core.stdio_process import has_read
 from mcp_magic.errors import MCPMagicError
 
