@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,42 @@ OFFICE_PACKAGES = {"excel-mcp-server": "2.2.2", "office-word-mcp-server": "1.1.1
 MOTHERDUCK_PACKAGES = {"mcp-server-motherduck": "1.1.0"}
 """A server of FastMCP that answers JSON as text, its errors too."""
 
+_THEN = {
+    "anyio": "4.9.0",
+    "pydantic": "2.11.7",
+    "sse-starlette": "2.3.6",
+    "starlette": "0.46.2",
+    "uvicorn": "0.34.3",
+}
+"""What `mcp` of that time ran with: later ones break it. `mcp` 1.9.4 over HTTP dies with its first session under anyio
+4.16; its first releases bring no server for HTTP."""
+
+PYTHON_SDKS = {
+    "mcp 1.0.0": {"mcp": "1.0.0", **_THEN},
+    "mcp 1.6.0": {"mcp": "1.6.0", **_THEN},
+    "mcp 1.9.4": {"mcp": "1.9.4", **_THEN},
+    "fastmcp 2.14.7": {"fastmcp": "2.14.7"},
+    "fastmcp 3.4.10": {"fastmcp": "3.4.10"},
+    "fastmcp 4.1.0": {"fastmcp": "4.1.0"},
+}
+"""Python SDKs whose servers the matrix of `docs/where_it_works.md` has; `mcp 1.30.0` is in the environment `mcp1`, and
+the newest in this one."""
+
+_SDK = "@modelcontextprotocol/sdk"
+TYPESCRIPT_SDKS = {
+    f"{_SDK} 0.6.1": "sdk-0.6",
+    f"{_SDK} 1.32.2": "sdk-1",
+    "@modelcontextprotocol/server 2.4.0": "@modelcontextprotocol/server",
+}
+"""TypeScript SDKs of the matrix, and the folders that they are installed in."""
+
+TYPESCRIPT_PACKAGES = {
+    "sdk-0.6": f"npm:{_SDK}@0.6.1",
+    "sdk-1": f"npm:{_SDK}@1.32.2",
+    "@modelcontextprotocol/server": "2.4.0",
+    "@modelcontextprotocol/node": "2.1.2",
+}
+
 KERNEL_PACKAGES = {
     "kernel72": {"ipykernel": "7.2.0", "nest-asyncio": "1.6.0"},
     "kernel630": {"ipykernel": "6.30.1", "nest-asyncio": "1.6.0"},
@@ -65,6 +102,9 @@ SHARED_PACKAGES = ("mcp-server-time", "mcp-server-git")
 
 BUILD_TIMEOUT = 600
 """Seconds that one installation may take."""
+
+MAKERS = 4
+"""Environments that are made side by side; much of it is waiting for the network."""
 
 needs_node = pytest.mark.skipif(
     not (shutil.which("node") and shutil.which("npm")), reason="node and npm are not installed"
@@ -142,13 +182,18 @@ def conformance_command() -> list[str]:
     return [str(node), "--require", str(preload), str(modules / CONFORMANCE / "dist" / "index.js")]
 
 
+def _uv() -> list[str]:
+    """Return the command of uv, which unpacks each package once, and links it into the folders that need it."""
+    return [sys.executable, "-m", "uv", "--quiet", "--cache-dir", str(cache() / "uv")]
+
+
 def make_python(name: str, wanted: dict[str, str]) -> bool:
     """Make a virtual environment of its own for Python packages; return whether that was needed."""
     packages = [f"{package}=={version}" for package, version in wanted.items()]
 
     def build(folder: Path) -> None:
-        run([sys.executable, "-m", "venv", str(folder)])
-        run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages])
+        run([*_uv(), "venv", "--python", sys.executable, str(folder)])
+        run([*_uv(), "pip", "install", "--python", str(folder / "bin" / "python"), *packages])
 
     # A virtual environment ends with the Python that it was made of.
     stamp = {"packages": wanted, "python": sys.version, "base": sys.base_prefix}
@@ -158,6 +203,51 @@ def make_python(name: str, wanted: dict[str, str]) -> bool:
 make_mcp1 = partial(make_python, "mcp1", MCP1_PACKAGES)
 make_office = partial(make_python, "office", OFFICE_PACKAGES)
 make_motherduck = partial(make_python, "motherduck", MOTHERDUCK_PACKAGES)
+
+
+def make_sdk(name: str) -> bool:
+    """Install a Python SDK into a folder of its own; return whether that was needed."""
+    packages = [f"{package}=={version}" for package, version in PYTHON_SDKS[name].items()]
+
+    def build(folder: Path) -> None:
+        run([*_uv(), "pip", "install", "--python", sys.executable, "--target", str(folder), *packages])
+
+    wanted = {"packages": PYTHON_SDKS[name], "python": sys.version}
+    return ensure(cache() / folder_of(name), wanted, build)
+
+
+def folder_of(sdk: str) -> str:
+    """Return the name of the folder of a Python SDK."""
+    return sdk.replace(" ", "-")
+
+
+def sdk_command(name: str, transport: str, port: int = 0) -> list[str]:
+    """Return the command of the tiny server under one of the SDKs of the matrix.
+
+    Args:
+        name: The SDK and its version.
+        transport: "stdio", "sse" or "http".
+        port: Where the last two listen.
+    """
+    servers = ROOT / "tests" / "sdks"
+    if name in TYPESCRIPT_SDKS:
+        make_node("typescript", TYPESCRIPT_PACKAGES)
+        package = cache() / "typescript" / "node_modules" / TYPESCRIPT_SDKS[name]
+        return [
+            shutil.which("node") or "node",
+            str(servers / "typescript_server.mjs"),
+            str(package),
+            transport,
+            str(port),
+        ]
+    python, folder = [sys.executable], ""
+    if name in PYTHON_SDKS:
+        make_sdk(name)
+        python, folder = [sys.executable, "-S"], str(cache() / folder_of(name))
+    elif name == f"mcp {MCP1_PACKAGES['mcp']}":
+        make_mcp1()
+        python = [str(cache() / "mcp1" / "bin" / "python")]
+    return [*python, str(servers / "python_server.py"), folder, transport, str(port)]
 
 
 def make_kernel(name: str) -> bool:
@@ -276,13 +366,17 @@ def main() -> None:
         ("mcp1", make_mcp1, MCP1_PACKAGES),
         ("office", make_office, OFFICE_PACKAGES),
         ("motherduck", make_motherduck, MOTHERDUCK_PACKAGES),
+        ("typescript", partial(make_node, "typescript", TYPESCRIPT_PACKAGES), TYPESCRIPT_PACKAGES),
+        *((folder_of(name), partial(make_sdk, name), packages) for name, packages in PYTHON_SDKS.items()),
         *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),
     ]
-    for name, make, packages in rows:
-        if name == "node" and shutil.which("npm") is None:
-            print(f"{cache() / name}: not made, npm is not installed")
-            continue
-        done = "made" if make() else "there already"
+    if shutil.which("npm") is None:
+        print("npm is not installed: the servers that run on Node are left out")
+        rows = [row for row in rows if row[0] not in ("node", "typescript")]
+    with ThreadPoolExecutor(MAKERS) as makers:
+        made = [makers.submit(make) for _, make, _ in rows]
+    for (name, _, packages), making in zip(rows, made, strict=True):
+        done = "made" if making.result() else "there already"
         print(f"{cache() / name}: {done} ({', '.join(f'{name} {version}' for name, version in packages.items())})")
     print(f"this environment: {', '.join(f'{name} {version}' for name, version in check_shared().items())}")
 

@@ -8,11 +8,13 @@ from urllib.parse import urlsplit
 
 from mcp_magic.config.auth import foreign_auth, make_auth
 from mcp_magic.config.fields import (
+    PROTOCOLS,
     FieldError,
     as_text,
     flag,
     kind_of,
     path_of,
+    protocol,
     reject_unknown,
     sampling,
     seconds,
@@ -39,7 +41,7 @@ _SCHEMES = {HttpSpec: ("http", "https"), SseSpec: ("http", "https"), WebSocketSp
 _ALIASES = {"type": "transport", "envFile": "env_file"}
 _COMMAND_KEYS = ("command", "args", "env", "cwd", "env_file")
 _URL_KEYS = ("url", "headers", "verify", "cert", "auth")
-_SHARED_KEYS = ("transport", "timeout", "trust", "sampling", "reconnect", "disabled")
+_SHARED_KEYS = ("transport", "timeout", "trust", "sampling", "reconnect", "protocol", "disabled")
 SERVER_KEYS = (*_COMMAND_KEYS, *_URL_KEYS, *_SHARED_KEYS)
 
 
@@ -123,7 +125,8 @@ def make_spec(
 
     Args:
         fields: `command`/`args`/`env`/`cwd`/`envFile` or `url`/`headers`/`verify`/`cert`/`auth`, and
-            `type` or `transport`, `timeout` (seconds), `trust`, `sampling`, `reconnect`, `disabled`.
+            `type` or `transport`, `timeout` (seconds), `trust`, `sampling`, `reconnect`,
+            `protocol`, `disabled`.
         variables: What `${...}` stands for; its `base` is what relative paths are relative to.
         cwd: Working directory of a command whose table has none.
         strict: Whether a key that nobody reads is a mistake. Files of other hosts have their own keys.
@@ -142,6 +145,8 @@ def make_spec(
     if "sampling" in said and (strict or not isinstance(said["sampling"], dict)):  # a table is another host's
         rest["sampling"] = sampling(said["sampling"])
     rest |= {"reconnect": flag(said, "reconnect")} if "reconnect" in said else {}
+    if "protocol" in said and (strict or said["protocol"] in PROTOCOLS):  # elsewhere it may mean anything
+        rest["protocol"] = protocol(said["protocol"])
     if has_command:
         return _stdio(said, variables.base, cwd, rest)
     if said.get("verify") is not None or said.get("cert") is not None:

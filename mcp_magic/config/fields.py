@@ -6,6 +6,7 @@ No message has a value in it that could be a secret: tables of servers hold toke
 from __future__ import annotations
 
 import math
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
+    "PROTOCOLS",
     "SAMPLING_MODES",
     "FieldError",
     "as_text",
     "flag",
     "kind_of",
     "path_of",
+    "protocol",
     "reject_unknown",
     "sampling",
     "seconds",
@@ -30,6 +33,10 @@ __all__ = [
 
 SAMPLING_MODES = ("off", "ask", "auto")
 """What a server that asks for a model's words gets: nothing, what the person lets pass, or an answer at once."""
+
+
+PROTOCOLS = ("auto", "handshake", "2026-07-28")
+"""How a session is begun: by what the server takes, by `initialize` only, or by `server/discover` only."""
 
 
 class FieldError(ValueError):
@@ -120,6 +127,16 @@ def sampling(value: Any) -> str:
     if value not in SAMPLING_MODES:
         got = f"{value!r}.{did_you_mean(value, SAMPLING_MODES)}" if isinstance(value, str) else f"{kind_of(value)}."
         raise FieldError(f"expected off, ask or auto, got {got}", "sampling")
+    return str(value)
+
+
+def protocol(value: Any) -> str:
+    """Return how a session is begun: `auto`, `handshake` or `2026-07-28`."""
+    if isinstance(value, date):  # as TOML reads it without quotes
+        value = value.isoformat()
+    if value not in PROTOCOLS:
+        got = f"{value!r}.{did_you_mean(value, PROTOCOLS)}" if isinstance(value, str) else f"{kind_of(value)}."
+        raise FieldError(f"expected auto, handshake or 2026-07-28, got {got}", "protocol")
     return str(value)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.auth import make_auth
 from mcp_magic.config.entries import spec_type, url_spec
-from mcp_magic.config.fields import FieldError, sampling, seconds
+from mcp_magic.config.fields import FieldError, protocol, sampling, seconds
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
 from mcp_magic.errors import TargetError
 
@@ -35,6 +35,7 @@ class Overrides:
     auth: Any = field(default=None, repr=False)
     sampling: str | None = None
     reconnect: bool | None = None
+    protocol: str | None = None
 
     def applied(self, spec: Spec, directory: Path | None = None) -> Spec:
         """Return `spec` with these options.
@@ -86,6 +87,8 @@ class Overrides:
             changes["sampling"] = sampling(self.sampling)
         if self.reconnect is not None:
             changes["reconnect"] = self.reconnect
+        if self.protocol is not None:
+            changes["protocol"] = protocol(self.protocol)
         if isinstance(spec, StdioSpec):
             changes |= {"env": {**spec.env, **self.env}} if self.env else {}
             changes |= {"cwd": (directory or Path.cwd()) / Path(self.cwd).expanduser()} if self.cwd else {}

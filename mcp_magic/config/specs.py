@@ -66,6 +66,8 @@ class Spec:
         trust: Whether the person believes this server's annotation hints.
         reconnect: Whether a session that is lost is opened again by itself; None for what the host's setting says.
         sampling: Whether the server may ask for a model's words: `"off"`, `"ask"` (the person is asked) or `"auto"`.
+        protocol: How a session is begun: `"auto"`, `"handshake"` (`initialize` only) or `"2026-07-28"`
+            (`server/discover` only).
     """
 
     transport: ClassVar[str]
@@ -73,6 +75,7 @@ class Spec:
     trust: bool = False
     sampling: str = "ask"
     reconnect: bool | None = None
+    protocol: str = "auto"
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{f.name}={self._shown(f.name)}" for f in fields(self) if self._said(f))

@@ -56,6 +56,7 @@ def resolve_target(
     client_factory: Callable[..., Any] | None = None,
     sampling: str | None = None,
     reconnect: bool | None = None,
+    protocol: str | None = None,
     auth: Any = None,
     known: Iterable[str] = (),
 ) -> tuple[Spec, str]:
@@ -79,6 +80,7 @@ def resolve_target(
         client_factory: Makes the HTTP client.
         reconnect: Whether a session that is lost is opened again by itself; None for what the host's setting says.
         sampling: Whether the server may ask for a model's words: "off", "ask" or "auto".
+        protocol: How to begin the session: "auto", "handshake" or "2026-07-28".
         auth: How to log in: "none", "oauth", "client-credentials", or a table (`config.auth.AuthOptions`).
         known: Names of variables that could have been meant.
 
@@ -98,6 +100,7 @@ def resolve_target(
         client_factory=client_factory,
         sampling=sampling,
         reconnect=reconnect,
+        protocol=protocol,
         auth=auth,
     )
     if command:

@@ -50,8 +50,8 @@ class Attempts:
     """What `Connection` sends with; it adds the session.
 
     Attributes:
-        calls: Requests sent.
-        failures: Requests that failed (a tool's own error is no failure of the session).
+        calls: Requests sent, without those that the host made on its own account.
+        failures: Those of them that failed (a tool's own error is no failure of the session).
         latency: Seconds of the last round trip, or None.
         last_seen: When the server last answered (`time.time()`), or None.
     """
@@ -80,6 +80,7 @@ class Attempts:
         harmless: bool = False,
         patient: bool = True,
         queue: Callable[[int, int], None] | None = None,
+        counted: bool = True,
     ) -> T:
         """Send a request.
 
@@ -90,10 +91,11 @@ class Attempts:
             harmless: Whether it may be sent again although it may have run.
             patient: Whether it waits for a server that is busy.
             queue: Told if it waits for its turn, how many have theirs and how many wait; None for what takes no turn.
+            counted: Whether you asked for it; what the host asks on its own account is in the trace only.
         """
         repeats = Repeats(harmless, patient=patient)
         client = await self._open_client(what, timeout)
-        self.calls += 1
+        self.calls += counted
         while True:
             if queue is not None and isinstance(self.spec, HttpSpec):
                 async with self._turns.taken(queue):
@@ -110,7 +112,7 @@ class Attempts:
             if not await self._again(client, failure, outcome, repeats, timeout):
                 break
             client = await self._open_client(what, timeout)
-        self.failures += 1
+        self.failures += counted
         raise self._failed(failure, outcome, what, timeout, harmless=harmless)
 
     async def _attempt(

@@ -12,7 +12,16 @@ from mcp_magic.browser import IN_BROWSER
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.core.endpoints import ListensError, named_url
 from mcp_magic.core.faults import of_status, who
-from mcp_magic.core.foreign import chain_text, has_ended, is_mcp_error, is_transport_error, leaf, named, waited_in_vain
+from mcp_magic.core.foreign import (
+    chain_text,
+    has_ended,
+    is_mcp_error,
+    is_transport_error,
+    is_unreachable,
+    leaf,
+    named,
+    waited_in_vain,
+)
 from mcp_magic.core.outcome import retry_after
 from mcp_magic.core.place import not_recorded, text_of
 from mcp_magic.core.repeating import BUSY
@@ -45,8 +54,17 @@ def connect_error(error: BaseException, place: Place) -> Exception:
         return _handshake_timeout(place)
     for matches, explain in _CONNECT:
         if matches(found, place):
-            return explain(found, place)
+            return _with_protocol(explain(found, place), place)
     return errors.ConnectError(f"{place.name}: cannot connect to {place.spec.where}: {text_of(found, place)}")
+
+
+def _with_protocol(error: Exception, place: Place) -> Exception:
+    """Add which way the session was to begin, where you chose it."""
+    if place.spec.protocol != "auto" and isinstance(error, errors.ServerExitedError | errors.NotAnMCPServerError):
+        asked = "initialize" if place.spec.protocol == "handshake" else "server/discover"
+        chosen = f"--protocol {place.spec.protocol} asks for {asked} only; --protocol auto tries both."
+        return type(error)(f"{error}\n  {chosen}", stderr=error.stderr)
+    return error
 
 
 def _handshake_timeout(place: Place) -> Exception:
@@ -158,7 +176,7 @@ def _in_process(found: BaseException, place: Place) -> Exception:
 
 
 def _refused(error: BaseException, place: Place) -> bool:
-    if named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout"):
+    if is_unreachable(error):
         return True
     return isinstance(error, OSError) and not isinstance(place.spec, StdioSpec)
 

@@ -69,14 +69,14 @@ class Catalog:
     """The cached listings of one session.
 
     Args:
-        fetch: Lists one kind from the server.
+        fetch: Lists one kind from the server; told whether somebody asked for it.
 
     Attributes:
         on_loaded: Called with the kind whenever a listing was fetched.
         problems: By kind why it could not be fetched when that was last tried.
     """
 
-    def __init__(self, fetch: Callable[[str], Awaitable[list[Any]]]) -> None:
+    def __init__(self, fetch: Callable[[str, bool], Awaitable[list[Any]]]) -> None:
         self._fetch = fetch
         self.on_loaded: Callable[[str], None] = lambda kind: None
         self._items: dict[str, tuple[Any, ...]] = {}
@@ -123,7 +123,7 @@ class Catalog:
 
     async def prefetch(self, seconds: float) -> None:
         """Fetch all listings in parallel and wait a while; what fails is raised again by whoever asks for it."""
-        fetches = [self._running.get(kind) or self._start(kind) for kind in KINDS if self._changed(kind)]
+        fetches = [self._running.get(kind) or self._start(kind, counted=False) for kind in KINDS if self._changed(kind)]
         for fetch in fetches:
             fetch.add_done_callback(_retrieve)
         if not fetches:
@@ -138,7 +138,7 @@ class Catalog:
         """The server said that a listing changed: fetch it again, in the background."""
         self._stale.add(kind)
         if kind not in self._running and kind in self._items:
-            task = self._start(kind)
+            task = self._start(kind, counted=False)
             task.add_done_callback(_retrieve)
 
     async def close(self) -> None:
@@ -152,8 +152,8 @@ class Catalog:
         """Whether there is, or will be, something newer than what is known."""
         return kind in self._stale or kind in self._running
 
-    def _start(self, kind: str, *, unasked: bool = False) -> asyncio.Task[tuple[Any, ...]]:
-        task = asyncio.ensure_future(self._load(kind, unasked=unasked))
+    def _start(self, kind: str, *, unasked: bool = False, counted: bool = True) -> asyncio.Task[tuple[Any, ...]]:
+        task = asyncio.ensure_future(self._load(kind, unasked=unasked, counted=counted))
         self._running[kind] = task
         return task
 
@@ -178,13 +178,13 @@ class Catalog:
                 del self._running[kind]  # whoever asks from now on asks anew
                 task.cancel()
 
-    async def _load(self, kind: str, *, unasked: bool) -> tuple[Any, ...]:
+    async def _load(self, kind: str, *, unasked: bool, counted: bool) -> tuple[Any, ...]:
         """Fetch a listing, and once more if it was announced to have changed meanwhile."""
         good = unasked and kind in self._items and kind not in self._stale
         try:
             for _ in range(MAX_ROUNDS):
                 self._stale.discard(kind)  # a change that is announced from now on makes it stale again
-                items = self._items[kind] = tuple(await self._fetch(kind))
+                items = self._items[kind] = tuple(await self._fetch(kind, counted))
                 self.problems.pop(kind, None)
                 self.on_loaded(kind)
                 if kind not in self._stale:

@@ -10,6 +10,7 @@ from mcp_magic.core.card import connection_part
 from mcp_magic.core.catalog import Catalog
 from mcp_magic.core.elicitation import Elicitors, Questions
 from mcp_magic.core.logs import Logs
+from mcp_magic.core.negotiation import KnownProtocols
 from mcp_magic.core.notices import Notices
 from mcp_magic.core.owning import Owning
 from mcp_magic.core.roots import Roots
@@ -49,6 +50,7 @@ class Connection(Owning):
         roots: The directories that the server is told of.
         host: The host that holds it, or None.
         logins: How a person logs in to it, and where tokens are kept; None for those of nobody.
+        protocols: What is known of how the sessions of servers begin.
         trace: What it said and was told; `.entries`.
         found_open: When the session was opened that `connect` found open already, or None.
     """
@@ -60,11 +62,13 @@ class Connection(Owning):
         consent: Consent | None = None,
         elicitors: Elicitors | None = None,
         samplers: Samplers | None = None,
+        protocols: KnownProtocols | None = None,
     ) -> None:
         super().__init__()
         self.consent = consent
         self.name = name
         self.spec = spec
+        self.protocols = protocols or KnownProtocols()
         self.trace = Recorder(name, spec)
         self.catalog = Catalog(self._list)
         self.roots = Roots(self._roots_changed)
@@ -129,8 +133,8 @@ class Connection(Owning):
 
     # What requests stand on
 
-    async def _list(self, kind: str) -> list[Any]:
-        items = await super()._list(kind)
+    async def _list(self, kind: str, counted: bool) -> list[Any]:
+        items = await super()._list(kind, counted)
         if kind == "tools" and self._client is not None:
             await compile_outputs(self._client.session, items)
         return items

@@ -24,6 +24,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, cast
 
 if TYPE_CHECKING:
+    import re
     from types import TracebackType
     from typing import IO
 
@@ -93,6 +94,7 @@ class ErrorLog:
     def __init__(self) -> None:
         self._sink: _Sink = _AppendedFile() if _frees_beginnings(tempfile.gettempdir()) else _EmptiedPipe()
         self._last = Written(0, 0, b"", 0.0)
+        self._hidden: list[tuple[int, int]] = []
         self._lock = threading.RLock()
         self._closed = threading.Event()
 
@@ -114,10 +116,29 @@ class ErrorLog:
 
     def tail(self, position: int = 0) -> str:
         """Return the end of what was written, from a position on, at most 64 KiB of it; after `close` too."""
+        found = self._kept()
+        begin, shown = found.end - len(found.data), b""
+        position = max(position, begin)
+        for start, end in [*self._hidden, (found.end, found.end)]:
+            shown += found.data[position - begin : max(start, position) - begin]
+            position = max(position, end)
+        return shown.decode("utf-8", "replace")
+
+    def hide(self, pattern: re.Pattern[bytes] | None = None) -> None:
+        """Keep what was written until now out of `tail`; the trace has it.
+
+        Args:
+            pattern: Where it begins; None for all of it. Nothing is hidden where it is not found.
+        """
+        found = self._kept()
+        begin = found.end - len(found.data)
+        match = pattern.search(found.data) if pattern is not None else None
+        if pattern is None or match is not None:
+            self._hidden.append((begin + match.start() if match is not None else 0, found.end))
+
+    def _kept(self) -> Written:
         with self._lock:
-            found = self._last if self._closed.is_set() else self._tail()
-        new = found.end - position
-        return (found.data[-new:] if new > 0 else b"").decode("utf-8", "replace")
+            return self._last if self._closed.is_set() else self._tail()
 
     def _tail(self) -> Written:
         found = self._sink.since(0)

@@ -114,7 +114,7 @@ class Finding(Sending):
             self._tool_index = (items, {tool.name: tool for tool in items})
         return self._tool_index[1]
 
-    async def _list(self, kind: str) -> list[Any]:
+    async def _list(self, kind: str, counted: bool) -> list[Any]:
         """Fetch one kind from the server; the catalog calls this."""
         asked = KINDS[kind]
         client = await self._open_client()
@@ -125,7 +125,7 @@ class Finding(Sending):
             def page(c: Client) -> Awaitable[Any]:
                 return getattr(c, asked.method)(cursor=cursor, cache_mode="refresh")  # type: ignore[no-any-return]
 
-            return self._send(f"{self.name}: {kind}", page, harmless=True)
+            return self._send(f"{self.name}: {kind}", page, harmless=True, counted=counted)
 
         try:
             return await all_pages(fetch, asked.field)

@@ -17,6 +17,7 @@ __all__ = [
     "is_closed",
     "is_mcp_error",
     "is_transport_error",
+    "is_unreachable",
     "leaf",
     "named",
     "waited_in_vain",
@@ -70,6 +71,11 @@ def is_transport_error(error: BaseException) -> bool:
         or named(error, "anyio", "ClosedResourceError", "BrokenResourceError", "EndOfStream")
         or named(error, "websockets", "ConnectionClosed")
     )
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Whether an HTTP request never got a connection to its server."""
+    return named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout")
 
 
 def is_closed(error: BaseException) -> bool:

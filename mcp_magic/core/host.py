@@ -41,6 +41,7 @@ class Host(Opening):
         sampling: Who answers what servers ask models for.
         trace: The messages between it and its servers.
         reports: Who shows the progress and the log messages of calls.
+        protocols: What is known of how the sessions of servers begin.
         reconnection: What is done about sessions that are lost.
         metrics: Counters of its calls; `metrics.text()` is for Prometheus.
         failed: What servers wrote to their stderr that could not be opened, by name, secrets masked; the last 20.
@@ -98,7 +99,7 @@ class Host(Opening):
             name: What to call it; the default is made from the target. A name given here that is
                 taken by another server is taken over.
             **options: `transport`, `headers`, `env`, `cwd`, `timeout`, `trust`, `verify`, `cert`,
-                `client_factory`, `auth`: see `config.targets.resolve_target`.
+                `client_factory`, `auth`, `sampling`, `reconnect`, `protocol`: see `config.targets.resolve_target`.
 
         Raises:
             TargetError: The target names no server.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcp_types import Implementation, ServerCapabilities
 
     from mcp_magic.core.host import Host
+    from mcp_magic.core.negotiation import KnownProtocols
     from mcp_magic.core.oauth.logins import LogIns
     from mcp_magic.core.trace.record import Recorder
 
@@ -59,6 +60,7 @@ class Lasting(Requests):
         on_state: Called whenever its state changes.
     """
 
+    protocols: KnownProtocols
     trace: Recorder
     logins: LogIns | None
     host: Host | None

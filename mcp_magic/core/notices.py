@@ -14,6 +14,7 @@ from mcp_magic.core.catalog import KINDS
 from mcp_magic.core.listening import follow_changes
 from mcp_magic.core.loglevels import LogMessage
 from mcp_magic.core.logs import USUAL, Logs
+from mcp_magic.core.negotiation import discover_only
 from mcp_magic.core.subscriptions import Subscriptions
 from mcp_magic.core.underway import CallUnderWay
 
@@ -66,7 +67,11 @@ class Notices:
 
     @asynccontextmanager
     async def session(
-        self, server: Any, timeout: float, prepare: Callable[[Client], None] = lambda client: None
+        self,
+        server: Any,
+        timeout: float,
+        prepare: Callable[[Client], None] = lambda client: None,
+        protocol: str = "auto",
     ) -> AsyncIterator[Client]:
         """Enter an `mcp.Client` for `server` that reports here; the handshake may take `timeout` seconds.
 
@@ -74,14 +79,20 @@ class Notices:
             server: What the client takes.
             timeout: Seconds.
             prepare: Called with the client before it is entered.
+            protocol: How the session begins: `"auto"`, `"handshake"` or a version that is asked for with
+                `server/discover`.
         """
-        client = self._client(server)
+        client = self._client(server, protocol)
         prepare(client)
         stack = AsyncExitStack()
 
         async def enter() -> None:
-            await stack.enter_async_context(client)
-            await self.logs.begin(client)
+            async with AsyncExitStack() as opening:
+                await opening.enter_async_context(client)
+                if protocol not in ("auto", "handshake"):
+                    await discover_only(client)
+                await self.logs.begin(client)
+                stack.push_async_exit(opening.pop_all())
 
         await CallUnderWay(timeout, what="the handshake").wait(enter(), [])  # its clock stands still during a log-in
         async with stack:
@@ -95,19 +106,23 @@ class Notices:
             finally:
                 listening.cancel()
 
-    def _client(self, server: Any) -> Client:
+    def _client(self, server: Any, protocol: str) -> Client:
         from mcp import Client
         from mcp_types import Implementation
 
         from mcp_magic import __version__
 
+        modes = {"auto": {}, "handshake": {"mode": "legacy"}}
+        options: dict[str, Any] = dict(modes.get(protocol, {"mode": protocol}))
+        if self.sampling is not None:
+            options |= self.sampling.options
         return Client(
             server,
             client_info=Implementation(name="mcp_magic", version=__version__),
             message_handler=self._on_message,
             list_roots_callback=self._roots,
             elicitation_callback=self.questions if self.questions and self.questions.announced else None,
-            **(self.sampling.options if self.sampling is not None else {}),
+            **options,
             logging_callback=self.logs,
             log_level=USUAL,  # since 2026-07-28 log messages come only to whoever asks for them
         )

@@ -10,6 +10,7 @@ from mcp_magic.core.arrivals import Arrival, Arrivals
 from mcp_magic.core.connection import Connection
 from mcp_magic.core.consent.consent import Consent
 from mcp_magic.core.elicitation import Elicitors
+from mcp_magic.core.negotiation import KnownProtocols
 from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.core.progress import Reports
 from mcp_magic.core.reconnection import Reconnection
@@ -47,6 +48,7 @@ class Opening(Shortcuts):
         self.elicitation = Elicitors()
         self.logins = LogIns()
         self.sampling = Samplers()
+        self.protocols = KnownProtocols()
         self.trace = Trace()
         self.metrics = Metrics()
         self.metrics.settle = self.trace.settle
@@ -99,7 +101,7 @@ class Opening(Shortcuts):
         raise failed
 
     def _made(self, name: str, spec: Spec) -> Connection:
-        connection = Connection(name, spec, self.consent, self.elicitation, self.sampling)
+        connection = Connection(name, spec, self.consent, self.elicitation, self.sampling, self.protocols)
         connection.trace.trace, connection.trace.metrics = self.trace, self.metrics
         connection.reports, connection.logins = self.reports, self.logins
         connection.reconnection = self.reconnection

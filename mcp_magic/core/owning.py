@@ -23,6 +23,7 @@ from mcp_magic.core.endpoints import unless_listening
 from mcp_magic.core.health import Answer, look
 from mcp_magic.core.keeper import Keeper
 from mcp_magic.core.lasting import Lasting
+from mcp_magic.core.negotiation import Negotiation
 from mcp_magic.core.outcome import Outcome, current
 from mcp_magic.core.reconnection import is_hopeless
 from mcp_magic.core.stdio_process import terminate
@@ -175,19 +176,22 @@ class Owning(Lasting):
     async def _hold_sessions(self, line: Line) -> None:
         """Hold a session open until it is to be left; then, if the server has forgotten it, the next."""
         self._renewing = True
+        negotiation = Negotiation(self.spec, self.protocols)
         while self._renewing and not self._closing:
             self._renewing, self._ended, self._entering = False, False, True
             self._leave.clear()
             leaving = False
             line.opening = Outcome()
             current.set(line.opening)
+            line.probe = negotiation.probe(line.errlog)
             imports = start_imports()  # while the server starts
             try:
-                session = self.notices.session(line.make(), self.spec.timeout, line.prepare)
+                session = self.notices.session(line.make(), self.spec.timeout, line.prepare, negotiation.way)
                 async with self._unless_listening(session, line) as client:
                     current.set(None)
                     await asyncio.shield(imports)
                     build_models(client.protocol_version)
+                    negotiation.opened(client)
                     self._opened(client, line)
                     await self._attend(client, line)
                     leaving = self._closing or self._renewing
@@ -195,8 +199,11 @@ class Owning(Lasting):
                     self._pause()
                     if self._renewing:
                         await self._idle(DRAIN_SECONDS)
-            except Exception:
-                if not leaving:  # what goes wrong while a session is left on purpose concerns nobody
+            except Exception as error:
+                if self._entering and not self._closing and negotiation.another(error, line.probe):
+                    line.begin_again()
+                    self._renewing = True
+                elif not leaving:  # what goes wrong while a session is left on purpose concerns nobody
                     raise
 
     @asynccontextmanager

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["how_ended", "know_processes", "terminate"]
+__all__ = ["has_read", "how_ended", "is_read", "know_processes", "terminate"]
 
 _started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """The file that a server writes its stderr to -> its process."""
@@ -47,6 +48,33 @@ def terminate(errlog: Any) -> None:
     if process is not None and process.returncode is None:
         with suppress(OSError):
             os.killpg(process.pid, signal.SIGTERM) if hasattr(os, "killpg") else process.terminate()
+
+
+def has_read(errlog: Any) -> bool:
+    """Whether a process has read all that was written to its standard input.
+
+    Args:
+        errlog: The file that it writes its stderr to.
+    """
+    stdin = getattr(_started.get(errlog), "stdin", None)
+    return is_read(getattr(stdin, "_stream", None))
+
+
+def is_read(stream: Any) -> bool:
+    """Whether the other end of a pipe has read all that was written; False where that cannot be seen.
+
+    Linux says it at either end of a pipe.
+    """
+    pipe = stream.get_extra_info("pipe") if stream is not None else None
+    if sys.platform != "linux" or pipe is None:
+        return False
+    import fcntl
+    import termios
+
+    try:
+        return not any(fcntl.ioctl(pipe.fileno(), termios.FIONREAD, bytes(4)))
+    except (OSError, ValueError):  # it is closed
+        return False
 
 
 def how_ended(errlog: Any) -> str:

@@ -17,6 +17,7 @@ from mcp_magic.core.cassette.deck import deck
 from mcp_magic.core.crashing import contained
 from mcp_magic.core.errlog import ErrorLog
 from mcp_magic.core.halfopen import ClosesHalfOpen
+from mcp_magic.core.negotiation import Probe
 from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.core.outcome import current, keep_alive
 from mcp_magic.core.stdio_lines import MAX_MESSAGE, read_whole_lines
@@ -68,6 +69,7 @@ class Line:
         keeper: Who holds a session open on it, once there is one.
         replayed: Whether it leads to a cassette.
         exited: How the process ended that the cassette tells of, or "".
+        probe: What became of the first question of the session.
     """
 
     make: Callable[[], Any]
@@ -85,6 +87,15 @@ class Line:
     keeper: Keeper | None = None
     replayed: bool = False
     exited: str = ""
+    probe: Probe = field(default_factory=Probe)
+
+    def begin_again(self) -> None:
+        """Forget what a server did whose session could not be opened; it is begun in another way now."""
+        self.garbage.clear()
+        self.stray = ""
+        self.recorder.ended()
+        if self.errlog is not None:
+            self.errlog.hide()
 
 
 async def _open_stdio(spec: StdioSpec, line: Line, stack: AsyncExitStack) -> None:

@@ -113,8 +113,9 @@ class Session:
 
     @property
     def says_something(self) -> bool:
-        """Whether it was a session, or is known why it was none."""
-        return self.failed is not None or any(scene.answered for scene in self.scenes)
+        """Whether it was a session, or is known why it was none, or that the server ended it."""
+        ended = any("ended" in line for line in self.lines)
+        return self.failed is not None or ended or any(scene.answered for scene in self.scenes)
 
 
 def subscription_of(message: dict[str, Any]) -> Any:

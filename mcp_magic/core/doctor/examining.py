@@ -170,6 +170,8 @@ class Examination:
                 await connection.open()
             finally:
                 self._host._keep_until_closed(connection)
+            if not isinstance(spec, StdioSpec | HttpSpec) and connection.spec in self._host.protocols:
+                step.ok("server/discover: not taken: a server of the handshake era")
             step.ok(f"a session opens in {connection.connect_seconds * 1000:.0f} ms")
 
     async def _close(self) -> None:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.doctor.wire import Reply, is_message
 from mcp_magic.core.errlog import ErrorLog
+from mcp_magic.core.negotiation import NOISE
+from mcp_magic.core.stdio_process import is_read
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import StdioSpec
@@ -33,6 +35,9 @@ CHILD_SECONDS = 0.5
 """Seconds that the processes which it started may take to follow it."""
 
 GARBAGE_LINES = 5
+
+LOOK_SECONDS = 0.05
+"""Seconds between two looks at a process that has not read what it was asked."""
 
 
 @dataclass
@@ -88,13 +93,15 @@ class Patient:
         return "\n".join([self.stderr, *self.garbage])
 
     async def start(self) -> None:
-        """Start it as the SDK does.
+        """Start it as the SDK does; once more where it was put down.
 
         Raises:
             OSError: It cannot be started.
         """
         from mcp.client.stdio import get_default_environment
 
+        if self._process is not None:  # once more
+            self._errlog, self.garbage = ErrorLog(), []
         self._process = await asyncio.create_subprocess_exec(
             self._spec.command,
             *self._spec.args,
@@ -133,6 +140,22 @@ class Patient:
             reply.failure = "its output ended"
             await self._ended(1.0)
         return reply
+
+    async def ask_patiently(self, message: dict[str, Any], seconds: float, silence: float) -> Reply:
+        """Write a request as `ask` does, and wait no longer than for `silence` seconds after it was read."""
+        asking = asyncio.ensure_future(self.ask(message, seconds))
+        stdin = self._process.stdin if self._process is not None else None
+        try:
+            while not asking.done() and not is_read(stdin):
+                await asyncio.wait({asking}, timeout=LOOK_SECONDS)
+            await asyncio.wait({asking}, timeout=silence)
+            return asking.result() if asking.done() else Reply(seconds=silence, failure=f"no answer in {silence:g} s")
+        finally:
+            asking.cancel()
+
+    def hide_noise(self) -> None:
+        """Keep out of its stderr what it wrote about `server/discover`."""
+        self._errlog.hide(NOISE)
 
     async def _answer(self, number: int) -> dict[str, Any] | None:
         assert self._process is not None

@@ -22,6 +22,9 @@ SLOW_CLOSE_SECONDS = 2.0
 DISCOVER_SECONDS = 10.0
 """Seconds after which a server that does not answer `server/discover` is asked in the older way, as the SDK does."""
 
+SILENT_SECONDS = 3.0
+"""The same for a server that has read it."""
+
 
 async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply | None, Reply | None] | None:
     """Start a server and ask it for both beginnings of a session, the older one in a second process if need be.
@@ -43,7 +46,7 @@ async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[
     step.ok(f"process {patient.pid} started")
     first, second, elsewhere = Reply(), None, ""
     try:
-        first, second = await unless_listening(_asked(patient, spec), patient.heard, patient.terminate)
+        first, second = await unless_listening(_asked(patient, spec, step), patient.heard, patient.terminate)
     except ListensError as error:
         elsewhere = spec.masked(error.url)
     if elsewhere:
@@ -57,15 +60,35 @@ async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[
     if first.message is None and (second is None or second.message is None):
         _silent(patient, spec, step)
         return None
-    step.ok(f"its first answer came after {first.seconds * 1000:.0f} ms")
+    answered = first if first.message is not None or second is None else second
+    step.ok(f"its first answer came after {answered.seconds * 1000:.0f} ms")
     return first, second or await _older_way(spec)
 
 
-async def _asked(patient: Patient, spec: StdioSpec) -> tuple[Reply, Reply | None]:
-    first = await patient.ask(discover(), min(DISCOVER_SECONDS, spec.timeout))
-    if first.result is None and patient.code is None:
-        return first, await patient.ask(initialize(), spec.timeout)
-    return first, None
+async def _asked(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply, Reply | None]:
+    """Ask for `server/discover`, and for `initialize` where that is refused."""
+    first = await patient.ask_patiently(discover(), min(DISCOVER_SECONDS, spec.timeout), SILENT_SECONDS)
+    if first.result is not None:
+        return first, None
+    if first.message is None:
+        return first, await _started_again(patient, spec, step)
+    patient.hide_noise()
+    return first, await patient.ask(initialize(), spec.timeout)
+
+
+async def _started_again(patient: Patient, spec: StdioSpec, step: Step) -> Reply:
+    """Start a process again that did not answer `server/discover`, and ask it for `initialize`, as a session does."""
+    how = "does not answer" if patient.code is None else f"ended {_how(patient.code)} at"
+    await patient.put_down()
+    await patient.start()
+    reply = await patient.ask(initialize(), spec.timeout)
+    if reply.message is not None:
+        step.ok(f"it {how} server/discover; process {patient.pid} was started and asked for initialize")
+    return reply
+
+
+def _how(code: int) -> str:
+    return f"with code {code}" if code >= 0 else f"by signal {-code}"
 
 
 async def _older_way(spec: StdioSpec) -> Reply | None:
@@ -92,13 +115,12 @@ def _judge_output(patient: Patient, step: Step) -> None:
 
 def _judge_exit(patient: Patient, spec: StdioSpec, step: Step) -> None:
     code = patient.code or 0
-    how = f"with code {code}" if code >= 0 else f"by signal {-code}"
     todo = "its stderr says why" if patient.stderr else "start it in a terminal and look at what it says"
     if code == 0 and not patient.stderr and not patient.garbage:
         todo = NO_SERVER
     if missing := not_passed_on(patient.stderr, spec.env, "doctor"):
         todo = "; ".join(missing)
-    step.fail(f"it ended {how} before it answered", todo)
+    step.fail(f"it ended {_how(code)} before it answered", todo)
 
 
 def _silent(patient: Patient, spec: StdioSpec, step: Step) -> None:

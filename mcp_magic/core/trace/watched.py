@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.eras import assume_complete
@@ -14,10 +15,14 @@ from mcp_magic.core.trace.trace import IN
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from mcp_magic.core.trace.record import Recorder
+    from mcp_magic.core.negotiation import Probe
     from mcp_magic.core.transports import Line
 
 __all__ = ["Watched"]
+
+
+LOOK_SECONDS = 0.05
+"""Seconds between two looks at a process that has not answered the probe."""
 
 
 class Watched:
@@ -34,7 +39,7 @@ class Watched:
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self.transport.__aenter__()
         strays = Strays(self._strange, self._line.recorder.hide)
-        return WatchedStream(read, self._line, strays), WatchedWrite(write, self._line.recorder, strays)
+        return WatchedStream(read, self._line, strays), WatchedWrite(write, self._line, strays)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -48,12 +53,16 @@ class Watched:
 
 
 class WatchedWrite(TracedWrite):
-    def __init__(self, stream: Any, recorder: Recorder, strays: Strays) -> None:
-        super().__init__(stream, recorder)
+    def __init__(self, stream: Any, line: Line, strays: Strays) -> None:
+        super().__init__(stream, line.recorder)
         self._strays = strays
+        self._probe: Probe | None = line.probe
 
     async def send(self, item: Any) -> None:
         self._strays.sent(item.message)
+        if self._probe is not None:
+            self._probe.asked(item.message)
+            self._probe = self._probe if self._probe.unanswered else None
         fields = item.message.__dict__
         if "method" in fields and "id" in fields:
             await super().send(item)
@@ -70,7 +79,9 @@ class WatchedStream(Wrapped):
         super().__init__(stream)
         self._line = line
         self._strays = strays
-        self._next = stream.__anext__
+        self._next = self._first
+        self._reading: asyncio.Future[Any] | None = None
+        self._stand_in: Any = None
 
     def __aiter__(self) -> WatchedStream:
         return self
@@ -83,7 +94,33 @@ class WatchedStream(Wrapped):
                 self._line.recorder.ended()
             self._line.ended()
             raise
-        return self._noted(item)
+        return item if item is self._stand_in else self._noted(item)
+
+    async def _first(self) -> Any:
+        """Return the next message until the probe is answered, or what stands in for the answer."""
+        probe = self._line.probe
+        while self._reading is not None or probe.watched:
+            self._reading = self._reading or asyncio.ensure_future(self._stream.__anext__())
+            try:
+                await asyncio.wait({self._reading}, timeout=LOOK_SECONDS if probe.watched else None)
+            except asyncio.CancelledError:
+                self._reading.cancel()
+                raise
+            if self._reading.done():
+                reading, self._reading = self._reading, None
+                item = reading.result()
+                break
+            if (item := probe.refusal()) is not None:
+                self._stand_in = item
+                self._line.recorder.message(IN, members(item.message))
+                return item
+        else:
+            item = await self._stream.__anext__()
+        if not isinstance(item, Exception):
+            probe.came(item.message)
+        if not probe.unanswered and self._reading is None:
+            self._next = self._stream.__anext__
+        return item
 
     def _noted(self, item: Any) -> Any:
         """Note what came, and return what the session is to see of it."""

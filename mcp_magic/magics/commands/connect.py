@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.fields import SAMPLING_MODES
+from mcp_magic.config.fields import PROTOCOLS, SAMPLING_MODES
 from mcp_magic.config.files import find_server, load_config
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.names import slug
@@ -46,6 +46,11 @@ def options(parser: argparse.ArgumentParser) -> None:
         help="open it again by itself when it is lost, whatever the setting says",
     )
     add("--sampling", choices=SAMPLING_MODES, help="when it asks for a model: refuse, ask you (default), answer")
+    add(
+        "--protocol",
+        choices=PROTOCOLS,
+        help="begin the session as the server takes it (default), by initialize only, by server/discover only",
+    )
     add("--insecure", action="store_true", help="accept any TLS certificate")
     add("--ca", metavar="FILE", help="certificate authority to trust (PEM)")
     add("--cert", metavar="FILE", help="client certificate with its key (PEM)")
@@ -75,6 +80,7 @@ def session_options(invocation: Invocation, arguments: argparse.Namespace) -> di
         cert=arguments.cert,
         sampling=arguments.sampling,
         reconnect=arguments.reconnect,
+        protocol=arguments.protocol,
         auth=auth_table(invocation, arguments),
         lookup=invocation.lookup,
         find_entry=find_server,

@@ -1,0 +1,3 @@
+from tests.core.conftest import host
+
+__all__ = ["host"]
