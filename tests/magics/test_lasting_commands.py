@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from mcp_magic.config.targets import resolve_target
@@ -97,3 +98,12 @@ def test_a_declared_server_may_say_whether_it_comes_back() -> None:
 
 async def test_ping_completes_the_names_of_servers(magic: Any) -> None:
     assert candidates("ping ma", {}).texts == ["math"]
+
+
+async def test_how_a_session_begins_is_chosen_and_completed(magic: Any) -> None:
+    connection = await magic("connect server --name here --protocol handshake", server=MCPServer("here"))
+
+    assert connection.protocol_version == "2025-11-25"
+    assert candidates("connect server --protocol ", {}).texts == ["auto", "handshake", "2026-07-28"]
+    with pytest.raises(errors.CommandError, match="--protocol"):
+        await magic("connect server --protocol 2025-11-25", server=MCPServer("here"))
