@@ -198,7 +198,8 @@ def test_declarations_and_shell_lines_of_a_page_are_true(page: str, tmp_path: Pa
 
 VARIABLES = ("NOTES_SECRET", "WEATHER_TOKEN")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 
 
 def _private_key() -> bytes:
@@ -211,8 +212,12 @@ def _private_key() -> bytes:
 def _check_shell(line: str) -> None:
     """Look whether what a shell line names is there."""
     match line.split():
-        case ["make", *targets]:
-            assert set(targets) <= TARGETS, f"{line}: the Makefile has no such target"
+        case ["make", *words]:
+            variables = {word.partition("=")[0] for word in words if "=" in word}
+            assert {word for word in words if "=" not in word} <= TARGETS, f"{line}: the Makefile has no such target"
+            assert all(re.search(rf"^{name} \?=", MAKEFILE, re.MULTILINE) for name in variables), (
+                f"{line}: no such variable"
+            )
         case ["pip", "install", *what]:
             for extras in re.findall(r"mcp-magic\[([\w,]+)\]", " ".join(what)):
                 assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"]), f"{line}: no such extra"
@@ -225,7 +230,7 @@ def _check_shell(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["make nothing", "pip install 'mcp-magic[wings]'", "python -m mcp_magic.nothing", "ls"]
+    "line", ["make nothing", "make fuzz HOURS=1", "pip install 'mcp-magic[wings]'", "python -m mcp_magic.nothing", "ls"]
 )
 def test_a_shell_line_that_is_wrong_is_found(line: str) -> None:
     with pytest.raises(AssertionError):

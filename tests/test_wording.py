@@ -18,7 +18,7 @@ from mcp_magic.agent.offline import answering
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.core import lost
 from mcp_magic.core.border import Place, connect_error, request_error
-from mcp_magic.core.consent.decisions import Decision, Request, refusal
+from mcp_magic.core.consent.consent import Consent, Decision, Request
 from mcp_magic.core.coverage import because_changed
 from mcp_magic.core.faults import CODES, STATUSES
 from mcp_magic.core.oauth import login, words
@@ -76,8 +76,8 @@ def denied(said: str) -> Iterator[object]:
     """What is said of a call that was not allowed."""
     request = Request("web", "tool", {}, asker="agent", outdated="allow web:*")
     for decision in (Decision.deny(said), Decision.deny(said or "no", by="rule `deny web:*`")):
-        yield refusal(request, decision)
-        yield refusal(request, because_changed(request, decision))
+        yield Consent().refusal(request, decision)
+        yield Consent(magics=True).refusal(request, because_changed(request, decision))
         sentinel.offer.person_name = "web:tool"
         yield acting._denied(sentinel.offer, decision)
     outcome: Any = sentinel.outcome

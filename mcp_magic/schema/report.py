@@ -113,7 +113,8 @@ def _meant_variant(error: ValidationError) -> list[ValidationError]:
     """The errors of the only variant with the value's type and `kind`-like constants, or with the fewest errors."""
     variants: dict[Any, list[ValidationError]] = {}
     for each in error.context if error.validator in ("anyOf", "oneOf") else ():
-        variants.setdefault(each.schema_path[0], []).append(each)
+        if each.schema_path:  # that of a variant `false`, which nobody meant, is empty
+            variants.setdefault(each.schema_path[0], []).append(each)
     wrong = [next(filter(_is_discriminator, errors), None) for errors in variants.values()]
     if wrong and wrong[0] and all(each and each.path == wrong[0].path for each in wrong):
         return [wrong[0]]

@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_magic import schema as s
@@ -42,6 +42,8 @@ def test_any_document_makes_a_signature_a_docstring_and_an_example(document: dic
 
 @QUICK
 @given(anything_like_a_schema, st.dictionaries(st.sampled_from(["a", "b", "c"]), json_values, max_size=3))
+@example({"anyOf": [False]}, {})
+@example({"properties": {"a": {"oneOf": [False, {"type": "array"}]}}}, {"a": {}})
 def test_arguments_for_any_document_are_checked_or_left_to_the_server(
     document: dict[str, Any], arguments: dict[str, Any]
 ) -> None:
