@@ -37,7 +37,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResu
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     schema.check_text(invocation.body, "the cell")
     cell = invocation.body.removesuffix("\n") if invocation.body is not None else None  # IPython adds a line end
-    in_cell = any(word.endswith(f"=@{CELL}") for word in arguments.arguments)
+    in_cell = any(word.partition("=")[2] == f"@{CELL}" for word in arguments.arguments)
     values = ({} if in_cell else _body(invocation.body, tool)) | schema.parse_arguments(
         arguments.arguments,
         tool.input_schema,
