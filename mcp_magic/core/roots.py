@@ -57,12 +57,12 @@ class Roots:
         from mcp_types import ListRootsResult, Root
         from pydantic import FileUrl
 
-        return ListRootsResult(roots=[Root(uri=FileUrl(path.as_uri()), name=_shown(path)) for path in self.directories])
-
-
-def _shown(path: Path) -> str:
-    """Return a directory's name; what of it is no text in this system's encoding becomes "?"."""
-    return (path.name or str(path)).encode(errors="replace").decode()
+        roots = []
+        for path in self.directories:
+            name = path.name or str(path)
+            # A name that is no text in this system's encoding has lone surrogates, which no message can hold.
+            roots.append(Root(uri=FileUrl(path.as_uri()), name=name.encode(errors="replace").decode()))
+        return ListRootsResult(roots=roots)
 
 
 async def tell_changed(client: Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.foreign import leaf
@@ -119,6 +120,8 @@ def _raw(value: Any) -> CallToolResult | None:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return _NOT_JSON  # in a list or a table it is null; alone it is what the tool has to say
     try:
         return to_json_value(value)
     except ArgumentsError:

@@ -130,17 +130,14 @@ def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, 
         for cell, column in zip(cells, columns, strict=True)
     ]
     rows = [list(each) for each in zip(*fitting, strict=True)]
-    return [list(names), *rows] if header and all(map(_takes_text, cells)) else rows
+    takes_names = all({"string", "any"} & {each.kind for each in (cell, *cell.variants)} for cell in cells if cell)
+    return [list(names), *rows] if header and takes_names else rows
 
 
 def _texts(column: list[Any], cell: Field) -> list[Any]:
     """Return a column for cells that take text only: numbers as text, and what is missing empty, as in CSV."""
     missing = None if cell.nullable else ""
     return [missing if each is None else str(each) if isinstance(each, int | float) else each for each in column]
-
-
-def _takes_text(cell: Field | None) -> bool:
-    return cell is None or any(each.kind in ("string", "any") for each in (cell, *cell.variants))
 
 
 def _layout(field: Field) -> tuple[Literal["columns", "records", "rows", "list"], Field | None]:

@@ -36,13 +36,14 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResu
     """Call the tool; an error that it reports is raised."""
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     schema.check_text(invocation.body, "the cell")
-    in_cell = any(word.endswith(f"=@{CELL}") for word in arguments.arguments)
+    cell = invocation.body.removesuffix("\n") if invocation.body is not None else None  # IPython adds a line end
+    in_cell = any(word.partition("=")[2] == f"@{CELL}" for word in arguments.arguments)
     values = ({} if in_cell else _body(invocation.body, tool)) | schema.parse_arguments(
         arguments.arguments,
         tool.input_schema,
         evaluate=invocation.evaluate,
         directory=invocation.directory,
-        cell=_text(invocation.body),
+        cell=cell,
     )
     answers = Answers.load(invocation.directory / arguments.answers) if arguments.answers else None
     replies = answers.replies if answers is not None else None
@@ -52,11 +53,6 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResu
         answers.raise_for_problem()
     result.raise_for_error()
     return result.df if arguments.df else result
-
-
-def _text(body: str | None) -> str | None:
-    """Return the text of a cell; the line end of its last line is not part of it."""
-    return body.removesuffix("\n") if body is not None else None
 
 
 def _body(body: str | None, tool: Tool) -> dict[str, Any]:
