@@ -50,11 +50,11 @@ lab: setup
 
 # What is missing is installed by root alone; the last line says what was skipped for the lack of it. Another make runs the
 # tests, which finds what was installed just now.
+test: export MCP_MAGIC_SKIPPED := $(CURDIR)/.cache/skipped
 test:
 	@sh tests/system.sh || true
-	@$(MAKE) --no-print-directory tested
+	@status=0; $(MAKE) --no-print-directory tested || status=$$?; $(BIN)/python -m tests.skipped; exit $$status
 
-tested: export MCP_MAGIC_SKIPPED := $(CURDIR)/.cache/skipped
 tested: setup
 	@rm -f $(MCP_MAGIC_SKIPPED)
 	$(BIN)/python -m tests.environments
@@ -64,7 +64,6 @@ tested: setup
 	$(BIN)/python -m pytest -p tests.conftest --numprocesses 2 --dist loadfile \
 	  --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
 	$(BIN)/python -m tests.replayed notebooks/*.ipynb
-	@$(BIN)/python -m tests.skipped
 
 # The property tests from new seeds, for so many minutes.
 MINUTES ?= 5

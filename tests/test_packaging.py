@@ -51,9 +51,10 @@ def test_the_wheel_has_the_package_its_type_marker_and_nothing_else(wheel: Path)
 
 
 def test_the_wheel_installs_and_loads(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "env", with_pip=True)
+    venv.create(tmp_path / "env")
     python = tmp_path / "env" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", wheel], check=True, capture_output=True)
+    install = [sys.executable, "-m", "uv", "pip", "install", "--no-deps", "--python", python, wheel]
+    subprocess.run(install, check=True, capture_output=True)
     code = "import mcp_magic, mcp_magic.errors; print(mcp_magic.__version__, mcp_magic.__file__)"
     ran = subprocess.run([python, "-I", "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
     version, file = ran.stdout.split()

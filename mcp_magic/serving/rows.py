@@ -45,7 +45,10 @@ def giving_rows(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_rows(value: Any) -> Any:
-    """Return a table as a list of objects, with an index that says something as columns; anything else as it is."""
+    """Return a table as a list of objects; anything else as it is.
+
+    Its index is columns, unless it is whole numbers without a name, which only number the rows.
+    """
     if type(value) is dict:
         made = {name: as_rows(item) for name, item in value.items()}
         return made if any(made[name] is not item for name, item in value.items()) else value
@@ -59,7 +62,8 @@ def as_rows(value: Any) -> Any:
         value = value.to_frame(value.name or "value")
     if hasattr(value, "to_dicts"):
         return to_jsonable_python(value.to_dicts(), fallback=str, inf_nan_mode="null")
-    if type(value.index).__name__ != "RangeIndex" or value.index.name is not None:
+    index = value.index
+    if index.nlevels > 1 or index.name is not None or index.inferred_type not in ("integer", "empty"):
         value = value.reset_index(allow_duplicates=True)
     names = ["_".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in value.columns]
     value = value.set_axis(names, axis=1).astype(object).where(value.notna().to_numpy(), None)

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.core.cassette.deck import deck
-from mcp_magic.errors import CassetteError, CommandNotFoundError, MCPMagicError, SessionClosedError
+from mcp_magic.errors import CassetteError, CommandNotFoundError, MCPMagicError, ServerExitedError, SessionClosedError
 from tests.core.asgi import Forgetful, answering, serving
 from tests.core.test_cassette import GONE, hosting, lines
 from tests.core.test_sessions import children, until
@@ -268,3 +268,23 @@ async def test_lines_of_kinds_that_are_not_known_are_passed_over(tape: Path) -> 
         assert (await math.call("add", a=1, b=2)).data == 3
         with pytest.raises(CassetteError, match="was recorded once"):
             await math.call("add", a=1, b=2)
+
+
+async def test_what_a_server_wrote_before_anything_was_sent_is_replayed_before_it(tape: Path, tmp_path: Path) -> None:
+    program = tmp_path / "dying.py"
+    program.write_text(DYING)
+    spec = StdioSpec(command=sys.executable, args=(str(program),), env={"API_TOKEN": "sesame-123"})
+    async with hosting(tape, "record") as host:
+        with pytest.raises(ServerExitedError):
+            await host.connect(spec, name="dying")
+    head, opened, *rest = lines(tape)
+    early = [line for line in rest if "stderr" in line and line["session"] == opened["session"]]
+    assert early
+    late = [line for line in rest if line not in early]
+    tape.write_text("".join(f"{json.dumps(line)}\n" for line in [head, opened, *early, *late]))
+
+    async with hosting(tape, "replay") as host:
+        with pytest.raises(ServerExitedError):
+            await host.connect(spec, name="dying")
+        shown = [one[:2] for one in traced(host, "dying")][: len(early) + 1]
+    assert shown == [("line", "stderr")] * len(early) + [("server/discover", "→")]

@@ -60,6 +60,8 @@ class Replay(Player):
         import anyio
 
         self._to_client, read = anyio.create_memory_object_stream[Any](math.inf)
+        for step in self._server.sessions[self._session].early:
+            self._does(step, None)
         if not self._posts:
             return read, _Write(self)
         from mcp.shared._context_streams import ContextReceiveStream

@@ -89,12 +89,14 @@ class Session:
         lines: What it is made of.
         head: The line that begins it: `server`, `transport`, `where`.
         failed: The line that says why it could not be opened, or None.
+        early: What the server wrote before anything was sent.
     """
 
     scenes: list[Scene]
     lines: list[dict[str, Any]]
     head: dict[str, Any]
     failed: dict[str, Any] | None = None
+    early: list[Step] = field(default_factory=list)
 
     @property
     def in_process(self) -> bool:
@@ -141,15 +143,15 @@ def session_of(head: dict[str, Any], entries: Iterable[dict[str, Any]]) -> Sessi
     for entry in lines:
         reading.read(entry)
     failed = next((entry for entry in lines if "failed" in entry and "to" not in entry), None)
-    return Session(reading.scenes, lines, head, failed)
+    return Session(reading.scenes, lines, head, failed, reading.early)
 
 
 class _Reading:
     def __init__(self) -> None:
         self.scenes: list[Scene] = []
+        self.early: list[Step] = []
         self._clock = 0.0
         self._count = 0
-        self._early: list[Step] = []
         self._open: dict[str, Scene] = {}
         self._all: dict[str, Scene] = {}
         self._asked: dict[str, Step] = {}
@@ -192,8 +194,7 @@ class _Reading:
             if (scene := self._open.get(str(params.get("requestId")))) is not None:
                 scene.cancelled = True
             return
-        scene = Scene(message.get("id"), message["method"], params, steps=self._early, clock=self._clock)
-        self._early = []
+        scene = Scene(message.get("id"), message["method"], params, clock=self._clock)
         self.scenes.append(scene)
         if scene.id is not None:
             self._open[str(scene.id)] = self._all[str(scene.id)] = scene
@@ -217,7 +218,7 @@ class _Reading:
         step.order = self._count
         if scene is None:
             if not self.scenes and step.kind in ("stderr", "garbage"):
-                self._early.append(step)
+                self.early.append(step)
         else:
             step.pause = max(0.0, self._clock - scene.clock)
             scene.clock = self._clock
