@@ -194,9 +194,10 @@ class Host(Opening):
         return connection
 
     async def close(self) -> None:
-        """Close all sessions and end all servers that were started."""
+        """Close all sessions, end all servers that were started, and forget those that could not be opened."""
         connections = [*self._connections.values(), *self._arrivals.refuse()]
         self._connections.clear()
+        self.failed.clear()
         for connection in connections:
             connection.notices.subscriptions.end()
             self._watchers.tell(connection.name)

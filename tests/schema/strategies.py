@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-QUICK = settings(max_examples=max(150, settings.default.max_examples), suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(suppress_health_check=[HealthCheck.too_slow])
 """For properties that are tried fast; seeds and the number of examples of `make fuzz` are in tests/conftest.py."""
 
 json_scalars = (

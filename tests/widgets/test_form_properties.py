@@ -115,7 +115,7 @@ def test_any_document_makes_a_form_that_takes_any_arguments(
 BUTTONS = (ipywidgets.Button, ipywidgets.ToggleButton, ipywidgets.Checkbox, ipywidgets.Dropdown)
 
 
-@settings(QUICK, max_examples=60)
+@settings(QUICK)
 @given(anything_like_a_schema | called().map(lambda case: case[0]), st.data())
 def test_whatever_is_clicked_the_form_can_be_read(document: dict[str, Any], data: st.DataObject) -> None:
     with closing(Form(document)) as form:
