@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from mcp_magic.errors import MissingDependencyError
 
@@ -29,11 +30,23 @@ GOODBYE_SECONDS = 2.0
 def _connect(spec: WebSocketSpec) -> Any:
     try:
         from websockets.asyncio.client import connect
+        from websockets.exceptions import SecurityError
         from websockets.typing import Subprotocol
     except ImportError:
         message = "WebSocket servers need the package websockets: pip install 'mcp_magic[ws]'"
         raise MissingDependencyError(message) from None
-    return connect(
+
+    class WithinOrigin(connect):
+        """Follows a redirect only to the same server: another one would get the headers, keys among them."""
+
+        def process_redirect(self, exc: Exception) -> Exception | str:
+            begun = _origin(self.uri)
+            found = super().process_redirect(exc)
+            if isinstance(found, str) and _origin(found) != begun:
+                return SecurityError(f"it redirects to {found}; if that is the server you mean, connect to that URL")
+            return found
+
+    return WithinOrigin(
         spec.url,
         subprotocols=[Subprotocol("mcp")],
         additional_headers=dict(spec.headers),
@@ -42,6 +55,11 @@ def _connect(spec: WebSocketSpec) -> Any:
         close_timeout=GOODBYE_SECONDS,
         max_size=MAX_MESSAGE_BYTES,
     )
+
+
+def _origin(url: str) -> tuple[str, str | None, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "wss" else 80)
 
 
 def tls_context(spec: Any) -> ssl.SSLContext:

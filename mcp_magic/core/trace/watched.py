@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.eras import assume_complete
-from mcp_magic.core.malformed import instead_of
+from mcp_magic.core.malformed import instead_of, log_line, refusal_of, unread_text
 from mcp_magic.core.outcome import current
-from mcp_magic.core.strays import Strays
+from mcp_magic.core.strays import TOLD, Strays
 from mcp_magic.core.trace.streams import TracedWrite, Wrapped, members
 from mcp_magic.core.trace.trace import IN
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from mcp_magic.core.negotiation import Probe
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Watched"]
 
+
+REFUSALS = 100
+"""Requests of a server that are refused at once because they cannot be read; it may send many and read no answer."""
 
 LOOK_SECONDS = 0.05
 """Seconds between two looks at a process that has not answered the probe."""
@@ -39,7 +44,8 @@ class Watched:
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self.transport.__aenter__()
         strays = Strays(self._strange, self._line.recorder.hide)
-        return WatchedStream(read, self._line, strays), WatchedWrite(write, self._line, strays)
+        writes = WatchedWrite(write, self._line, strays)
+        return WatchedStream(read, self._line, strays, writes.send), writes
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -75,9 +81,21 @@ class WatchedWrite(TracedWrite):
 
 
 class WatchedStream(Wrapped):
-    def __init__(self, stream: Any, line: Line, strays: Strays) -> None:
+    """What the server says.
+
+    Args:
+        stream: What the transport reads.
+        line: Where it comes from.
+        strays: Told of each message.
+        answer: Sends a message to the server.
+    """
+
+    def __init__(self, stream: Any, line: Line, strays: Strays, answer: Callable[[Any], Awaitable[None]]) -> None:
         super().__init__(stream)
         self._line = line
+        self._answer = answer
+        self._answering: set[asyncio.Task[None]] = set()
+        self._unreadable = 0
         self._strays = strays
         self._next = self._first
         self._reading: asyncio.Future[Any] | None = None
@@ -130,9 +148,7 @@ class WatchedStream(Wrapped):
             if self._line.modern:
                 assume_complete(item.message)
             return self._strays.came(item.message, self._stream) or item
-        details = item.errors() if hasattr(item, "errors") else []
-        found = details[0].get("input", "") if details else str(item)
-        text = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+        text = unread_text(item)
         instead = instead_of(item)
         if instead is None:
             instead = self._strays.unreadable(item, self._stream)
@@ -141,7 +157,21 @@ class WatchedStream(Wrapped):
         self._line.recorder.garbage(text, members(instead.message) if instead is not None else None)
         if len(self._line.garbage) < 5 and text.strip():
             self._line.garbage.append(text.strip()[:200])
+        if self._unreadable < TOLD and (said := log_line(item, self._line.recorder.hide)):
+            self._unreadable += 1
+            self._line.strange(said)
+        if (refusal := refusal_of(item)) is not None and len(self._answering) < REFUSALS:
+            # Not awaited: a server that reads nothing before it has written all would wait for us, and we for it.
+            task = asyncio.ensure_future(self._refuse(refusal))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
         return instead or item
+
+    async def _refuse(self, refusal: Any) -> None:
+        from anyio import BrokenResourceError, ClosedResourceError
+
+        with suppress(BrokenResourceError, ClosedResourceError):
+            await self._answer(refusal)
 
     async def receive(self) -> Any:
         return self._noted(await self._stream.receive())

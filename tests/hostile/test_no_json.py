@@ -1,0 +1,125 @@
+"""Messages of a server that are no JSON: no request waits for ever, and the log tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_magic.core.host import Host
+from mcp_magic.errors import ConnectError, InvalidResponseError, MCPMagicError
+from tests.core.test_sessions import until
+from tests.faults.checking import assert_clear
+from tests.hostile.no_json_server import BREAKS, serve_no_json
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcp_magic.core.connection import Connection
+
+SECONDS = 5.0
+"""Seconds in which anything here must be over; nothing has a time-out of its own."""
+
+TRANSPORTS = pytest.mark.parametrize("transport", ["stdio", "ws"])
+UNREAD = "The server sent a message that cannot be read"
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    host = Host()
+    yield host
+    await host.close()
+
+
+@asynccontextmanager
+async def connected(host: Host, transport: str, break_method: str = "") -> AsyncIterator[Connection]:
+    async with asyncio.timeout(SECONDS * 2):
+        if transport == "stdio":
+            command = [sys.executable, "-m", "tests.hostile.no_json_server", break_method]
+            yield await host.connect(command, name="rogue")
+        else:
+            async with serve_no_json(break_method) as url:
+                yield await host.connect(url, name="rogue")
+                await host.close()
+
+
+def logged(connection: Connection) -> list[str]:
+    return [message.data for message in connection.notices.messages]
+
+
+async def failing(connection: Connection, tool: str) -> MCPMagicError:
+    async with asyncio.timeout(SECONDS):
+        with pytest.raises(MCPMagicError) as caught:
+            await connection.call_tool(tool, {})
+    return caught.value
+
+
+@TRANSPORTS
+async def test_a_call_whose_answer_is_no_json_ends_with_an_error_and_the_session_goes_on(
+    host: Host, transport: str
+) -> None:
+    async with connected(host, transport) as connection:
+        for tool in (*BREAKS, "error", "id_last", "id_last_in_a_long_answer"):
+            found = await failing(connection, tool)
+            says = "the server's answer breaks the protocol: Failed to parse the answer: Invalid JSON: "
+            assert_clear(found, InvalidResponseError, f"rogue:{tool}: {says}")
+            assert (await connection.call("right")).text == "right"
+        entries = logged(connection)
+        assert len(entries) == 10, "as many as there were of them"
+        assert all(entry.startswith(f"{UNREAD} (Invalid JSON: ") for entry in entries)
+
+
+@TRANSPORTS
+async def test_calls_beside_one_that_is_no_json_get_their_answers(host: Host, transport: str) -> None:
+    async with connected(host, transport) as connection:
+        asked = [connection.call_tool(tool, {}) for tool in ("right", "nested", "right")]
+        first, bad, last = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), SECONDS)
+        assert isinstance(bad, InvalidResponseError)
+        assert [first.text, last.text] == ["right", "right"]  # type: ignore[union-attr]
+
+
+@TRANSPORTS
+async def test_a_notification_that_is_no_json_disturbs_nothing_and_is_in_the_log(host: Host, transport: str) -> None:
+    async with connected(host, transport) as connection:
+        assert (await connection.call("notice")).text == "right"
+        (entry,) = logged(connection)
+        assert entry.startswith(UNREAD)
+        assert "notifications/message" in entry
+
+
+@TRANSPORTS
+@pytest.mark.parametrize(("tool", "code"), [("request", -32700), ("wrong_request", -32600)])
+async def test_a_request_of_the_server_that_cannot_be_read_is_refused_so_that_its_call_ends(
+    host: Host, transport: str, tool: str, code: int
+) -> None:
+    async with connected(host, transport) as connection:
+        error = json.loads((await asyncio.wait_for(connection.call(tool), SECONDS)).text)
+        assert error["code"] == code
+        assert error["message"].startswith("Failed to parse the request: ")
+
+
+@TRANSPORTS
+async def test_a_flood_of_messages_that_are_no_json_is_told_ten_times(host: Host, transport: str) -> None:
+    async with connected(host, transport) as connection:
+        for _ in range(12):
+            await connection.call("notice")
+        assert len(logged(connection)) == 10
+
+
+@TRANSPORTS
+async def test_a_handshake_that_is_answered_with_no_json_fails_soon_and_says_why(host: Host, transport: str) -> None:
+    with pytest.raises(ConnectError, match="Failed to parse the answer: Invalid JSON"):
+        async with connected(host, transport, "initialize"):
+            pass
+
+
+@TRANSPORTS
+async def test_a_listing_that_is_answered_with_no_json_is_an_error_in_words(host: Host, transport: str) -> None:
+    async with connected(host, transport, "tools/list") as connection:
+        with pytest.raises(InvalidResponseError, match="Failed to parse the answer: Invalid JSON"):
+            await asyncio.wait_for(connection.listing("tools", refresh=True), SECONDS)
+        await until(lambda: bool(logged(connection)))
