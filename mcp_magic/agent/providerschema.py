@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from mcp_magic.schema.merge import is_number, json_equal
+from mcp_magic.schema.patterns import is_checked
 
 __all__ = ["acceptable"]
 
@@ -111,9 +112,11 @@ def _count(value: Any, depth: int) -> Any:
 
 
 def _pattern(value: Any, depth: int) -> Any:
+    if not isinstance(value, str) or not is_checked(value):
+        return _NOT_VALID
     try:
         re.compile(value)
-    except (TypeError, ValueError, re.error, RecursionError, OverflowError):
+    except (ValueError, re.error, RecursionError, OverflowError):
         return _NOT_VALID
     return value
 

@@ -18,7 +18,6 @@ from mcp_magic.core.sampling.requests import SamplingQuestions
 from mcp_magic.core.sampling.sampling import Samplers
 from mcp_magic.core.skills.skills import Skills
 from mcp_magic.core.trace.record import Recorder
-from mcp_magic.core.warmup import compile_outputs
 from mcp_magic.results.parts import bundle
 
 if TYPE_CHECKING:
@@ -130,11 +129,3 @@ class Connection(Owning):
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
         return bundle([connection_part(self)], include, exclude)
-
-    # What requests stand on
-
-    async def _list(self, kind: str, counted: bool) -> list[Any]:
-        items = await super()._list(kind, counted)
-        if kind == "tools" and self._client is not None:
-            await compile_outputs(self._client.session, items)
-        return items

@@ -15,6 +15,7 @@ from mcp_magic.core.listening import follow_changes
 from mcp_magic.core.loglevels import LogMessage
 from mcp_magic.core.logs import USUAL, Logs
 from mcp_magic.core.negotiation import discover_only
+from mcp_magic.core.outputs import leave_outputs_to_us
 from mcp_magic.core.subscriptions import Subscriptions
 from mcp_magic.core.underway import CallUnderWay
 
@@ -89,6 +90,7 @@ class Notices:
         async def enter() -> None:
             async with AsyncExitStack() as opening:
                 await opening.enter_async_context(client)
+                leave_outputs_to_us(client.session)
                 if protocol not in ("auto", "handshake"):
                     await discover_only(client)
                 await self.logs.begin(client)

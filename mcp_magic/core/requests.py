@@ -11,6 +11,7 @@ from mcp_magic.core.clues import clue
 from mcp_magic.core.consent.consent import PERSON, Decision, Request
 from mcp_magic.core.finding import Finding
 from mcp_magic.core.linted import Linted
+from mcp_magic.core.outputs import check_output
 from mcp_magic.core.repeating import is_repeatable
 from mcp_magic.core.roots import tell_changed
 from mcp_magic.core.subscriptions import check_announces
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult
 
     from mcp_magic.core.consent.consent import Consent
     from mcp_magic.core.elicitation import Elicitor
@@ -116,10 +118,18 @@ class Requests(Finding, Linted):
             if allowed is not given:
                 given, filled = schema.json_arguments(allowed), {}
         begun = self._place.position()
+
+        async def send(client: Client) -> CallToolResult:
+            raw = await client.call_tool(tool, dict(given))
+            listed = known or self._index().get(tool)
+            if listed is not None:
+                check_output(raw, listed)
+            return raw
+
         with Measured(self, tool) as measured:
             raw = await self._send_call(
                 f"{self.name}:{tool}",
-                lambda client: client.call_tool(tool, dict(given)),
+                send,
                 timeout,
                 elicitor,
                 prepared=prepared,

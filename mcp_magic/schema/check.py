@@ -12,7 +12,7 @@ from mcp_magic.schema.formats import FORMATS, fits_format
 from mcp_magic.schema.messages import together
 from mcp_magic.schema.quick import quick_check
 from mcp_magic.schema.report import path_text, problems_of
-from mcp_magic.schema.validation import import_jsonschema
+from mcp_magic.schema.validation import import_jsonschema, make_validator
 from mcp_magic.schema.values import json_arguments
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-__all__ = ["check_arguments", "prepare_arguments", "schema_errors"]
+__all__ = ["check_answer", "check_arguments", "prepare_arguments", "schema_errors"]
 
 MAX_COMPILED = 512
 """Schemas whose compiled form is kept."""
@@ -37,6 +37,7 @@ class _Compiled:
     schema: Mapping[str, Any]
     fits: Callable[[Mapping[str, Any]], bool]
     validator: Validator | None = None
+    answers: Validator | None = None
 
 
 _compiled: dict[int, _Compiled] = {}
@@ -117,6 +118,36 @@ def schema_errors(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> li
     return None if compiled.fits(arguments) else _errors(compiled, dict(arguments))
 
 
+def check_answer(structured: Any, schema: Mapping[str, Any]) -> None:
+    """Raise unless structured content fits a tool's output schema; patterns are bounded (`schema.patterns`).
+
+    Args:
+        structured: JSON values.
+        schema: The output schema. Its compiled form is kept for the object, so pass the same one.
+
+    Raises:
+        ValueError: It does not fit, or the schema is invalid or refers to another document.
+    """
+    compiled = _compile(schema)
+    if compiled.fits(structured):
+        return
+    import_jsonschema()
+    from jsonschema import FormatChecker, SchemaError
+    from jsonschema.exceptions import best_match
+    from referencing.exceptions import Unresolvable
+
+    try:
+        if compiled.answers is None:
+            validator: Any = make_validator(schema)
+            validator.check_schema(schema, FormatChecker(formats=()))  # without: the format "regex" compiles patterns
+            compiled.answers = validator
+        problem = best_match(compiled.answers.iter_errors(structured))
+    except (SchemaError, Unresolvable) as error:
+        raise ValueError(f"the output schema is invalid: {error}") from error
+    if problem is not None:
+        raise ValueError(f"Invalid structured content: {problem}") from problem
+
+
 def _compile(schema: Mapping[str, Any]) -> _Compiled:
     known = _compiled.get(id(schema))
     if known is not None and known.schema is schema:
@@ -135,16 +166,12 @@ def _check(arguments: dict[str, Any], compiled: _Compiled) -> None:
 
 def _validator(schema: Mapping[str, Any]) -> Validator:
     import_jsonschema()
-    from jsonschema import Draft202012Validator, FormatChecker
-    from jsonschema.validators import validator_for
-    from referencing import Registry
+    from jsonschema import FormatChecker
 
     formats = FormatChecker(formats=())
     for name in FORMATS:
         formats.checks(name)(lambda text, name=name: fits_format(text, name))
-    # An empty registry of our own: without one, jsonschema would fetch remote references.
-    cls = validator_for(schema, default=Draft202012Validator)
-    return cls(schema, registry=Registry(), format_checker=formats)
+    return make_validator(schema, formats)
 
 
 def _errors(compiled: _Compiled, arguments: dict[str, Any]) -> list[ValidationError]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.schema.formats import fits_format
 from mcp_magic.schema.jsontext import read_json
 from mcp_magic.schema.merge import is_number
+from mcp_magic.schema.patterns import matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,15 +171,12 @@ def _takes(field: Field, text: str) -> bool:
     low, high = schema.get("minLength"), schema.get("maxLength")
     long_enough = not is_number(low) or len(text) >= low
     short_enough = not is_number(high) or len(text) <= high
-    return bool(long_enough and short_enough and fits_format(text, field.format) and _matches(text, schema))
-
-
-def _matches(text: str, schema: Any) -> bool:
-    pattern = schema.get("pattern")
-    try:
-        return not isinstance(pattern, str) or re.search(pattern, text) is not None
-    except re.error:
-        return True
+    return bool(
+        long_enough
+        and short_enough
+        and fits_format(text, field.format)
+        and matches(schema.get("pattern"), text) is not False
+    )
 
 
 _READERS: dict[str, Callable[[str, Field], Any]] = {

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.schema.merge import is_number
+from mcp_magic.schema.patterns import is_checked
 from mcp_magic.schema.sentinels import MISSING
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ def constraints_text(schema: Mapping[str, Any]) -> str:
     if is_number(schema.get("multipleOf")):
         parts.append(f"a multiple of {schema['multipleOf']}")
     if isinstance(schema.get("pattern"), str):
-        parts.append(f"matches {shorten(schema['pattern'])}")
+        unchecked = "" if is_checked(schema["pattern"]) else " (not checked here)"
+        parts.append(f"matches {shorten(schema['pattern'])}{unchecked}")
     if schema.get("uniqueItems") is True:
         parts.append("no duplicates")
     return ", ".join(part for part in parts if part)

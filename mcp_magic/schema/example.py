@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.schema.fields import root_field
 from mcp_magic.schema.merge import is_number
+from mcp_magic.schema.patterns import matches
 from mcp_magic.schema.sentinels import MISSING
 
 if TYPE_CHECKING:
@@ -156,12 +156,7 @@ def _string(field: Field) -> str:
 
 
 def _matching(pattern: Any) -> str:
-    if isinstance(pattern, str):
-        try:
-            return next((word for word in _WORDS if re.search(pattern, word)), _WORDS[0])
-        except re.error:
-            pass
-    return _WORDS[0]
+    return next((word for word in _WORDS if matches(pattern, word)), _WORDS[0])
 
 
 def _array(field: Field, depth: int) -> list[Any]:

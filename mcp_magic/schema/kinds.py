@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from mcp_magic.schema import describe
+from mcp_magic.schema.patterns import matches
 
 __all__ = ["TYPES", "Kind", "choices_of", "inferred_kind", "is_fixed", "name_matches", "says_base64", "text_of"]
 
@@ -48,11 +49,7 @@ def choices_of(leaves: list[dict[str, Any]]) -> Iterator[tuple[Any, str]]:
 
 def name_matches(pattern: str, name: str) -> bool:
     """Return whether a key of `patternProperties` matches a property's name."""
-    try:
-        return re.search(pattern, name) is not None
-    except re.error:
-        # ECMA 262 knows escapes that Python does not; the server will judge.
-        return True
+    return matches(pattern, name) is not False  # where it is not checked, the server will judge
 
 
 def says_base64(schema: Mapping[str, Any]) -> bool:

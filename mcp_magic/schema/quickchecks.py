@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_magic.schema.formats import fits_format
 from mcp_magic.schema.merge import is_number
+from mcp_magic.schema.patterns import matches
 
 __all__ = ["Check", "all_fit", "any_fits", "fixed", "limits", "numeric", "stated_types", "sure", "textual", "unsure"]
 
@@ -37,14 +37,13 @@ def textual(schema: Mapping[str, Any]) -> Check:
     name, pattern = schema.get("format", ""), schema.get("pattern", "")
     if not isinstance(name, str) or not isinstance(pattern, str):
         return unsure
-    try:
-        search = re.compile(pattern).search
-    except re.error:
-        return unsure
     if not name and not pattern:
         return lambda value: type(value) is str and low <= len(value) <= high
     return lambda value: (
-        type(value) is str and low <= len(value) <= high and search(value) is not None and fits_format(value, name)
+        type(value) is str
+        and low <= len(value) <= high
+        and (not pattern or matches(pattern, value) is True)
+        and fits_format(value, name)
     )
 
 

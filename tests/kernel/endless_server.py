@@ -10,7 +10,6 @@ from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
-PATTERN: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
 LEVELS = 30
 REFERENCES: dict[str, Any] = {
     "type": "object",
@@ -23,9 +22,8 @@ REFERENCES: dict[str, Any] = {
 async def list_tools(context: Any, params: Any) -> ListToolsResult:
     return ListToolsResult(
         tools=[
-            Tool(name="answers", input_schema=NOTHING, output_schema=PATTERN),
-            Tool(name="takes", input_schema=PATTERN),
-            Tool(name="refers", input_schema=REFERENCES),
+            Tool(name="answers", input_schema=NOTHING, output_schema=REFERENCES),
+            Tool(name="takes", input_schema=REFERENCES),
             Tool(name="ping", input_schema=NOTHING),
         ]
     )

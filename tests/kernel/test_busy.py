@@ -21,7 +21,6 @@ LIMIT = 1.5
 X = f"x={'a' * 40}b"
 LINES = {
     "the arguments": f"%mcp call endless:takes {X}",
-    "many references": f"%mcp call endless:refers {X}",
     "the answer": "%mcp call endless:answers",
     "nested": f"[get_ipython().run_line_magic('mcp', 'call endless:takes {X}') for _ in '1']",
 }

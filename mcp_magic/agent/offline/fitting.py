@@ -9,6 +9,7 @@ from mcp_magic.agent.offline.purposes import Purpose, name_stems, purpose
 from mcp_magic.agent.offline.quantities import NUMBER, number_of
 from mcp_magic.agent.offline.zones import zone_of
 from mcp_magic.schema.coerce import UnfitText, from_text
+from mcp_magic.schema.patterns import matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,12 +194,11 @@ def _takes(value: Any, field: Field) -> bool:
     """Whether a text fits the field's format and pattern."""
     if not isinstance(value, str):
         return field.kind not in ("string",)
-    pattern = field.schema.get("pattern")
+    if matches(field.schema.get("pattern"), value) is False:
+        return False
     try:
-        if isinstance(pattern, str) and not re.search(pattern, value):
-            return False
         from_text(value, field)
-    except (UnfitText, re.error):
+    except UnfitText:
         return False
     return field.kind != "object"
 

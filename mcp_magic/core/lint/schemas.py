@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.browser import IN_BROWSER
 from mcp_magic.core.lint.finding import ERROR, NOTE, WARNING, Finding
 from mcp_magic.core.lint.plainly import plainly_valid
 from mcp_magic.core.lint.walk import parts, place
 from mcp_magic.errors import did_you_mean, listed
 from mcp_magic.results.jsontree import brief
+from mcp_magic.schema.patterns import is_checked
 from mcp_magic.schema.resolve import Resolver
+from mcp_magic.schema.validation import make_validator
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -30,8 +33,6 @@ _BOUNDS = (
 )
 _PYTHON = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,)}
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-# ECMA 262 has what Python has not: named groups without P, classes of Unicode, \/, \u{...}, \c.
-_ECMA = ((r"\(\?<(?=[A-Za-z_])", "(?P<"), (r"\\[pP]\{[^}]*\}", r"\\w"), (r"\\u\{[0-9A-Fa-f]+\}|\\c[A-Za-z]", "x"))
 
 
 def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator[Finding]:
@@ -52,7 +53,7 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
     yield from invalid
     if kind == "argument" and isinstance(schema, Mapping):
         yield from _root_choice(schema, owner)
-    checker = None if invalid else _checker(schema)
+    checker = None if invalid else make_validator(schema)
     resolver = Resolver(schema)
     for where, node, branch in parts(schema):
         here = place(owner, where, kind)
@@ -145,20 +146,9 @@ def _required(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
 def _patterns(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
     keys = node.get("patternProperties")
     for pattern in (node.get("pattern"), *(keys if isinstance(keys, Mapping) else ())):
-        problem = _pattern_problem(pattern) if isinstance(pattern, str) else ""
-        if problem:
-            said = f"the pattern {pattern[:80]!r} does not compile: {problem}"
-            yield Finding("schema-pattern", WARNING, here, said, "write a regular expression of ECMA 262")
-
-
-def _pattern_problem(pattern: str) -> str:
-    for found, replaced in _ECMA:
-        pattern = re.sub(found, replaced, pattern)
-    try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        return str(error)
-    return ""
+        if isinstance(pattern, str) and not IN_BROWSER and not is_checked(pattern):
+            said = f"the pattern {pattern[:80]!r} does not compile, or is too large; calls are not checked against it"
+            yield Finding("schema-pattern", WARNING, here, said, "write a small regular expression of ECMA 262")
 
 
 def _impossible(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
@@ -207,25 +197,3 @@ def _is_small(node: Mapping[str, Any], resolver: Resolver) -> bool:
                 return False
             pending += [resolver.find(part.node[key]) for key in _REFERENCES if isinstance(part.node.get(key), str)]
     return True
-
-
-@cache
-def _careful(cls: type[Validator]) -> Any:
-    """Return a draft's validator that tries no patterns: one of a server's may take for ever."""
-    from jsonschema import validators
-
-    made: Any = validators
-    return made.extend(cls, {"pattern": _nothing, "patternProperties": _nothing, "format": _nothing})
-
-
-def _nothing(*_: Any) -> Iterator[Any]:
-    return iter(())
-
-
-def _checker(schema: Any) -> Validator:
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import validator_for
-    from referencing import Registry
-
-    made: Validator = _careful(validator_for(schema, default=Draft202012Validator))(schema, registry=Registry())
-    return made

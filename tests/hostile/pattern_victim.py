@@ -1,0 +1,84 @@
+"""A host that meets `pattern_server` with little memory, and says what each attack gave and took."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from mcp_magic.errors import ArgumentsError, InvalidResponseError
+from mcp_magic.magics.eliciting_input import ElicitationInput
+from mcp_magic.magics.extension import MCPMagics
+from mcp_magic.notebook import host
+from mcp_magic.schema.coerce import UnfitText
+from mcp_magic.widgets.tool_form import ToolForm
+from tests.hostile.pattern_server import PATTERNS, TEXT, answer, schemas
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+MEMORY = 4 << 30
+
+
+async def attacks(connection: Any, magics: Any) -> AsyncIterator[tuple[str, Any]]:
+    """Yield each attack: its name, and what runs it."""
+    for name in PATTERNS:
+        for way in schemas(""):
+            yield f"call answers {name} {way}", connection.call_tool(f"answers_{name}_{way}", {})
+            yield f"call takes {name} {way}", connection.call_tool(f"takes_{name}_{way}", answer(way))
+            yield f"look {name} {way}", magics._run(f"tool patterns:takes_{name}_{way}", None, {})
+        yield f"form {name}", filled_form(connection, f"takes_{name}_pattern")
+        yield f"line {name}", magics._run(f"call patterns:takes_{name}_pattern text={TEXT}", None, {})
+        yield f"elicitation {name}", asked(connection, f"asks_{name}")
+    yield "doctor", magics._run("doctor patterns", None, {})
+
+
+async def filled_form(connection: Any, tool: str) -> str:
+    form = ToolForm(connection, await connection.find_tool(tool))
+    form.set_arguments({"text": TEXT})
+    said = form.form.problems
+    form.close()
+    return str(said)
+
+
+class Typed:
+    """A person who fills in `TEXT` line by line, leaves it out where it is refused, and sends."""
+
+    def __init__(self) -> None:
+        self.choices = iter("fs")
+        self.texts = iter((TEXT, ""))
+
+    def __call__(self, prompt: str) -> str:
+        return next(self.texts if prompt.startswith("text ") else self.choices)
+
+
+async def asked(connection: Any, tool: str) -> Any:
+    host.elicitation.elicitor = ElicitationInput(read=Typed(), write=lambda text: None)
+    return await connection.call_tool(tool, {})
+
+
+async def main() -> None:
+    magics: Any = MCPMagics(InteractiveShell())
+    server = Path(__file__).parent / "pattern_server.py"
+    host.elicitation.elicitor = ElicitationInput()
+    connection = await host.connect([sys.executable, str(server)], name="patterns")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    async for name, attack in attacks(connection, magics):
+        began = time.perf_counter()
+        try:
+            given = await attack
+            gave = given if isinstance(given, str) else type(given).__name__
+        except (ArgumentsError, InvalidResponseError, UnfitText) as error:
+            gave = f"{type(error).__name__}: {error}"
+        print("\nATTACK", json.dumps([name, time.perf_counter() - began, gave]), flush=True)
+    await host.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
