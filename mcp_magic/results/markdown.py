@@ -17,63 +17,11 @@ from .safe import clean
 __all__ = ["code_language", "harmless"]
 
 LANGUAGES = frozenset(
-    [
-        "bash",
-        "c",
-        "c#",
-        "c++",
-        "console",
-        "cpp",
-        "cs",
-        "csharp",
-        "css",
-        "csv",
-        "diff",
-        "go",
-        "html",
-        "ini",
-        "java",
-        "javascript",
-        "js",
-        "json",
-        "json5",
-        "jsonc",
-        "jsonl",
-        "kotlin",
-        "lua",
-        "make",
-        "markdown",
-        "md",
-        "perl",
-        "php",
-        "plain",
-        "plaintext",
-        "powershell",
-        "py",
-        "pycon",
-        "python",
-        "python3",
-        "r",
-        "rb",
-        "rs",
-        "ruby",
-        "rust",
-        "scala",
-        "sh",
-        "shell",
-        "sql",
-        "swift",
-        "text",
-        "toml",
-        "tsx",
-        "ts",
-        "txt",
-        "typescript",
-        "xml",
-        "yaml",
-        "yml",
-        "zsh",
-    ]
+    """
+    bash c c# c++ console cpp cs csharp css csv diff go html ini java javascript js json json5 jsonc
+    jsonl kotlin lua make markdown md perl php plain plaintext powershell py pycon python python3 r rb
+    rs ruby rust scala sh shell sql swift text toml tsx ts txt typescript xml yaml yml zsh
+    """.split()  # noqa: SIM905
 )
 """Languages of code that frontends colour, and do nothing else with."""
 

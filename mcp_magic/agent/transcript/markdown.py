@@ -1,7 +1,8 @@
 """Markdown of models as HTML that holds no markup of theirs, no script, and loads nothing.
 
 Raw HTML is shown as text; links lead to http(s) and mailto only; images become links, since loading one would tell its
-host who reads the notebook (and what the model put into the address). A block of code names no language that a page draws.
+host who reads the notebook (and what the model put into the address).
+A block of code names no language that a page draws.
 """
 
 from __future__ import annotations
