@@ -27,8 +27,8 @@ __all__ = [
 MASK = "***"
 _NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")
 """The start of `--name=value`, `NAME=value` or `Name: value`."""
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
-_PAIR = re.compile(r"([\w.-]+)\s*=\s*('[^']*'|[^\s'&]+)")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
+_PAIR = re.compile(r"(?<![\w.-])([\w.-]++)\s*+=\s*('[^']*'|[^\s'&]+)")
 
 
 def mask_url(url: str) -> str:

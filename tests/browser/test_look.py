@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.lab import JupyterLab, Lab, chromium, missing
-from tests.browser.living import run
+from tests.browser.living import expect, run
 from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
 
 if TYPE_CHECKING:
@@ -38,6 +38,17 @@ HOSTILE = (
     # What is not ours does run here, so that the rest of this test would see it if ours did.
     "from IPython.display import HTML\nHTML(\"<script>document.body.dataset.control = 'ran'</script>\")",
 )
+
+# A diagram and a formula that load from a host, which no page may ask.
+FETCHING = """
+from IPython.display import Markdown
+from mcp_types import ReadResourceResult, TextResourceContents
+from mcp_magic.results import ResourceResult
+text = ('Diagram:\\n\\n```mermaid\\nflowchart LR\\n  A@{ img: "http://127.0.0.1:9/NAME.png", w: 60, h: 60 }\\n```\\n\\n'
+        '$\\\\style{background:url(http://127.0.0.1:9/NAME.gif)}{y}$\\n')
+"""
+OURS = """ResourceResult(ReadResourceResult(contents=[
+    TextResourceContents(uri='a:b', mime_type='text/markdown', text=text.replace('NAME', 'ours'))]))"""
 
 MISSING = missing()
 
@@ -223,3 +234,13 @@ def test_text_that_is_written_from_right_to_left_begins_at_the_right(hostile: La
     }""")
     assert right - first < 20, "the first letter"
     assert left < last < first - 40, "the exclamation mark, which ends the sentence"
+
+
+def test_markdown_of_a_server_makes_the_page_ask_no_host(hostile: Lab) -> None:
+    asked: list[str] = []
+    hostile.page.on("request", lambda request: asked.append(request.url))
+    expect(run(hostile, FETCHING + OURS).locator("pre code")).to_contain_text("flowchart LR")
+    # The same without our renderer is drawn and asks, so that this test would see it if ours did.
+    with hostile.page.expect_request("**/theirs.png"):
+        run(hostile, FETCHING + "Markdown(text.replace('NAME', 'theirs'))")
+    assert [url for url in asked if "ours" in url] == []

@@ -2,6 +2,7 @@
 
 Raw HTML is shown as text; links lead to http(s) and mailto only; images become links, since loading one would tell its
 host who reads the notebook (and what the model put into the address).
+A block of code names no language that a page draws.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.results.html import Markup, escape
+from mcp_magic.results.markdown import code_language
 from mcp_magic.results.safe import clean
 
 if TYPE_CHECKING:
@@ -79,6 +81,11 @@ def _heading(self: Any, tokens: Sequence[Token], index: int, options: Any, env: 
     return str(self.renderToken(tokens, index, options, env))
 
 
+def _fence(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    tokens[index].info = code_language(tokens[index].info)
+    return str(type(self).fence(self, tokens, index, options, env))
+
+
 def _table_open(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     return '<div class="mcp-scroll"><table>\n'
 
@@ -90,6 +97,7 @@ def _table_close(self: Any, tokens: Sequence[Token], index: int, options: Any, e
 _RULES = {
     "link_open": _link_open,
     "image": _image,
+    "fence": _fence,
     "heading_open": _heading,
     "heading_close": _heading,
     "table_open": _table_open,

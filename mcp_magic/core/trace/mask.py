@@ -37,7 +37,7 @@ _NAMED = re.compile(
 )
 """`"password": "x"`, `TOKEN=x`, `Authorization: x` in the middle of a text."""
 _SCHEME = re.compile(r"(?i)\b(bearer|basic)(\s+)[\w.~+/=-]{6,}")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s\"'<>]+")
 
 _NO_SECRETS = frozenset({"true", "false", "none", "null", "bearer", "basic", "string", MASK})
 """Values of secret-looking names that would hide half of a message if they were masked everywhere."""

@@ -1,0 +1,75 @@
+"""Markdown of a server makes no page fetch, style or define anything."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from mcp_types import ReadResourceResult, TextResourceContents
+
+from mcp_magic.agent.transcript.markdown import markdown
+from mcp_magic.results import ResourceResult
+from mcp_magic.results.markdown import harmless
+from mcp_magic.serving.markdown import quoted
+
+SECONDS = 1.0
+
+FENCES = (
+    "```mermaid\nx\n```",
+    "~~~~ mermaid\nx\n~~~~",
+    "- 1. > ```mermaid\n",
+    "```\\mermaid\nx",
+    "```Mermaid title=x\nx\n```",
+    "```{mermaid}\nx\n```",
+    "```{figure} http://127.0.0.1:9/x.png\n```",
+    ":::{iframe} http://127.0.0.1:9/\n:::",
+    ": ~~~mermaid\nx\n~~~",
+    "text\r\n```mermaid\r\nx\r\n```",
+)
+
+LONG = {
+    "exclamation marks": "!" * 1_000_000,
+    "backticks": "`" * 1_000_000,
+    "fences": ("```" + " " * 50) * 20_000,
+    "colons": ":" * 1_000_000,
+    "backslashes": "\\" * 1_000_000,
+    "spaces": " " * 1_000_000,
+    "spaces of a link": "](" + " " * 1_000_000,
+    "a long command": "\\html" + "a" * 1_000_000,
+    "ends of links": "](" * 500_000,
+}
+
+
+def shown(text: str) -> str:
+    contents = TextResourceContents(uri="a:b", mime_type="text/markdown", text=text)
+    bundle: Any = ResourceResult(ReadResourceResult(contents=[contents]))._repr_mimebundle_()
+    return str(bundle["text/markdown"])
+
+
+@pytest.mark.parametrize("text", FENCES)
+def test_no_fence_keeps_what_a_frontend_acts_on(text: str) -> None:
+    for made in (shown(text), quoted(text)):
+        assert "ermaid" not in made
+        assert "{" not in made
+    assert "class=" not in markdown(text)
+
+
+def test_code_keeps_the_language_that_is_only_coloured() -> None:
+    text = "```python\n1\n```\n\n~~~json\n{}\n~~~\n\nIn a line: ```mermaid``` is `mermaid`.\n"
+    assert harmless(text) == text
+    assert 'class="language-python"' in markdown("```python\n1\n```")
+
+
+@pytest.mark.parametrize("command", ["style", "href", "bbox", "class", "cssId", "require", "def", "newcommand", "let"])
+def test_a_formula_has_no_command_that_styles_links_or_defines(command: str) -> None:
+    made = shown(rf"$\frac{{1}}{{2}} \\\{command}{{background:url(http://127.0.0.1:9/x)}}{{y}}$")
+    assert f"\\{command}" not in made
+    assert r"\frac{1}{2}" in made
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_million_characters_are_made_harmless_within_a_second(name: str) -> None:
+    began = time.thread_time()
+    harmless(LONG[name])
+    assert time.thread_time() - began < SECONDS
