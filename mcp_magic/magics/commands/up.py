@@ -194,7 +194,8 @@ COMMAND = Command(
     run,
     options,
     examples=("%mcp up", "%mcp up mcp_magic.toml --prune", "%mcp up --dry-run"),
-    details="A file that loosens something takes your yes, once. The declaration is mcp_magic.toml, [tool.mcp_magic] in pyproject.toml, an mcp.json, or the cell below "
+    details="A file that loosens something takes your yes, once for what it says. "
+    "The declaration is mcp_magic.toml, [tool.mcp_magic] in pyproject.toml, an mcp.json, or the cell below "
     "%%mcp up. Run again, it changes only what differs.",
     takes_body=True,
 )
