@@ -55,6 +55,7 @@ _RULE_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "reason": _TEXT,
     "exact": (lambda value: isinstance(value, bool), "true or false"),
     "definition": _TEXT,
+    "servers": _TEXTS,
 }
 
 

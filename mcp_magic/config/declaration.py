@@ -6,15 +6,17 @@ not set, an `env_file` that is not there) is the `problem` of that server, and t
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.checks import check_agent, check_consent, check_setting
-from mcp_magic.config.entries import ServerEntry, make_spec
+from mcp_magic.config.entries import ServerEntry, make_spec, ready_entry
 from mcp_magic.config.fields import FieldError, flag, kind_of, reject_unknown
 from mcp_magic.config.files import load_config, parse_servers
 from mcp_magic.config.jsonfile import parse_json, read_text
@@ -43,6 +45,7 @@ class Declaration:
         agents: By name.
         settings: By name.
         source: The file, for messages.
+        digest: The hash of what it says.
     """
 
     servers: dict[str, ServerEntry] = field(default_factory=dict)
@@ -50,6 +53,12 @@ class Declaration:
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     source: str = ""
+    digest: str = ""
+
+    @property
+    def started(self) -> list[ServerEntry]:
+        """The servers that it has started: those that are not disabled and have no problem."""
+        return [entry for entry in self.servers.values() if entry.spec and not entry.disabled]
 
 
 def parse_declaration(
@@ -76,7 +85,7 @@ def parse_declaration(
     if text.lstrip().startswith("{"):
         data = parse_json(text, source=source)
         entries = parse_servers(data, source=source, environ=environ, base=base, cwd=base)
-        return _of_entries(entries, source)
+        return _of_entries(entries, source, _digest(data))
     in_pyproject = Path(source).name == "pyproject.toml"
     table, above = _toml_table(text, source, in_pyproject)
     try:
@@ -133,7 +142,7 @@ def _declaration(
     settings = _section(table, "settings")
     for name, value in settings.items():
         check_setting(name, value, known)
-    return Declaration(servers, tuple(rules), agents, settings, source)
+    return Declaration(servers, tuple(rules), agents, settings, source, _digest(table))
 
 
 def _section(table: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -157,15 +166,20 @@ def _server(name: str, fields: Any, source: str, variables: Variables) -> Server
         path = error.path if isinstance(error, FieldError) else ()
         problem = FieldError(error.message if isinstance(error, FieldError) else str(error), "servers", name, *path)
     else:
-        return ServerEntry(name, source, spec, disabled)
+        return ready_entry(name, source, spec, disabled, fields)
     raise problem
 
 
-def _of_entries(entries: list[ServerEntry], source: str) -> Declaration:
+def _digest(document: Any) -> str:
+    """Return the hash of what a document says: comments, and the rest of a pyproject.toml, are no part of it."""
+    return sha256(json.dumps(document, sort_keys=True, default=repr).encode()).hexdigest()
+
+
+def _of_entries(entries: list[ServerEntry], source: str, digest: str) -> Declaration:
     servers: dict[str, ServerEntry] = {}
     for entry in entries:
         servers.setdefault(entry.name, entry)
-    return Declaration(servers=servers, source=source)
+    return Declaration(servers=servers, source=source, digest=digest)
 
 
 def load_declaration(
@@ -178,7 +192,8 @@ def load_declaration(
     """
     path = path.expanduser().absolute()
     if path.suffix == ".json":
-        return _of_entries(load_config(path, environ=environ), str(path))
+        digest = _digest(parse_json(read_text(path), source=str(path)))
+        return _of_entries(load_config(path, environ=environ), str(path), digest)
     return parse_declaration(read_text(path), source=str(path), environ=environ, base=path.parent, settings=settings)
 
 

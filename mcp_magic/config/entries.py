@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,8 +22,9 @@ from mcp_magic.config.fields import (
     text,
     texts,
 )
+from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.specs import DEFAULT_TIMEOUT, HttpSpec, Spec, SseSpec, StdioSpec, UrlSpec, WebSocketSpec
-from mcp_magic.config.variables import Variables, read_env_file
+from mcp_magic.config.variables import Variables, read_env_file, referenced
 from mcp_magic.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.errors import ConfigError
 
-__all__ = ["SPEC_TYPES", "ServerEntry", "make_spec", "spec_type", "url_spec"]
+__all__ = ["SPEC_TYPES", "ServerEntry", "make_spec", "ready_entry", "spec_type", "url_spec"]
 
 SPEC_TYPES: dict[str, type[Spec]] = {"stdio": StdioSpec, "http": HttpSpec, "sse": SseSpec, "ws": WebSocketSpec}
 """What `type`, `transport` and `--transport` may say."""
@@ -56,6 +58,8 @@ class ServerEntry:
         disabled: Whether the file says not to start it.
         problem: What is wrong with it.
         shadowed_by: The source whose server of the same name is used instead.
+        variables: The variables that it is given, by `${VAR}`.
+        written: Its whole command line or its URL as the file has it, variables by name, secrets masked.
     """
 
     name: str
@@ -64,6 +68,17 @@ class ServerEntry:
     disabled: bool = False
     problem: ConfigError | None = None
     shadowed_by: str | None = None
+    variables: tuple[str, ...] = ()
+    written: str = ""
+
+
+def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:
+    """Make the entry of a server whose table is right."""
+    if fields.get("command") is None:
+        written = mask_url(fields["url"])
+    else:
+        written = shlex.join(mask_arguments((fields["command"], *map(str, fields.get("args") or ()))))
+    return ServerEntry(name, source, spec, disabled, variables=referenced(fields), written=written)
 
 
 def spec_type(transport: Any) -> type[Spec]:

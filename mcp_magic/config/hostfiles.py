@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.entries import ServerEntry, make_spec
+from mcp_magic.config.entries import ServerEntry, make_spec, ready_entry
 from mcp_magic.config.fields import FieldError, flag, kind_of
 from mcp_magic.config.variables import Variables
 from mcp_magic.errors import ConfigError, did_you_mean, listed
@@ -87,4 +87,4 @@ def _entry(name: str, fields: Any, source: str, variables: Variables, cwd: Path 
     except FieldError as error:
         problem = ConfigError(f"{source}: server {name!r}: {error}")
         return ServerEntry(name, source, disabled=disabled, problem=problem)
-    return ServerEntry(name, source, spec, disabled)
+    return ready_entry(name, source, spec, disabled, fields)

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_magic.config.fields import FieldError
 from mcp_magic.errors import did_you_mean
 from mcp_magic.wording import sentence
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["MissingHereError", "Variables", "read_env_file"]
+__all__ = ["MissingHereError", "Variables", "read_env_file", "referenced"]
 
 _REFERENCE = re.compile(r"\$\{(?:(?P<kind>env|input|config|command):)?(?P<name>[^{}]+?)(?P<default>:-[^{}]*)?\}")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
+_EDITOR = ("workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/")
 
 
 class MissingHereError(FieldError):
@@ -47,6 +46,23 @@ def read_env_file(path: Path) -> dict[str, str]:
     except UnicodeDecodeError:
         problem = f"{path} is not UTF-8."
     raise MissingHereError(problem)
+
+
+def referenced(value: Any) -> tuple[str, ...]:
+    """Return the variables of the environment that strings refer to, each once.
+
+    >>> referenced({"url": "https://a.example/${TOKEN}", "args": ["${env:HOST}", "${PORT:-80}", "${workspaceFolder}"]})
+    ('TOKEN', 'HOST', 'PORT')
+    """
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return tuple(dict.fromkeys(name for inner in value for name in referenced(inner)))
+    if not isinstance(value, str):
+        return ()
+    found = [match for match in _REFERENCE.finditer(value) if match["kind"] in (None, "env")]
+    names = [match["name"] for match in found if match["kind"] or match["default"] or match["name"] not in _EDITOR]
+    return tuple(dict.fromkeys(name for name in names if _VARIABLE.fullmatch(name)))
 
 
 @dataclass(frozen=True, repr=False)  # the environment holds secrets

@@ -121,6 +121,22 @@ class Asking:
 
         return Decision.deny(NOBODY, by="nobody")
 
+    async def confirm(self, text: str) -> bool | None:
+        """Ask for a yes to what a text says; None where nobody can be asked.
+
+        Raises:
+            TimeoutError: Nobody answered in time.
+        """
+        way = await self.way()
+        if way == "nobody":
+            return None
+        if way == "input":
+            return await InputAsker(seconds=self._consent.timeout).confirm(text)
+        from mcp_magic.widgets.confirmation import ConfirmationPanel
+
+        async with asyncio.timeout(self._consent.timeout):
+            return await self.below_a_cell(lambda: ConfirmationPanel(show_below).ask(text))
+
     async def way(self) -> Way:
         """Return how the person can be asked now."""
         return how_to_ask(await self._circumstances(), self._settings.ask_with)

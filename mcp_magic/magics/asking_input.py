@@ -95,6 +95,23 @@ class InputAsker:
         await interrupt()
         return Decision.deny("interrupted")
 
+    async def confirm(self, text: str) -> bool:
+        """Ask for a yes; the end of input is a no, and so is Ctrl-C where no magic runs that it ends.
+
+        Raises:
+            TimeoutError: Nobody answered in time.
+        """
+        self._until = None if self._seconds is None else time.monotonic() + self._seconds
+        self._write(text)
+        try:
+            return self._choice("[y]es, [n]o: ", "yn") == "y"
+        except EOFError:
+            return False
+        except KeyboardInterrupt:
+            pass
+        await interrupt()
+        return False
+
     def _view(self, hidden: list[Hidden]) -> None:
         """Show what is hidden, until a line is typed where it would be kept."""
         from mcp_magic.core.hidden import revealed_text

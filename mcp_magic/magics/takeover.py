@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.names import slug
 from mcp_magic.core.consent.rulefiles import rule_of
 from mcp_magic.errors import listed
 from mcp_magic.magics.places import current_place
@@ -71,7 +72,7 @@ def take_over(invocation: Invocation, declaration: Declaration, origin: Origin, 
         dry: Whether nothing is done.
     """
     rules, agents = invocation.host.consent.rules, invocation.settings.agents
-    new = [replace(rule_of(table, source=origin.source), cell=origin.cell) for table in declaration.consent]
+    new = [_rule(table, declaration, origin) for table in declaration.consent]
     left = [name for name in agents if origin.declared(agents[name]) and name not in declaration.agents]
     gone = [f"`{rule}`" for rule in rules if origin.made(rule) and rule not in new]
     gone += [f"agent {name}" for name in left]
@@ -86,6 +87,16 @@ def take_over(invocation: Invocation, declaration: Declaration, origin: Origin, 
     if others and not origin.named:
         said.append(f"still in force, from other cells: {listed(others)} (`%mcp approvals --remove N` drops one)")
     return said
+
+
+def _rule(table: dict[str, Any], declaration: Declaration, origin: Origin) -> Rule:
+    """Make a rule; one of a file that allows is about the servers that the file declares, and no others."""
+    rule = replace(rule_of(table, source=origin.source), cell=origin.cell)
+    if origin.cell or rule.action != "allow":
+        return rule
+    declared = tuple(slug(entry.name) for entry in declaration.started)
+    own = declared if rule.servers is None else tuple(name for name in rule.servers if name in declared)
+    return replace(rule, servers=own)
 
 
 def _replace(rules: list[Rule], new: list[Rule], origin: Origin) -> None:

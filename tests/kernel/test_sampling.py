@@ -11,6 +11,8 @@ import nbclient
 import nbformat
 import pytest
 
+from mcp_magic.config.declaration import load_declaration
+from mcp_magic.config.trust import trust
 from tests.environments import everything_command, kernel_python, needs_node
 from tests.kernel.answering import Frontend, OtherKernel
 from tests.kernel.driving import environment
@@ -174,9 +176,13 @@ def test_a_kernel_without_clicks_asks_line_by_line(tmp_path: Path) -> None:
     assert "Reply of offline to server writer (endTurn):" in cell.stdout
 
 
-def test_a_notebook_that_runs_by_itself_is_refused_and_told_what_would_help(tmp_path: Path) -> None:
+def test_a_notebook_that_runs_by_itself_is_refused_and_told_what_would_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
     declared = json.dumps({"mcpServers": {"free": {"command": sys.executable, "args": ["s.py"], "sampling": "auto"}}})
     (tmp_path / "mcp.json").write_text(declared)
+    trust(load_declaration(tmp_path / "mcp.json"))
     (tmp_path / "s.py").write_text(SERVER + "writer.run()\n")
     (tmp_path / "a.json").write_text(json.dumps({"sampling": [{"server": "writ*", "reply": "All fly."}]}))
     replied = "r = %mcp call writer:summarise --answers a.json\nr.text"

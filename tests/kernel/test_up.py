@@ -300,9 +300,9 @@ def test_a_cell_without_a_name_that_was_changed_adds_to_what_is_in_force(kernel:
 
 def test_a_file_replaces_what_it_declared(kernel: Kernel, folder: Path, free: None) -> None:
     run_in(kernel, "a", DENY)
-    (folder / "mcp_magic.toml").write_text('[[consent]]\nallow = "fs:*"\n')
+    (folder / "mcp_magic.toml").write_text('[[consent]]\ndeny = "fs:*"\n')
     kernel.ok("%mcp up")
-    (folder / "mcp_magic.toml").write_text('[[consent]]\nallow = "fs:read_*"\n')
+    (folder / "mcp_magic.toml").write_text('[[consent]]\ndeny = "fs:read_*"\n')
 
-    assert "no longer in force: `allow 'fs:*'`" in " ".join(kernel.ok("%mcp up").text.split())
-    assert rules(kernel) == ["deny 'math:*'", "allow 'fs:read_*'"]
+    assert "no longer in force: `deny 'fs:*'`" in " ".join(kernel.ok("%mcp up").text.split())
+    assert rules(kernel) == ["deny 'math:*'", "deny 'fs:read_*'"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 async def magic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Any]:
     """Run `%mcp LINE` in a shell, in a folder of its own, with the server "math" connected."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
     magics = MCPMagics(InteractiveShell())
     await host.connect(load("math_server").server, name="math")

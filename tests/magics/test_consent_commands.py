@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic import errors
+from mcp_magic.config.declaration import load_declaration
+from mcp_magic.config.trust import trust
 from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ async def test_rules_with_a_secret_are_listed_masked_and_not_saved(magic: Any, t
 async def test_the_settings_of_consent_reach_the_host(magic: Any, tmp_path: Path) -> None:
     declaration = tmp_path / "mcp_magic.toml"
     declaration.write_text('[settings]\napproval = "readonly"\napproval_timeout = 7.0\naudit_file = "audit.jsonl"\n')
+    trust(load_declaration(declaration))
     await magic("up")
     assert (host.consent.policy, host.consent.timeout) == ("readonly", 7.0)
     await magic("ask math:add")
@@ -101,6 +104,7 @@ async def test_the_settings_of_consent_reach_the_host(magic: Any, tmp_path: Path
     (line,) = (tmp_path / "audit.jsonl").read_text().splitlines()
     assert json.loads(line)["asker"] == "person"
     declaration.write_text('[settings]\napproval = "ask"\napproval_timeout = 300.0\naudit_file = ""\n')
+    trust(load_declaration(declaration))
     await magic("up")
     assert (host.consent.policy, host.consent.timeout, host.consent.audit.file) == ("ask", 300.0, None)
 
@@ -123,21 +127,22 @@ async def test_declared_rules_replace_those_of_the_same_declaration(magic: Any, 
     await magic("deny math:power")
     path = tmp_path / "mcp_magic.toml"
     path.write_text('[[consent]]\nallow = "math:*"\n[[consent]]\ndeny = "fs:*"\n')
+    trust(load_declaration(path))
     await magic("up")
     path.write_text('[[consent]]\nask = "math:*"\n')
     await magic("up")
     assert [(rule.action, rule.tool) for rule in host.consent.rules] == [("deny", "math:power"), ("ask", "math:*")]
 
 
-async def test_declared_rules_that_do_nothing_are_named(magic: Any, tmp_path: Path) -> None:
-    path = tmp_path / "mcp_magic.toml"
-    path.write_text(
+async def test_declared_rules_that_do_nothing_are_named(magic: Any) -> None:
+    declared = (
         '[[consent]]\nallow = "math:*"\n[[consent]]\ndeny = "math:add"\n[[consent]]\nask = "mathe:*"\n'
         '[[consent]]\ndeny = "away:*"\n[servers.away]\ncommand = "x"\ndisabled = true\n'
     )
-    note = (await magic("up")).note
+    note = (await magic("up", declared)).note
     assert note == (
+        "rules: allow 'math:*', deny 'math:add', ask 'mathe:*', deny 'away:*'; "
         "rule 2, `deny math:add`: never reached: rule 1 comes before it; "
         "rule 3, `ask 'mathe:*'`: fits no tool that is known now. Did you mean 'math:*'?"
     )
-    assert (await magic("up --dry-run")).note == ""
+    assert "never reached" not in (await magic("up --dry-run", declared)).note

@@ -11,6 +11,8 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
+from mcp_magic.config.declaration import load_declaration
+from mcp_magic.config.trust import trust
 from mcp_magic.magics.trace_listing import COLUMNS, TraceListing
 from mcp_magic.notebook import host
 from tests.processes import start_http
@@ -250,6 +252,7 @@ async def test_what_cannot_be_replayed_says_why(magic: Any) -> None:
 async def test_the_settings_bound_the_trace(magic: Any, tmp_path: Path) -> None:
     declaration = tmp_path / "mcp_magic.toml"
     declaration.write_text("[settings]\ntrace_messages = 4\ntrace_bytes = 1000000\n")
+    trust(load_declaration(declaration))
     await magic("up")
     for n in range(5):
         await magic(f"call math:add a={n} b=0")
@@ -258,7 +261,9 @@ async def test_the_settings_bound_the_trace(magic: Any, tmp_path: Path) -> None:
     assert len(listing) == 4
     assert "older messages were dropped" in str(listing)
     declaration.write_text("[settings]\ntrace_messages = 0\n")
+    trust(load_declaration(declaration))
     await magic("up")
     assert "trace_messages is 0" in str(await magic("trace"))
     declaration.write_text("[settings]\ntrace_messages = 10000\ntrace_bytes = 64000000\n")
+    trust(load_declaration(declaration))
     await magic("up")

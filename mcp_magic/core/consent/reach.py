@@ -39,9 +39,16 @@ def _decides_for(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
     """Whether a rule decides about every call that a later one is about."""
     if earlier.run not in (None, later.run) or not pattern_covers(earlier.tool, later.tool):
         return False
-    if not _arguments_cover(earlier, later):
+    if not _servers_cover(earlier, later) or not _arguments_cover(earlier, later):
         return False
     return not (earlier.action == later.action == "allow") or _allows_the_same(earlier, later, definitions)
+
+
+def _servers_cover(earlier: Rule, later: Rule) -> bool:
+    """Whether a rule that is about some servers only is about all those that a later one is about."""
+    if earlier.servers is None:
+        return True
+    return set(later.servers or [later.tool.partition(":")[0]]) <= set(earlier.servers)
 
 
 def _allows_the_same(earlier: Rule, later: Rule, definitions: Definitions) -> bool:

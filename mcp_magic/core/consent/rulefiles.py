@@ -30,6 +30,7 @@ def rule_of(table: Mapping[str, Any], *, source: str = "") -> Rule:
         source=source,
         exact=table.get("exact", False),
         definition=table.get("definition", ""),
+        servers=tuple(table["servers"]) if "servers" in table else None,
     )
 
 
@@ -85,6 +86,8 @@ def _table(rule: Rule, definition: str) -> str:
         lines.append(f"arguments = {{ {pairs} }}")
     if rule.exact:
         lines.append("exact = true")
+    if rule.servers is not None:
+        lines.append(f"servers = {_toml(list(rule.servers))}")
     if definition:
         lines.append(f"definition = {_toml(definition)}")
     if rule.reason:

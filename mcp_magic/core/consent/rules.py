@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import MASK
 from mcp_magic.core.consent.patterns import all_fit, any_fits, flat
+from mcp_magic.errors import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,7 @@ class Rule:
         since: When it was given, as `Definitions.count`: it allows tools as they were then, or first seen later.
         definition: The digest of the only definition that it allows, from a saved file, or "".
         cell: Which cell declared it, where one did, or "".
+        servers: The only servers that it is about, or None: a file allows the tools of servers that it declares.
     """
 
     action: str
@@ -54,6 +56,7 @@ class Rule:
     since: int = field(default=0, compare=False)
     definition: str = field(default="", compare=False)
     cell: str = field(default="", compare=False, repr=False)
+    servers: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         """Put patterns inside of objects under their paths.
@@ -84,7 +87,8 @@ class Rule:
 
     def names(self, name: str) -> bool:
         """Whether it is about a tool, whatever the arguments."""
-        return fnmatchcase(name, self.tool)
+        inside = self.servers is None or name.partition(":")[0] in self.servers
+        return inside and fnmatchcase(name, self.tool)
 
     @property
     def single(self) -> bool:
@@ -116,6 +120,8 @@ class Rule:
 
         line = schema.call_line(self.tool, self.shown_arguments, command=self.action)
         line += " (exactly)" if self.exact else ""
+        if self.servers is not None and self.tool.partition(":")[0] not in self.servers:
+            line += f" ({listed(self.servers)} only)" if self.servers else " (no server)"
         return f"{line} (this run only)" if self.run else line
 
 

@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.declaration import find_declaration, load_declaration, parse_declaration
+from mcp_magic.config.files import discover_servers
 from mcp_magic.config.names import slug
 from mcp_magic.config.plan import plan
+from mcp_magic.config.trust import is_trusted, loosened, runs, trust, trust_line, written
+from mcp_magic.core.consent.rules import ACTIONS
 from mcp_magic.core.edited import edited
-from mcp_magic.errors import MCPMagicError, listed
+from mcp_magic.errors import DeniedError, MCPMagicError, listed
+from mcp_magic.magics.asking import Asking
 from mcp_magic.magics.commands.servers import server_row
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.rule_remarks import fitting_nothing, never_reached
 from mcp_magic.magics.takeover import Origin, origin_of, take_over
 from mcp_magic.results import Listing
+from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
     import argparse
@@ -32,14 +37,14 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="default: mcp_magic.toml, pyproject.toml, mcp.json")
     parser.add_argument("--prune", action="store_true", help="disconnect what is not declared")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be run, set, allowed and sent")
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Connect what is missing, leave what is right, reconnect what changed."""
     declaration = _declaration(invocation, arguments.file)
-    host, origin = invocation.host, origin_of(invocation, declaration.source)
-    ready = [entry for entry in declaration.servers.values() if entry.spec and not entry.disabled]
+    host, origin, ready = invocation.host, origin_of(invocation, declaration.source), declaration.started
+    notes = await _trusted(invocation, declaration, dry=arguments.dry_run)
     declared = {slug(entry.name): entry.spec for entry in ready if entry.spec}
     open_ = {name: connection.spec for name, connection in host.connections.items() if connection.state == "open"}
     steps = plan(declared, open_, prune=arguments.prune)
@@ -47,13 +52,82 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
         invocation.settings.apply(declaration.settings)
     replaced = take_over(invocation, declaration, origin, dry=arguments.dry_run)
     outcomes = {} if arguments.dry_run else await _carry_out(invocation, steps, declared)
-    rows = [_row(invocation, step, outcomes, dry=arguments.dry_run) for step in steps]
+    entries = {slug(entry.name): entry for entry in ready}
+    rows = [_row(invocation, step, outcomes, entries.get(step.name), dry=arguments.dry_run) for step in steps]
     rows += [_left_out(entry) for entry in declaration.servers.values() if entry not in ready]
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
-    notes = [f"agents declared: {listed(declaration.agents)}"] if declaration.agents else []
+    notes += _said(declaration) + ([] if origin.cell else _shadowed(declaration, invocation.directory))
     notes += [*replaced, *([] if arguments.dry_run else _idle_rules(declaration, origin, host))]
     empty = f"{declaration.source} declares no servers"
     return Listing(rows, title=title, empty=empty, note="; ".join(notes), kind="up")
+
+
+async def _trusted(invocation: Invocation, declaration: Declaration, *, dry: bool) -> list[str]:
+    """Ask the person about a file that loosens something, once; return what is to be said of it.
+
+    A cell needs no yes: who runs it could run anything.
+
+    Raises:
+        DeniedError: The answer is no, or nobody can answer; nothing was done.
+    """
+    current = {name: getattr(invocation.settings, name) for name in declaration.settings}
+    loose = [] if invocation.body is not None else loosened(declaration, current)
+    if not loose or is_trusted(declaration):
+        return []
+    if dry:
+        return [f"takes your yes: {'; '.join(loose)}"]
+    await _ask(invocation, declaration, loose)
+    try:
+        trust(declaration)
+    except OSError as error:
+        return [f"your yes cannot be kept: {error.strerror}"]
+    return []
+
+
+async def _ask(invocation: Invocation, declaration: Declaration, loose: list[str]) -> None:
+    settings, source = invocation.settings, clean(declaration.source)
+    starts = [f"- {slug(entry.name)}: {runs(entry)}" for entry in declaration.started]
+    question = [f"Do you trust {source}?", "It wants to", *(f"- {line}" for line in loose)]
+    question += ["and to start or connect", *starts] if starts else []
+    refused = f"{source} was not applied, nothing was started. It wants to {'; '.join(loose)}."
+    try:
+        answer = await Asking(settings.cells, settings, invocation.host.consent).confirm("\n".join(question))
+    except TimeoutError:
+        raise DeniedError(f"{refused} Nobody answered within {invocation.host.consent.timeout:g} s.") from None
+    if answer is None:
+        raise DeniedError(
+            f"{refused}\nNobody can be asked here. This line in a terminal says yes to the file as it is now: "
+            f"`{trust_line(declaration)}`"
+        )
+    if not answer:
+        raise DeniedError(f"{refused} You said no.")
+
+
+def _said(declaration: Declaration) -> list[str]:
+    """Return what a declaration sets, allows and makes."""
+    settings = [f"{name} = {written(value)}" for name, value in declaration.settings.items()]
+    rules = [
+        f"{action} {written(rule[action])}" for rule in declaration.consent for action in ACTIONS if action in rule
+    ]
+    return [
+        *([f"agents declared: {listed(declaration.agents)}"] if declaration.agents else []),
+        *([f"sets {', '.join(settings)}"] if settings else []),
+        *([f"rules: {', '.join(rules)}"] if rules else []),
+    ]
+
+
+def _shadowed(declaration: Declaration, directory: Path) -> list[str]:
+    """Say which servers of the person's own files have names that a project's file gives to other ones."""
+    project = Path(declaration.source).parent
+    mine: dict[str, ServerEntry] = {}
+    for entry in discover_servers(directory):
+        if entry.name and not Path(entry.source).is_relative_to(project):
+            mine.setdefault(slug(entry.name), entry)
+    return [
+        f"{slug(entry.name)} is the one of {project}, not your own in {mine[slug(entry.name)].source}"
+        for entry in declaration.started
+        if slug(entry.name) in mine and mine[slug(entry.name)].spec != entry.spec
+    ]
 
 
 def _declaration(invocation: Invocation, file: str | None) -> Declaration:
@@ -87,9 +161,13 @@ async def _carry_out(invocation: Invocation, steps: list[Step], declared: dict[s
     return await host.connect_many(wanted)
 
 
-def _row(invocation: Invocation, step: Step, outcomes: dict[str, Any], *, dry: bool) -> dict[str, Any]:
+def _row(
+    invocation: Invocation, step: Step, outcomes: dict[str, Any], entry: ServerEntry | None, *, dry: bool
+) -> dict[str, Any]:
     outcome = outcomes.get(step.name)
     row: dict[str, Any] = {"server": step.name, "done": step.action, "why": _why(invocation, step)}
+    if entry is not None:
+        row["runs"] = runs(entry)
     if isinstance(outcome, MCPMagicError):
         return row | {"state": "failed", "problem": f"{type(outcome).__name__}: {outcome}"}
     connection = invocation.host.connections.get(step.name)
@@ -116,7 +194,8 @@ COMMAND = Command(
     run,
     options,
     examples=("%mcp up", "%mcp up mcp_magic.toml --prune", "%mcp up --dry-run"),
-    details="The declaration is mcp_magic.toml, [tool.mcp_magic] in pyproject.toml, an mcp.json, or the cell below "
+    details="A file that loosens something takes your yes, once for what it says. "
+    "The declaration is mcp_magic.toml, [tool.mcp_magic] in pyproject.toml, an mcp.json, or the cell below "
     "%%mcp up. Run again, it changes only what differs.",
     takes_body=True,
 )
