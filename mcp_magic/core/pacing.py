@@ -8,6 +8,8 @@ from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from mcp_magic.browser import IN_BROWSER
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
@@ -94,9 +96,11 @@ class Turns:
 
 def most_at_once() -> int:
     """Return how many calls a session makes at once; the other half of the files that may be open are for all else."""
+    if IN_BROWSER:  # there are no files to run out of
+        return MOST_AT_ONCE
     try:
         import resource
-    except ImportError:  # Windows, browsers
+    except ImportError:  # Windows
         return MOST_AT_ONCE
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_AT_ONCE if files == resource.RLIM_INFINITY else max(1, min(MOST_AT_ONCE, files // 2))
