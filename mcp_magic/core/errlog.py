@@ -233,6 +233,7 @@ class _EmptiedPipe:
 
     @property
     def end(self) -> int:
+        self._settle()  # what was written is in the pipe until the thread has read it
         with self._lock:
             return self._dropped + len(self._kept)
 
