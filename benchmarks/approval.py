@@ -54,6 +54,8 @@ def run(*, quick: bool = False) -> list[Result]:
     """
     count = 3 if quick else 40
     results = [_result("approval: message to tool", _at_the_kernel(count))]
+    if quick:
+        return results  # the tests click in the browser anyway
     from tests.browser.lab import missing
 
     if reason := missing():

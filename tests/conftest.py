@@ -6,13 +6,15 @@ import gc
 import os
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from mcp_magic.schema.validation import import_jsonschema
 from tests.skipped import note
 
 if TYPE_CHECKING:
-    import pytest
+    from xdist.remote import Producer
 
 os.environ.pop("COLUMNS", None)  # some shells export it; texts are laid out as where there is no terminal
 import_jsonschema()  # before a test does it without our haste
@@ -22,6 +24,18 @@ import_jsonschema()  # before a test does it without our haste
 settings.register_profile("fixed", max_examples=60, derandomize=True, database=None, deadline=None)
 settings.register_profile("fuzz", max_examples=300, database=None, deadline=None, print_blob=True)
 settings.load_profile("fixed")
+
+
+class Files(LoadFileScheduling):
+    """Gives a worker the tests of a file; those in the browser, which share a JupyterLab, to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/browser" if nodeid.startswith("tests/browser/") else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Files | None:
+    return Files(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

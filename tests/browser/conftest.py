@@ -1,7 +1,7 @@
-"""One JupyterLab for all the live tests of a process; a browser for each module.
+"""One JupyterLab and one browser for all the tests of this folder, which one process runs one after the other.
 
 Playwright keeps an event loop running in this thread as long as it lives, in which no asynchronous test of another
-folder can be run: it may not outlive a module.
+folder can be run: it may not outlive this one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="session")  # not "package": a worker that has other tests in between would end it
+@pytest.fixture(scope="package")
 def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]:
     problem = missing()
     if problem and os.environ.get("MCP_MAGIC_REQUIRE_BROWSER") == "1":
@@ -32,7 +32,7 @@ def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def live_browser(jupyterlab: JupyterLab) -> Iterator[Browser]:
     with chromium() as browser:
         yield browser

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.lab import JupyterLab, Lab, chromium, missing
 from tests.browser.living import expect, run
-from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
+from tests.browser.notebooks import NOTEBOOKS, write_notebook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser
+
+    from tests.browser.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
 
@@ -50,25 +50,16 @@ text = ('Diagram:\\n\\n```mermaid\\nflowchart LR\\n  A@{ img: "http://127.0.0.1:
 OURS = """ResourceResult(ReadResourceResult(contents=[
     TextResourceContents(uri='a:b', mime_type='text/markdown', text=text.replace('NAME', 'ours'))]))"""
 
-MISSING = missing()
+
+@pytest.fixture(scope="module")
+def server(jupyterlab: JupyterLab) -> JupyterLab:
+    write_notebook(jupyterlab.folder / "hostile.ipynb", HOSTILE)
+    return jupyterlab
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]:
-    if MISSING and os.environ.get("MCP_MAGIC_REQUIRE_BROWSER") == "1":
-        pytest.fail(MISSING)
-    if MISSING:
-        pytest.skip(MISSING)
-    folder = copy_of(NOTEBOOKS, tmp_path_factory.mktemp("lab") / "notebooks")
-    write_notebook(folder / "hostile.ipynb", HOSTILE)
-    with JupyterLab(folder) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def browser(server: JupyterLab) -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
+def browser(live_browser: Browser) -> Browser:
+    return live_browser
 
 
 @pytest.fixture(scope="module")
