@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcp_magic.schema import Field
 
 __all__ = [
+    "MAX_NAME",
     "MAX_VALUE",
     "argument_cell",
     "argument_rows",
@@ -177,7 +178,7 @@ def argument_rows(
 def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
     """Return the arguments of which `argument_rows` leaves something out, secrets masked.
 
-    >>> list(long_arguments({"a": "x" * 1000, "b": "x" * 1001, "c": ["x"] * 300}, None))
+    >>> list(long_arguments({"a": "x" * 1000, "b": "x" * 1100, "c": ["x"] * 300}, None))
     ['b', 'c']
     """
     from mcp_magic.results.visible import is_long

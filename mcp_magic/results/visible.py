@@ -27,14 +27,20 @@ LEGEND = (
 RUN = 8
 """Characters of white space in a row that are counted instead of shown."""
 
+COUNTED = 10
+"""Characters that a counted run takes, about."""
+
+SAVED = 30
+"""Characters that are worth leaving out."""
+
 _INDENTED = re.compile(r"\n{0,3}(?: {0,40}|\t{0,8})")
 """At the beginning of a line: what indents code and divides paragraphs stays as it is."""
 
 _BLANKS = r"\s\u115f\u1160\u2800\u3164\uffa0"
 """White space, and letters that have no ink."""
 
-_BLANK = re.compile(f"[{_BLANKS}]")
 _WHITE = re.compile(f"[{_BLANKS}]+")
+_RUN = re.compile(f"[{_BLANKS}]{{{RUN},}}")
 
 # Zero-width joiners stay between letters and emoji that need them, and a variation selector stays behind a symbol.
 _HIDDEN = (
@@ -44,7 +50,7 @@ _HIDDEN = (
     r"|(?<![\u0590-\u1fff\u2030-\U0001ffff])[\u200c\u200d]|[\u200c\u200d](?![\u0590-\u1fff\u2030-\U0001ffff])"
     r"|(?<![#*0-9\xa9\xae\u2030-\ufdff\U0001f000-\U0001ffff])[\ufe0e\ufe0f]"
 )
-_ODD = re.compile(f"[{_BLANKS}]{{{RUN},}}|{_HIDDEN}")
+_ODD = re.compile(f"{_RUN.pattern}|{_HIDDEN}")
 
 _NAMES = {" ": "␣", "\n": "↵", "\t": "⇥"}
 
@@ -63,6 +69,9 @@ _LIKE = re.compile(
     # what NFKC makes ASCII: letters of mathematics and of full width, Roman numerals, the Kelvin sign
     f"[{_LOOKALIKES}\u212a\u2160-\u217f\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d6a5]"
 )
+_ACCENTED = re.compile("[\u0370-\u052f\u1f00-\u1fff]")
+"""Greek and Cyrillic, where letters with accents look like Latin ones, too."""
+
 _WORD = re.compile(r"\\[nrtbf]|([^\W_]+)")
 _LATIN = re.compile("[A-Za-z]")
 _AROUND = 2
@@ -123,8 +132,8 @@ def _escaped(literal: re.Match[str]) -> str:
 def outline(text: str, limit: int) -> str:
     """Return text written out; of one that is longer than `limit` the beginning, how much is left out, and the end.
 
-    >>> outline("0123456789" * 3, 12)
-    '01234567 … 18 characters left out … 6789'
+    >>> outline("0123456789" * 6, 12)
+    '01234567 … 48 characters left out … 6789'
     """
     text = text.replace("\r\n", "\n")
     start, end = ends(text, limit)
@@ -151,17 +160,22 @@ def is_long(text: str, limit: int) -> bool:
 def ends(text: str, limit: int) -> tuple[int, int]:
     """Return where the beginning that is shown of a text ends and where its end begins; the same if all is shown.
 
-    A run of white space is not cut: it is short when it is counted.
+    A run of white space is not cut: it is short when it is counted. Nor is what is hardly longer than the words that
+    would stand in its place.
     """
-    if len(text) <= limit:
+    if len(text) <= limit + SAVED:
         return len(text), len(text)
-    start, end = limit * 2 // 3, len(text) - limit // 3
-    if run := _WHITE.match(text, start):
-        start = run.end()
-    if _BLANK.match(text, end):
-        while end and _BLANK.match(text, end - 1):
-            end -= 1
-    return (start, end) if start < end else (len(text), len(text))
+    start, end = _reach(text, limit * 2 // 3), len(text) - _reach(text[::-1], limit // 3)
+    return (start, end) if start + SAVED < end else (len(text), len(text))
+
+
+def _reach(text: str, room: int) -> int:
+    """Return how far into a text one gets with so many characters; a run of white space takes few."""
+    at = 0
+    while room > 0 and (run := _RUN.search(text, at, at + room)):
+        room -= run.start() - at + COUNTED
+        at = _WHITE.match(text, run.start()).end()  # type: ignore[union-attr]
+    return min(at + max(room, 0), len(text))
 
 
 def _marks(text: str) -> list[Mark]:
@@ -191,11 +205,11 @@ def _lookalikes(text: str) -> Iterator[Mark]:
     look-alikes: where Latin letters stand beside it without a space (`https://сору.com`), or where no word near it is
     unmistakably of its script. So honest Russian and Greek stay as they are.
     """
-    if _LIKE.search(text) is None:
+    if not (_LIKE.search(text) or _ACCENTED.search(text)):
         return
     tokens = list(re.finditer(r"\S+", text))
     for number, token in enumerate(tokens):
-        if _LIKE.search(token[0]) is None:
+        if not (_LIKE.search(token[0]) or (_ACCENTED.search(token[0]) and _LATIN.search(token[0]))):
             continue
         words = [word for word in _WORD.finditer(token[0]) if word[1]]
         beside = any(_LATIN.search(word[0]) for word in words)

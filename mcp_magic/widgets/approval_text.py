@@ -53,6 +53,8 @@ __all__ = [
 
 MAX_DESCRIPTION = 600
 
+MAX_RULE = 500
+
 MAX_NAME = 200
 """Characters of a tool's name."""
 
@@ -134,7 +136,11 @@ def _changed(request: Request) -> str:
     if request.change is not None:
         when = time.strftime("%H:%M:%S", time.localtime(request.change.time))
         what = f"The {request.change.parts} of this tool changed after it was first seen (noticed at {when})"
-    return f"{what}. Rule `{request.outdated}` was about what it was before." if request.outdated else f"{what}."
+    return (
+        f"{what}. Rule `{in_line(request.outdated, MAX_RULE)}` was about what it was before."
+        if request.outdated
+        else f"{what}."
+    )
 
 
 def _description(request: Request) -> str:
@@ -154,18 +160,22 @@ def hidden_of(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
 
 
 def long_of(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the arguments of which the question has only beginning and end; a person knows what they typed."""
-    return [] if request.asker == PERSON else list(long_arguments(arguments, request.definition).items())
+    """Return the arguments of which the question has only beginning and end."""
+    return list(long_arguments(arguments, request.definition).items())
 
 
 def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[str]) -> list[tuple[str, Any]]:
     """Return the long values, hidden ones too, that must be opened before the call is approved.
+
+    None of a call of the person's own: they know what they typed.
 
     Args:
         request: What waits.
         arguments: The arguments as they are now.
         seen: The names of those that were opened.
     """
+    if request.asker == PERSON:
+        return []
     hidden = [(part.path, part.value) for part in hidden_of(request, arguments) if _is_long(part)]
     return [(name, value) for name, value in [*long_of(request, arguments), *hidden] if name not in seen]
 
@@ -181,7 +191,7 @@ def named(values: Iterable[tuple[str, Any]]) -> str:
     'note (2,000 characters), rows (6 characters)'
     """
     shown = [f"{in_line(name, 40)} ({counted(len(written(value)), 'characters')})" for name, value in values]
-    return listed(shown, 3).replace(" and ", ", and ") if len(shown) > 3 else ", ".join(shown)
+    return listed(shown, 3)
 
 
 def _legend(rows: Iterable[tuple[str, str, str]]) -> str:
