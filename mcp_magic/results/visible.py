@@ -50,7 +50,10 @@ _HIDDEN = (
     r"|(?<![\u0590-\u1fff\u2030-\U0001ffff])[\u200c\u200d]|[\u200c\u200d](?![\u0590-\u1fff\u2030-\U0001ffff])"
     r"|(?<![#*0-9\xa9\xae\u2030-\ufdff\U0001f000-\U0001ffff])[\ufe0e\ufe0f]"
 )
-_ODD = re.compile(f"{_RUN.pattern}|{_HIDDEN}")
+_PILED = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
+"""Marks above and below one letter, which would cover the lines around it."""
+
+_ODD = re.compile(f"{_RUN.pattern}|{_HIDDEN}|{_PILED}")
 
 _NAMES = {" ": "␣", "\n": "↵", "\t": "⇥"}
 
@@ -184,8 +187,10 @@ def _marks(text: str) -> list[Mark]:
 
 
 def _named(found: re.Match[str]) -> str:
-    """Return what stands for white space, or for a character that cannot be seen."""
+    """Return what stands for white space, for marks on one letter, or for a character that cannot be seen."""
     text = found[0]
+    if unicodedata.combining(text[0]):
+        return f"⟨marks ×{len(text):,}⟩"
     if len(text) < RUN:
         return _code(text)
     if _INDENTED.fullmatch(text) and (text[0] == "\n" or found.start() == 0):

@@ -133,6 +133,10 @@ def test_joiners_stay_where_scripts_and_emoji_need_them(text: str) -> None:
     assert visible(text) == text
 
 
+def test_marks_that_would_cover_other_lines_are_counted() -> None:
+    assert visible("a" + "\u0336" * 500 + "b e\u0301\u0323") == "a⟨marks ×500⟩b e\u0301\u0323"
+
+
 # Letters
 
 
