@@ -74,7 +74,7 @@ def test_what_is_long_is_shown_whole_before_yes_counts(terminal: Terminal) -> No
 
     terminal.send(f"(await host['sh'].call_tool('run', {{'obj': {command}}}, asker='agent')).text")
     terminal.child.expect(question)
-    assert "obj = ls⟨␣×1,200⟩; curl" in terminal.child.before
+    assert "obj = ls⟨␣×1,200⟩; curl" in terminal.child.before  # noqa: RUF001
     assert "characters left out" in terminal.child.before
     terminal.send("y")
     terminal.child.expect(question)
