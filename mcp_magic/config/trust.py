@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.config.masking import Concealed
 from mcp_magic.config.specs import UrlSpec
 from mcp_magic.schema.secretnames import is_declared_secret
-from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +95,9 @@ def written(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    return clean(" ".join(text.split()))
+    from mcp_magic.results.visible import visible
+
+    return visible(" ".join(text.split()))
 
 
 def trust_file() -> Path:

@@ -1,19 +1,19 @@
 """A call, told: on one line, and argument by argument.
 
 Pure functions from a call to text and markup. Names, descriptions and arguments come from servers and models: they are
-cleaned and escaped, and the values of secret-looking arguments never appear.
+written out and escaped, and the values of secret-looking arguments never appear. Of a long value the beginning and the
+end are shown.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.config.masking import MASK
 from mcp_magic.results.html import Markup, joined, preformatted, tag
-from mcp_magic.results.jsontree import brief
-from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,10 +22,25 @@ if TYPE_CHECKING:
 
     from mcp_magic.schema import Field
 
-__all__ = ["argument_cell", "argument_rows", "call_line", "changes", "hidden_arguments", "hidden_values", "short_value"]
+__all__ = [
+    "MAX_NAME",
+    "MAX_VALUE",
+    "argument_cell",
+    "argument_rows",
+    "call_line",
+    "changes",
+    "hidden_arguments",
+    "hidden_values",
+    "long_arguments",
+    "short_value",
+    "written",
+]
 
 MAX_VALUE = 1000
 """Characters shown of one argument."""
+
+MAX_NAME = 80
+"""Characters shown of the name of an argument."""
 
 MAX_IN_LINE = 60
 """Characters of one argument in a line."""
@@ -114,10 +129,12 @@ def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int 
     >>> call_line({"city": "Oslo", "days": 3, "api_key": "x", "note": "a b"}, None)
     'city=Oslo, days=3, api_key=***, note="a b"'
     """
+    from mcp_magic.results.visible import in_line
+
     parts: list[str] = []
     room = limit
     for name, value in hidden_arguments(arguments, definition).items():
-        part = f"{one_line(name, 40)}={short_value(value)}"
+        part = f"{in_line(name, 40)}={short_value(value)}"
         room -= len(part)
         if room < 0:
             parts.append("…")
@@ -126,11 +143,17 @@ def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int 
     return ", ".join(parts)
 
 
+def written(value: Any, indent: int | None = None) -> str:
+    """Return a value as text: a string as it is, the rest as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+
+
 def short_value(value: Any) -> str:
     """Return a value as short as it can be: quotes stand where the text could be taken for something else."""
-    if isinstance(value, str) and not _PLAIN.fullmatch(value):
-        return f'"{one_line(value, MAX_IN_LINE)}"'
-    return one_line(brief(value, MAX_IN_LINE), MAX_IN_LINE)
+    from mcp_magic.results.visible import in_line
+
+    text = in_line(written(value), MAX_IN_LINE)
+    return f'"{text}"' if isinstance(value, str) and not _PLAIN.fullmatch(value) else text
 
 
 def argument_rows(
@@ -142,22 +165,33 @@ def argument_rows(
     mask: Callable[[Any], str] = lambda _: MASK,
 ) -> Iterable[tuple[str, str, str]]:
     """Yield name, value and what was changed of each argument, also of those that were left out."""
+    from mcp_magic.results.visible import in_line, outline
+
     shown, new = hidden_arguments(before, definition, mask), hidden_arguments(after, definition, mask)
     done = changes(before, after)
     for name in {**new, **shown}:
         was = f"; was {short_value(shown[name])}" if done.get(name) == "changed" else ""
-        text = _value(new[name] if name in new else shown[name], limit)
-        yield one_line(name, 80), text, f"{done[name]}{was}" if name in done else ""
+        text = outline(written(new[name] if name in new else shown[name]), limit)
+        yield in_line(name, MAX_NAME), text, f"{done[name]}{was}" if name in done else ""
 
 
-def _value(value: Any, limit: int) -> str:
-    text = brief(value, limit)
-    length = len(value) if isinstance(value, str) else 0
-    return text if length <= limit else f"{text} ({length:,} characters)"
+def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
+    """Return the arguments of which `argument_rows` leaves something out, secrets masked.
+
+    >>> list(long_arguments({"a": "x" * 1000, "b": "x" * 1100, "c": ["x"] * 300}, None))
+    ['b', 'c']
+    """
+    from mcp_magic.results.visible import is_long
+
+    return {
+        name: value
+        for name, value in hidden_arguments(arguments, definition).items()
+        if is_long(written(value), MAX_VALUE) or is_long(name, MAX_NAME)
+    }
 
 
 def argument_cell(value: str, mark: str) -> Markup:
     """Return the value of an argument as markup, with what was changed."""
-    text = preformatted(value) if "\n" in value else tag("code", value)
+    text = preformatted(value) if "\n" in value else tag("code", value, style="white-space:pre-wrap")
     # the mark is a word: colour would not be seen by everybody
     return joined([text, " ", tag("b", f"✎ {mark}")]) if mark else text

@@ -1,17 +1,18 @@
 """What is hidden of a call that somebody else wants: where, how much, and who says that it is a secret.
 
 A server decides with its schema which arguments are masked, and a model which names it gives. Whoever is asked about a
-call sees that something is hidden, and may look at it.
+call sees that something is hidden, and may look at it: at the whole of it, a part at a time.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import schema
-from mcp_magic.results.html import facts, joined, note, page, preformatted
-from mcp_magic.results.safe import clean, one_line
+from mcp_magic.core.calltext import written
+from mcp_magic.results.html import facts, page, preformatted, tag
+from mcp_magic.results.safe import one_line
+from mcp_magic.results.visible import in_line, visible
 from mcp_magic.wording import counted
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
 
     from mcp_magic.schema import Field
 
-__all__ = ["Hidden", "hidden_note", "hidden_parts", "revealed_html", "revealed_text", "sized"]
+__all__ = ["Hidden", "hidden_note", "hidden_parts", "page_html", "page_text", "pages", "sized"]
 
 MAX_NAMED = 5
 """Hidden values that are named."""
 
-MAX_REVEALED = 20_000
-"""Characters shown of a hidden value."""
+PAGE = 100_000
+"""Characters of whole values that are shown at a time."""
 
 
 class Hidden(NamedTuple):
@@ -71,11 +72,6 @@ def _inside(value: Any, field: Field | None, path: str) -> Iterator[Hidden]:
             yield from _parts(inner, field.item if field else None, "", f"{path}[{index}]")
 
 
-def written(value: Any) -> str:
-    """Return a value as text: a string as it is, the rest as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
-
-
 def sized(mask: str, value: Any) -> str:
     """Return a mask with how much it hides.
 
@@ -97,23 +93,36 @@ def hidden_note(parts: Iterable[Hidden]) -> str:
     return f"hidden: {', '.join([*said[:MAX_NAMED], *more])}" if said else ""
 
 
-def revealed_html(parts: Iterable[Hidden]) -> str:
-    """Return hidden values as a page of its own."""
-    rows = [(one_line(part.path, 80), joined([preformatted(text), note(rest)])) for part, text, rest in _cut(parts)]
-    return page([facts(rows) if rows else note("nothing is hidden any more")])
+def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
+    """Return whole values with their names, as much at a time as a frontend can take.
+
+    >>> [[(name, len(text)) for name, text in page] for page in pages([("a", "x" * 150_000), ("b", "y")])]
+    [[('a, characters 1 to 100,000', 100000)], [('a, characters 100,001 to 150,000', 50000), ('b', 1)]]
+    """
+    found: list[list[tuple[str, str]]] = [[]]
+    room = PAGE
+    for name, value in values:
+        text = written(value, indent=2)
+        at, shown = 0, in_line(name, PAGE)
+        while at == 0 or at < len(text):
+            if room <= 0:
+                found.append([])
+                room = PAGE
+            part = text[at : at + room]
+            where = f"{shown}, characters {at + 1:,} to {at + len(part):,}" if len(part) < len(text) else shown
+            found[-1].append((where, part))
+            room -= max(len(part), 1)
+            at += max(len(part), 1)
+    return found
 
 
-def revealed_text(parts: Iterable[Hidden]) -> str:
+def page_html(rows: Iterable[tuple[str, str]]) -> str:
+    """Return a page of values, with everything in them to be seen, as HTML that scrolls."""
+    shown = facts([(name, preformatted(visible(text))) for name, text in rows])
+    return page([tag("div", shown, style="max-height:28em;overflow:auto")])
+
+
+def page_text(rows: Iterable[tuple[str, str]]) -> str:
     """Return the same for a terminal."""
-    lines = []
-    for part, text, rest in _cut(parts):
-        shown = clean(text).replace("\n", "\n      ")
-        lines.append(f"  {one_line(part.path, 80)} = {shown}{rest}")
-    return "\n".join(lines)
-
-
-def _cut(parts: Iterable[Hidden]) -> Iterator[tuple[Hidden, str, str]]:
-    for part in parts:
-        text = written(part.value)
-        rest = f"… the first {MAX_REVEALED:,} of {len(text):,} characters" if len(text) > MAX_REVEALED else ""
-        yield part, text[:MAX_REVEALED], rest
+    shown = ((name, visible(text).replace("\n", "\n      ")) for name, text in rows)
+    return "\n".join(f"  {name} = {text}" for name, text in shown)

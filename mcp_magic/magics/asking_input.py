@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from mcp_magic.core.consent.consent import Decision, Request
-    from mcp_magic.core.hidden import Hidden
 
 __all__ = ["InputAsker"]
 
-CHOICES = "[y]es, [n]o (and why), [e]dit, [a]lways: "
+CHOICES = "[y]es, [n]o (and why), [e]dit, [a]lways"
 
-VIEW = "[y]es, [n]o (and why), [e]dit, [a]lways, [v]iew hidden: "
-"""The choices where something is hidden."""
+SHOW = ", [s]how all"
+"""The choice where a value is cut."""
+
+VIEW = ", [v]iew hidden"
+"""The choice where something is hidden."""
 
 
 class _TimeIsUp(BaseException):
@@ -68,13 +70,22 @@ class InputAsker:
         from mcp_magic.core.consent.consent import Decision
 
         arguments: Mapping[str, Any] = request.arguments
+        seen: set[str] = set()
         self._until = None if self._seconds is None else time.monotonic() + self._seconds
         while True:
             self._write(_question(request, arguments))
-            hidden = _hidden(request, arguments)
+            long, hidden, unseen = _long(request, arguments, seen)
+            choices = f"{CHOICES}{SHOW if long else ''}{VIEW if hidden else ''}: "
             try:
-                answer = self._line(f"Approve {_name(request)}? {VIEW if hidden else CHOICES}")
+                answer = self._line(f"Approve {_name(request)}? {choices}")
                 letter, _, rest = answer.strip().partition(" ")
+                to_show = {"s": long, "show": long, "v": hidden, "view": hidden}
+                if unseen and letter.lower() in ("y", "yes", "a", "always"):
+                    self._write("You have not seen all of it yet. This is the whole; then answer again.")
+                    to_show[letter.lower()] = unseen
+                if values := to_show.get(letter.lower()):
+                    self._show_all(values, seen)
+                    continue
                 match letter.lower():
                     case "y" | "yes":
                         return self._approval(request, arguments)
@@ -84,8 +95,6 @@ class InputAsker:
                         return self._approval(request, arguments, always=self._scope(request))
                     case "e" | "edit":
                         arguments = self._edited(request, arguments)
-                    case "v" | "view" if hidden:
-                        self._view(hidden)
                     case _:
                         self._write("y lets it go out, n refuses, e changes the arguments first, a asks no more")
             except EOFError:
@@ -112,18 +121,31 @@ class InputAsker:
         await interrupt()
         return False
 
-    def _view(self, hidden: list[Hidden]) -> None:
-        """Show what is hidden, until a line is typed where it would be kept."""
-        from mcp_magic.core.hidden import revealed_text
+    def _show_all(self, values: list[tuple[str, Any]], seen: set[str]) -> None:
+        """Show whole values, page by page; where it would be kept, each until a line is typed.
 
-        if self._reveal is None:
-            self._write(revealed_text(hidden))
-            return
-        take_away = self._reveal(revealed_text(hidden))
-        try:
-            self._line("Enter hides it again: ")
-        finally:
-            take_away()
+        Args:
+            values: The values, with their names.
+            seen: Gets their names when the last page is shown.
+        """
+        from mcp_magic.core.hidden import page_text, pages
+
+        shown = pages(values)
+        for number, each in enumerate(shown, 1):
+            is_last = number == len(shown)
+            next_page = f"Enter shows part {number + 1} of {len(shown)}, q goes back: "
+            if self._reveal is None:
+                self._write(page_text(each))
+                line = "" if is_last else self._line(next_page)
+            else:
+                take_away = self._reveal(page_text(each))
+                try:
+                    line = self._line("Enter hides it again: " if is_last else next_page)
+                finally:
+                    take_away()
+            if line.strip().lower() == "q" and not is_last:
+                return
+        seen.update(name for name, _ in values)
 
     def _approval(self, request: Request, arguments: Mapping[str, Any], always: str = "") -> Decision:
         from mcp_magic.core.consent.consent import Decision
@@ -191,16 +213,20 @@ def _question(request: Request, arguments: Mapping[str, Any]) -> str:
     return question_text(request, arguments)
 
 
-def _hidden(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
-    from mcp_magic.widgets.approval_text import hidden_of
+def _long(
+    request: Request, arguments: Mapping[str, Any], seen: set[str]
+) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], list[tuple[str, Any]]]:
+    """Return what the question cuts, what it hides, and what of both must still be seen."""
+    from mcp_magic.widgets.approval_text import hidden_of, long_of, unseen_of
 
-    return hidden_of(request, arguments)
+    hidden = [(part.path, part.value) for part in hidden_of(request, arguments)]
+    return long_of(request, arguments), hidden, unseen_of(request, arguments, seen)
 
 
 def _name(request: Request) -> str:
-    from mcp_magic.results.safe import one_line
+    from mcp_magic.results.visible import in_line
 
-    return one_line(request.name, 80)
+    return in_line(request.name, 80)
 
 
 @contextmanager

@@ -43,10 +43,12 @@ def shorten(text: str, limit: int) -> str:
 def one_line(text: str, limit: int) -> str:
     r"""Return `text` on one line, shortened.
 
-    >>> one_line("a\n  b\t c", 80)
-    'a b c'
+    >>> one_line("a\n  b\t c", 80), one_line("a" + " " * 99 + "b", 10)
+    ('a b c', 'a…')
     """
-    return shorten(" ".join(text[: limit * 4 + 1].split()), limit)
+    start = text[: limit * 4 + 1]
+    rest = "…" if len(text) > len(start) else ""  # what comes behind so much white space
+    return shorten(" ".join(start.split()) + rest, limit)
 
 
 def mime(value: str | None) -> str:

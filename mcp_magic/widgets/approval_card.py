@@ -12,8 +12,8 @@ from mcp_magic.core.consent.consent import Decision
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.safe import one_line
 from mcp_magic.widgets.approval_edit import editor_for
-from mcp_magic.widgets.approval_text import ALWAYS, changes, hidden_of, question_html
-from mcp_magic.widgets.look import FORM_STYLE, problem_markup
+from mcp_magic.widgets.approval_text import ALWAYS, changes, hidden_of, long_of, named, question_html, unseen_of
+from mcp_magic.widgets.look import FORM_STYLE, note_markup, problem_markup
 from mcp_magic.widgets.revealing import Revealing
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ class Card:
 
     What a frontend sends may be handled on another thread (ipykernel's subshells), so handlers only note what
     is typed and chosen now, and post the work to the loop that waits. Nothing takes the focus when it appears: a
-    person who is typing elsewhere would answer with the next key. In the order of Tab: Approve, Edit, Deny, the
-    reason, how far it reaches; Enter in the reason denies.
+    person who is typing elsewhere would answer with the next key. In the order of Tab: what opens long and hidden
+    values, Approve, Edit, Deny, the reason, how far it reaches; Enter in the reason denies. Approve waits until each
+    long value was opened.
 
     Args:
         request: What waits.
@@ -57,21 +58,48 @@ class Card:
         self._editor: Editor | None = None
         self._arguments: Mapping[str, Any] = request.arguments
         self._text = shop.make(ipywidgets.HTML, "label", value=FORM_STYLE + question_html(request, self._arguments))
+        self._seen: set[str] = set()
+        self._invalid = False
         self._problem = shop.make(ipywidgets.HTML, "label")
+        self._waits = shop.make(ipywidgets.HTML, "label")
         self._place = shop.make(ipywidgets.VBox, "row")
         self._revealing = self._made_revealing()
         self._make_buttons()
+        self._refresh_approve()
         buttons = [self._approve, self._edit, self._deny, self._reason, self._scope]
         line = shop.make(ipywidgets.HBox, "line", children=buttons)
-        hidden = [self._revealing.widget] if self._revealing is not None else []
-        inside = shop.make(ipywidgets.VBox, "inside", children=[self._text, *hidden, self._place, self._problem, line])
+        shown = [self._text, *(each.widget for each in self._revealing), self._place, self._problem, self._waits, line]
+        inside = shop.make(ipywidgets.VBox, "inside", children=shown)
         self.widget = shop.make(ipywidgets.VBox, "row", children=[inside])  # apart from the next
 
-    def _made_revealing(self) -> Revealing | None:
-        """Make the button that shows what is hidden, where something is."""
-        if not hidden_of(self.request, self.request.arguments):
-            return None
-        return Revealing(self._shop, lambda: hidden_of(self.request, self._arguments), self._post)
+    def _made_revealing(self) -> list[Revealing]:
+        """Make the buttons that show what is long and what is hidden, where something is."""
+
+        def long() -> list[tuple[str, Any]]:
+            return long_of(self.request, self._arguments)
+
+        def hidden() -> list[tuple[str, Any]]:
+            return [(part.path, part.value) for part in hidden_of(self.request, self._arguments)]
+
+        def show_all() -> tuple[str, str]:
+            return f"Show all of {named(long()) or 'it'}", "show the whole of what is cut above; it stays in no output"
+
+        def show_hidden() -> tuple[str, str]:
+            return "Show hidden", "show what would be sent in place of ***; it stays in no output"
+
+        kinds = [(long, show_all), (hidden, show_hidden)]
+        return [Revealing(self._shop, values, self._post, show, self._saw) for values, show in kinds if values()]
+
+    def _saw(self, names: list[str]) -> None:
+        self._seen.update(names)
+        self._refresh_approve()
+
+    def _refresh_approve(self) -> None:
+        """Let Approve be clicked where the arguments fit and all that is long was opened."""
+        unseen = unseen_of(self.request, self._arguments, self._seen) if self._revealing else []
+        self._approve.disabled = self._invalid or bool(unseen)
+        waits = f"Approve waits until you have opened all of {named(unseen)}."
+        self._waits.value = FORM_STYLE + note_markup(waits) if unseen else ""
 
     def _make_buttons(self) -> None:
         name = one_line(self.request.name, 80)
@@ -146,10 +174,11 @@ class Card:
     def _show(self, arguments: Mapping[str, Any], problem: str) -> None:
         self._arguments = arguments
         self._text.value = FORM_STYLE + question_html(self.request, arguments)
-        if self._revealing is not None:
-            self._revealing.refresh()
+        for each in self._revealing:
+            each.refresh()
         self._problem.value = problem_markup(problem)
-        self._approve.disabled = bool(problem)
+        self._invalid = bool(problem)
+        self._refresh_approve()
         edited = bool(changes(self.request.arguments, arguments))
         self._approve.description = "Approve changed" if edited else "Approve"
 

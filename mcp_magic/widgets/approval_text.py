@@ -1,7 +1,8 @@
 """What is said of a call that waits for an answer, and of what came of it.
 
 Pure functions from a request to text and markup. Names, descriptions and arguments come from servers and models:
-they are cleaned and escaped, and the values of secret-looking arguments do not appear: `revealing.py` shows them.
+they are written out and escaped. The values of secret-looking arguments do not appear, and of long ones only beginning
+and end: `revealing.py` shows them.
 """
 
 from __future__ import annotations
@@ -12,24 +13,50 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import MASK
-from mcp_magic.core.calltext import argument_cell, argument_rows, call_line, changes
+from mcp_magic.core.calltext import (
+    MAX_VALUE,
+    argument_cell,
+    argument_rows,
+    call_line,
+    changes,
+    long_arguments,
+    written,
+)
 from mcp_magic.core.consent.consent import PERSON
 from mcp_magic.core.hidden import hidden_note, hidden_parts, sized
 from mcp_magic.results.badges import tool_badges
 from mcp_magic.results.diff import diff_html, diff_text
 from mcp_magic.results.html import Markup, facts, joined, note, page, tag
 from mcp_magic.results.safe import one_line, shorten
+from mcp_magic.results.visible import LEGEND, in_line
+from mcp_magic.wording import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from mcp_magic.core.consent.consent import Decision, Request
     from mcp_magic.core.hidden import Hidden
     from mcp_magic.results.badges import Badge
 
-__all__ = ["Outcome", "call_text", "changes", "hidden_of", "outcomes_bundle", "question_html", "question_text"]
+__all__ = [
+    "Outcome",
+    "call_text",
+    "changes",
+    "hidden_of",
+    "long_of",
+    "named",
+    "outcomes_bundle",
+    "question_html",
+    "question_text",
+    "unseen_of",
+]
 
 MAX_DESCRIPTION = 600
+
+MAX_RULE = 500
+
+MAX_NAME = 200
+"""Characters of a tool's name."""
 
 SIGNS = {"approved": "✓", "denied": "✗", "not answered": "…", "interrupted": "…"}
 
@@ -87,7 +114,7 @@ ALWAYS = {"tool": "always for this tool", "arguments": "always for these argumen
 
 def call_text(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return a call on one line, secrets masked and long values cut."""
-    return f"{one_line(request.name, 100)}({call_line(arguments, request.definition)})"
+    return f"{in_line(request.name, MAX_NAME)}({call_line(arguments, request.definition)})"
 
 
 def _asker(request: Request) -> str:
@@ -109,7 +136,11 @@ def _changed(request: Request) -> str:
     if request.change is not None:
         when = time.strftime("%H:%M:%S", time.localtime(request.change.time))
         what = f"The {request.change.parts} of this tool changed after it was first seen (noticed at {when})"
-    return f"{what}. Rule `{request.outdated}` was about what it was before." if request.outdated else f"{what}."
+    return (
+        f"{what}. Rule `{in_line(request.outdated, MAX_RULE)}` was about what it was before."
+        if request.outdated
+        else f"{what}."
+    )
 
 
 def _description(request: Request) -> str:
@@ -128,32 +159,75 @@ def hidden_of(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
     return [] if request.asker == PERSON else hidden_parts(arguments, request.definition)
 
 
+def long_of(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the arguments of which the question has only beginning and end."""
+    return list(long_arguments(arguments, request.definition).items())
+
+
+def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[str]) -> list[tuple[str, Any]]:
+    """Return the long values, hidden ones too, that must be opened before the call is approved.
+
+    None of a call of the person's own: they know what they typed.
+
+    Args:
+        request: What waits.
+        arguments: The arguments as they are now.
+        seen: The names of those that were opened.
+    """
+    if request.asker == PERSON:
+        return []
+    hidden = [(part.path, part.value) for part in hidden_of(request, arguments) if _is_long(part)]
+    return [(name, value) for name, value in [*long_of(request, arguments), *hidden] if name not in seen]
+
+
+def _is_long(part: Hidden) -> bool:
+    return len(written(part.value)) > MAX_VALUE
+
+
+def named(values: Iterable[tuple[str, Any]]) -> str:
+    """Return the names of values and how long they are.
+
+    >>> named([("note", "x" * 2000), ("rows", [1, 2])])
+    'note (2,000 characters), rows (6 characters)'
+    """
+    shown = [f"{in_line(name, 40)} ({counted(len(written(value)), 'characters')})" for name, value in values]
+    return listed(shown, 3)
+
+
+def _legend(rows: Iterable[tuple[str, str, str]]) -> str:
+    return LEGEND if any("⟨" in f"{name}{value}{mark}" for name, value, mark in rows) else ""
+
+
 def question_html(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return what a person is asked, as a page of its own: who wants what, and with which arguments."""
-    parts: list[object] = [_wants(request), " ", tag("b", one_line(request.name, 100)), " "]
+    parts: list[object] = [_wants(request), " ", tag("b", in_line(request.name, MAX_NAME)), " "]
     shown = [tag("p", joined([*parts, joined((badge.html() for badge in _badges(request)), " ")]))]
     if request.change is not None or request.outdated:
         lines = diff_html(request.change.lines) if request.change is not None else ""
         shown.append(tag("div", joined([tag("p", tag("b", _changed(request))), lines])))
     if description := _description(request):
         shown.append(tag("div", description, style="white-space:pre-wrap"))
-    rows = [(name, argument_cell(value, mark)) for name, value, mark in _rows(request, arguments)]
-    shown.append(facts(rows) if rows else note("without arguments"))
+    rows = list(_rows(request, arguments))
+    cells = [(name, argument_cell(value, mark)) for name, value, mark in rows]
+    shown.append(facts(cells) if rows else note("without arguments"))
+    shown.append(note(_legend(rows)))
     shown.append(note(hidden_note(hidden_of(request, arguments))))
     return page([joined(shown)])
 
 
 def question_text(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return the same for a terminal."""
-    lines = [f"{_wants(request)} {one_line(request.name, 100)} {' '.join(map(str, _badges(request)))}"]
+    lines = [f"{_wants(request)} {in_line(request.name, MAX_NAME)} {' '.join(map(str, _badges(request)))}"]
     if request.change is not None or request.outdated:
         lines.append(f"  {_changed(request)}")
         lines += [diff_text(request.change.lines, "    ")] if request.change is not None else []
     lines += [f"  {line}" for line in _description(request).splitlines()]
-    for name, value, mark in _rows(request, arguments):
+    rows = list(_rows(request, arguments))
+    for name, value, mark in rows:
         text = value.replace("\n", "\n      ")
         lines.append(f"  {name} = {text}{f'   ✎ {mark}' if mark else ''}")
-    lines += [f"  {said}"] if (said := hidden_note(hidden_of(request, arguments))) else []
+    notes = (_legend(rows), hidden_note(hidden_of(request, arguments)))
+    lines += [f"  {said}" for said in notes if said]
     return "\n".join(lines)
 
 

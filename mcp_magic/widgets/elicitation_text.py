@@ -1,7 +1,7 @@
 """What is said of something that a server asks for, and of what came of it.
 
-Pure functions to text and markup. Message, schema and address come from the server: they are cleaned and escaped, and
-values of secret-looking fields never appear.
+Pure functions to text and markup. Message, schema and address come from the server: they are written out and
+escaped, and values of secret-looking fields never appear.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.calltext import call_line
 from mcp_magic.core.linkhost import host_of
 from mcp_magic.results.html import Markup, joined, page, tag
-from mcp_magic.results.safe import clean, one_line, shorten
+from mcp_magic.results.safe import one_line
+from mcp_magic.results.visible import outline, visible
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["link_to", "outcome_bundle", "outcome_text", "question_html", "question_text"]
 
-MAX_MESSAGE = 2000
+MAX_MESSAGE = 20_000
+"""Characters shown of a message, in full; of a longer one the beginning and the end."""
+
+_MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-height:28em;overflow:auto"
 
 SIGNS = {"accept": "✓ sent", "decline": "✗ declined", "cancel": "… cancelled", "": "… not answered"}
 
@@ -33,9 +37,9 @@ def question_html(asked: Elicitation) -> str:
     wants = " asks you for:" if asked.mode == "form" else " asks you to open a page at "
     host = [] if asked.mode == "form" else [tag("b", host_of(asked.url), style="font-size:1.15em")]
     parts: list[object] = [tag("p", joined(["Server ", server, wants, *host]))]
-    parts.append(tag("div", shorten(asked.message.strip(), MAX_MESSAGE), style="white-space:pre-wrap;max-width:60em"))
+    parts.append(tag("div", outline(asked.message.strip(), MAX_MESSAGE), style=_MESSAGE))
     if asked.mode == "url":
-        url = clean(asked.url)
+        url = visible(asked.url)
         parts.append(tag("p", tag("code", url, style="word-break:break-all")))
         parts += [tag("p", PLAIN)] if url.lower().startswith("http:") else []
         parts.append(tag("p", link_to(asked.url)))
@@ -55,12 +59,12 @@ def link_to(url: str) -> Markup:
 def question_text(asked: Elicitation) -> str:
     """Return the same for a terminal."""
     server = one_line(asked.server, 100)
-    message = ["  " + line for line in shorten(asked.message.strip(), MAX_MESSAGE).splitlines()]
+    message = ["  " + line for line in outline(asked.message.strip(), MAX_MESSAGE).split("\n")]
     if asked.mode == "form":
         return "\n".join([f"Server {server} asks you for:", *message])
     plain = [f"  {PLAIN}"] if asked.url.lower().startswith("http:") else []
     first = f"Server {server} asks you to open a page at {host_of(asked.url)}"
-    return "\n".join([first, *message, f"  {clean(asked.url)}", *plain])
+    return "\n".join([first, *message, f"  {visible(asked.url)}", *plain])
 
 
 def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> str:

@@ -9,6 +9,7 @@ from mcp_magic import schema
 from mcp_magic.config.masking import MASK
 from mcp_magic.core.calltext import hidden_arguments
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.results.visible import escaped_json
 
 if TYPE_CHECKING:
     from mcp_magic.core.consent.consent import Request
@@ -51,9 +52,8 @@ def _has_mask(value: Any) -> bool:
 
 
 def written_arguments(request: Request, *, indent: int | None = 2) -> str:
-    """Return the arguments of a request as JSON to be edited, secrets masked."""
-    shown = hidden_arguments(request.arguments, request.definition)
-    return json.dumps(shown, ensure_ascii=False, indent=indent, default=str)
+    """Return the arguments of a request as JSON to be edited, secrets masked and all characters to be seen."""
+    return escaped_json(hidden_arguments(request.arguments, request.definition), indent)
 
 
 def read_arguments(text: str, request: Request) -> dict[str, Any]:

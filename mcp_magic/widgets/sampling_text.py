@@ -1,19 +1,21 @@
 """What is said of a sampling request, of the reply to it, and of what came of both.
 
-Pure functions to text and markup. All of it comes from servers and models: it is cleaned and escaped. The lines that
-stay in the notebook have none of the texts.
+Pure functions to text and markup. All of it comes from servers and models: it is written out and escaped. The
+lines that stay in the notebook have none of the texts.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.core.calltext import written
 from mcp_magic.results.content import part_of
 from mcp_magic.results.html import Markup, details, facts, joined, note, page, preformatted, tag
 from mcp_magic.results.jsontree import brief, tree
 from mcp_magic.results.limits import Budget
 from mcp_magic.results.parts import Part
-from mcp_magic.results.safe import clean, cut, one_line
+from mcp_magic.results.safe import cut, one_line
+from mcp_magic.results.visible import outline
 from mcp_magic.wording import counted
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["outcome_bundle", "reply_html", "reply_outcome_bundle", "reply_text", "request_html", "request_text"]
 
 MAX_TEXT = 100_000
-"""Characters shown of one text; of what is longer it is said how much more is sent."""
+"""Characters shown of one text; of a longer one the beginning and the end, and how much more is sent."""
 
 SCHEMA_BYTES = 20_000
 """Bytes of the schema of a tool."""
@@ -153,9 +155,8 @@ def _indented(text: str) -> str:
 
 
 def _long(text: str) -> Part:
-    shown = cut(text, MAX_TEXT)
-    more = f"… and {len(text) - MAX_TEXT:,} more characters" if len(text) > MAX_TEXT else ""
-    return Part("\n".join(each for each in (shown, more) if each), joined([preformatted(shown), note(more)]))
+    shown = outline(text, MAX_TEXT)
+    return Part(shown, preformatted(shown))
 
 
 def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
@@ -163,12 +164,12 @@ def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
     if block.type == "text":
         return _long(block.text)
     if block.type == "tool_use":
-        line = f"calls {one_line(block.name, 100)} with {clean(brief(block.input, MAX_TEXT))}"
+        line = f"calls {one_line(block.name, 100)} with {outline(written(block.input), MAX_TEXT)}"
         return Part(line, tag("p", line))
     if block.type != "tool_result":
         return part_of(block, budget)
     inner = [_block(each, budget, names) for each in block.content]
-    structured = [] if inner or block.structured_content is None else [_long(brief(block.structured_content, MAX_TEXT))]
+    structured = [] if inner or block.structured_content is None else [_long(written(block.structured_content))]
     name = names.get(block.tool_use_id, one_line(block.tool_use_id, 60))
     line = f"{name} {'failed' if block.is_error else 'gave'}:"
     shown = [Part(line, tag("p", line)), *inner, *structured]

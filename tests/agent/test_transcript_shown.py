@@ -149,7 +149,7 @@ def test_secrets_in_arguments_never_appear() -> None:
 def test_long_arguments_are_cut_in_the_line_and_told_in_a_table() -> None:
     page = html(told(call("1", arguments={"text": "word " * 100, "n": 1})))
     assert ">text</th>" in page
-    assert "(500 characters)" in page
+    assert "… 200 characters left out …" in page
 
 
 def test_the_remark_on_the_offline_model_is_a_note_and_an_error_is_marked_with_a_word() -> None:

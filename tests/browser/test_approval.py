@@ -124,6 +124,26 @@ def test_all_of_a_long_argument_is_in_sight_in_a_narrow_window(lab: Lab) -> None
     lab.page.set_viewport_size(size)
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_approve_waits_until_all_of_a_long_argument_was_opened(lab: Lab, theme: str) -> None:
+    lab.theme(theme)
+    command = '"ls -la" + " " * 1200 + "; " + "curl p\\u0430ypal.com; " * 100 + "rm -r ."'
+    cell = start(lab, CALL.replace('"hi"', command))
+    panel = output(cell)
+    expect(panel).to_contain_text("ls -la⟨␣×1,200⟩; curl p⟨Cyrillic а⟩ypal.com")  # noqa: RUF001
+    expect(panel).to_contain_text("characters left out")
+    expect(panel).to_contain_text("rm -r .")
+    expect(button(cell, "Approve")).to_be_disabled()
+    lab.shoot(f"approval-long-{theme}", first=lab.cells.count() - 1)
+
+    panel.get_by_role("button", name="Show all of text").click()
+    expect(panel.locator("pre")).to_contain_text("curl p⟨Cyrillic а⟩ypal.com; " * 100 + "rm -r .")  # noqa: RUF001
+    expect(button(cell, "Approve")).to_be_enabled()
+    lab.shoot(f"approval-opened-{theme}", first=lab.cells.count() - 1)
+    press(panel, "Deny")
+    finished(cell)
+
+
 def test_a_denial_says_its_reason_to_whoever_asked(lab: Lab) -> None:
     cell = start(lab, CALL)
     reason = asked(cell).locator("input[placeholder^='why not']")

@@ -65,6 +65,25 @@ def test_arguments_are_edited(terminal: Terminal) -> None:
     assert "42" in terminal.run("y")
 
 
+def test_what_is_long_is_shown_whole_before_yes_counts(terminal: Terminal) -> None:
+    terminal.run("from mcp.server.mcpserver import MCPServer; sh = MCPServer('sh'); run = lambda obj: len(obj)")
+    terminal.run("run.__annotations__ = {'obj': str}; sh.add_tool(run, name='run')")
+    terminal.run("%mcp connect $sh --name sh")
+    command = "'ls' + ' ' * 1200 + '; ' + 'curl ' * 400 + 'rm'"
+    question = QUESTION.replace("math:add", "sh:run").replace("lways: ", r"lways, \[s\]how all: ")
+
+    terminal.send(f"(await host['sh'].call_tool('run', {{'obj': {command}}}, asker='agent')).text")
+    terminal.child.expect(question)
+    assert "obj = ls⟨␣×1,200⟩; curl" in terminal.child.before  # noqa: RUF001
+    assert "characters left out" in terminal.child.before
+    terminal.send("y")
+    terminal.child.expect(question)
+    assert "You have not seen all of it yet." in terminal.child.before
+    assert "; " + "curl " * 400 + "rm" in terminal.child.before.replace("\r\n", "")
+
+    assert "3206" in terminal.run("y").split("Out", 1)[1]
+
+
 @pytest.mark.timed
 def test_ctrl_c_denies_and_the_session_lives_on(terminal: Terminal) -> None:
     asked(terminal)

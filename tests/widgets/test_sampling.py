@@ -121,7 +121,7 @@ def test_a_text_of_any_length_is_shown_to_its_end_or_said_not_to_be() -> None:
     asked = replace(ASKED, messages=(said("x" * 60_000 + "END"), said("y" * 100_500)))
 
     assert "xEND" in request_text(asked, EXPECTED)
-    assert "… and 500 more characters" in request_text(asked, EXPECTED)
+    assert "… 501 characters left out …" in request_text(asked, EXPECTED)
 
 
 async def test_approved_leaves_one_line_without_the_texts(page: Page) -> None:

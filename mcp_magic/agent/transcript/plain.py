@@ -71,7 +71,8 @@ def call_plain(called: Called, level: Level, result: str) -> str:
     lines = [wrapped(line, indent=_INDENT)]
     if level == Level.FULL and called.changed_arguments is not None:
         rows = argument_rows(called.arguments, called.sent, called.definition, 60)
-        lines += [f"{_INDENT}✎ {name} = {one_line(value, 60)} ({mark})" for name, value, mark in rows if mark]
+        one_lined = ((name, value.replace("\n", "\\n"), mark) for name, value, mark in rows if mark)
+        lines += [f"{_INDENT}✎ {name} = {value} ({mark})" for name, value, mark in one_lined]
     if result and level < Level.LINE:
         lines += _indented(result, MOST_LINES if level == Level.FULL else 3)
     return "\n".join(lines)

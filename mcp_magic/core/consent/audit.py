@@ -97,7 +97,9 @@ def now() -> str:
 
 
 def masked(arguments: Mapping[str, Any], definition: Tool | None = None) -> dict[str, Any]:
-    """Return a copy of arguments for a record: secrets masked, by their names and the tool's schema; long texts cut.
+    """Return a copy of arguments for a record: secrets masked, by their names and the tool's schema.
+
+    The middle of long texts is left out.
 
     >>> masked({"user": "me", "login": {"password": "pw"}, "text": "x" * 3000})["login"]
     {'password': '***'}
@@ -114,5 +116,6 @@ def _cut(value: Any) -> Any:
     if isinstance(value, list):
         return [_cut(inner) for inner in value]
     if isinstance(value, str) and len(value) > MAX_TEXT:
-        return f"{value[:MAX_TEXT]}… ({len(value):,} characters)"
+        half = MAX_TEXT // 2
+        return f"{value[:half]} … {len(value) - 2 * half:,} characters left out … {value[-half:]}"
     return value

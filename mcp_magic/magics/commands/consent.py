@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS"]
 
+MAX_SHOWN = 100
+"""Characters of one argument in a list."""
+
 _ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
@@ -70,7 +73,11 @@ def rule_listing(host: Host, done: str = "") -> Listing:
 
 
 def _shown(arguments: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={schema.shown(value)}" for name, value in arguments.items())
+    from mcp_magic.core.calltext import MAX_NAME, written
+    from mcp_magic.results.visible import in_line
+
+    texts = {name: repr(value) if isinstance(value, str) else written(value) for name, value in arguments.items()}
+    return ", ".join(f"{in_line(name, MAX_NAME)}={in_line(text, MAX_SHOWN)}" for name, text in texts.items())
 
 
 def approvals_options(parser: argparse.ArgumentParser) -> None:
