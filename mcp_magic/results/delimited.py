@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .tables import Rows
+from .tables import Rows, check_shape
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +47,10 @@ class Delimited(Rows):
         names = _named(rows[0], first) if rows else []
         return names, [(row + [""] * len(names))[: len(names)] for row in first]
 
+    def shape(self) -> tuple[int, int]:
+        """The rows and columns of `frame()`, by the first row and the line ends."""
+        return max(self.text.count("\n"), self.text.count("\r")), len(next(self._reader(self.text), ()))
+
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers; columns beyond the names are numbered, as pandas does."""
         import pandas as pd
@@ -59,6 +63,7 @@ class Delimited(Rows):
         except pd.errors.ParserWarning:  # pandas would drop what has no name, or make an index of what has one
             rows = list(self._reader(self.text))
         names = _named(next(row for row in rows if row), rows)
+        check_shape(len(rows), len(names))
         return self._read(names=names, header=0)
 
     def _read(self, **options: Any) -> pd.DataFrame:

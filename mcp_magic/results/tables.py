@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["Columns", "Matrix", "Records", "Rows", "describe", "find_rows", "find_tables", "meant"]
+__all__ = ["Columns", "Matrix", "Records", "Rows", "check_shape", "describe", "find_rows", "find_tables", "meant"]
+
+MAX_COLUMNS = 5_000
+"""Columns of a DataFrame; pandas takes seconds to name more of them."""
+
+MAX_CELLS = 20_000_000
+"""Cells of a DataFrame: each row gets the columns of all others, so a megabyte of text can ask for billions."""
 
 _SCALARS = {str, int, float, bool, type(None)}
 _NAMES = ("columns", "headers", "header", "fields")
@@ -64,6 +70,10 @@ class Rows:
         """The column names and the first rows."""
         raise NotImplementedError
 
+    def shape(self) -> tuple[int, int]:
+        """The rows and columns of `frame()`, before it is made."""
+        raise NotImplementedError
+
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
         raise NotImplementedError
@@ -84,6 +94,10 @@ class Records(Rows):
         first = self.values[:limit]
         names = list(dict.fromkeys(name for record in first for name in record))
         return [str(name) for name in names], [[record.get(name) for name in names] for record in first]
+
+    def shape(self) -> tuple[int, int]:
+        """The rows and columns of `frame()`, before it is made."""
+        return len(self.values), len({name for record in self.values for name in record})
 
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
@@ -106,6 +120,10 @@ class Columns(Rows):
         """The column names and the first rows."""
         columns = [column[:limit] for column in self.values.values()]
         return [str(name) for name in self.values], [list(row) for row in zip(*columns, strict=True)]
+
+    def shape(self) -> tuple[int, int]:
+        """The rows and columns of `frame()`, before it is made."""
+        return self.count(), len(self.values)
 
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
@@ -130,11 +148,28 @@ class Matrix(Rows):
         first = [list(row) for row in self.values[:limit]]
         return self.names or [str(i) for i in range(len(first[0]))], first
 
+    def shape(self) -> tuple[int, int]:
+        """The rows and columns of `frame()`, before it is made."""
+        return len(self.values), len(self.names or self.values[0])
+
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
         import pandas as pd
 
         return pd.DataFrame(self.values, columns=self.names)
+
+
+def check_shape(rows: int, columns: int) -> None:
+    """Refuse a DataFrame that would take all memory.
+
+    Raises:
+        ValueError: It would.
+    """
+    if columns > MAX_COLUMNS or rows * columns > MAX_CELLS:
+        raise ValueError(
+            f"{rows:,} rows x {columns:,} columns are too many for a DataFrame "
+            f"(at most {MAX_COLUMNS:,} columns and {MAX_CELLS:,} cells); .data or .text has them"
+        )
 
 
 def find_tables(data: Any) -> list[Rows]:
