@@ -131,9 +131,7 @@ def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
     """
     listing = [c for c in connections if any(str(r.uri) == uri for r in c.catalog.cached("resources"))]
     matching = [
-        c
-        for c in connections
-        if any(fits_template(uri, t.uri_template) for t in c.catalog.cached("templates"))
+        c for c in connections if any(fits_template(uri, t.uri_template) for t in c.catalog.cached("templates"))
     ]
     able = [c for c in connections if c.capabilities is not None and c.capabilities.resources is not None]
     near = did_you_mean(uri, [str(r.uri) for c in connections for r in c.catalog.cached("resources")])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Source", "all_frames", "found_texts", "in_contents", "in_data", "in_texts", "one_frame"]
 
 _LONG_PYTHON = (
-    f"; rows as Python prints them are read up to {MAX_PYTHON:,} characters. Ask the server for JSON or for fewer rows, "
+    f"; rows as Python prints them are read up to {MAX_PYTHON:,} characters. Ask the server for JSON or fewer rows, "
     "or read all of it with `import ast; ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
 )
 

@@ -21,8 +21,8 @@ __all__ = ["Columns", "Matrix", "Records", "Rows", "check_shape", "describe", "f
 MAX_COLUMNS = 5_000
 """Columns of a DataFrame; pandas takes seconds to name more of them."""
 
-MAX_CELLS = 20_000_000
-"""Cells of a DataFrame: each row gets the columns of all others, so a megabyte of text can ask for billions."""
+MAX_CELLS = 1_000_000
+"""Cells of a DataFrame that is mostly empty: a row gets the columns of all others, a megabyte can ask for billions."""
 
 _SCALARS = {str, int, float, bool, type(None)}
 _NAMES = ("columns", "headers", "header", "fields")
@@ -70,8 +70,8 @@ class Rows:
         """The column names and the first rows."""
         raise NotImplementedError
 
-    def shape(self) -> tuple[int, int]:
-        """The rows and columns of `frame()`, before it is made."""
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
         raise NotImplementedError
 
     def frame(self) -> pd.DataFrame:
@@ -95,9 +95,10 @@ class Records(Rows):
         names = list(dict.fromkeys(name for record in first for name in record))
         return [str(name) for name in names], [[record.get(name) for name in names] for record in first]
 
-    def shape(self) -> tuple[int, int]:
-        """The rows and columns of `frame()`, before it is made."""
-        return len(self.values), len({name for record in self.values for name in record})
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        columns = len({name for record in self.values for name in record})
+        return len(self.values), columns, sum(map(len, self.values))
 
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
@@ -121,9 +122,9 @@ class Columns(Rows):
         columns = [column[:limit] for column in self.values.values()]
         return [str(name) for name in self.values], [list(row) for row in zip(*columns, strict=True)]
 
-    def shape(self) -> tuple[int, int]:
-        """The rows and columns of `frame()`, before it is made."""
-        return self.count(), len(self.values)
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        return self.count(), len(self.values), self.count() * len(self.values)
 
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
@@ -148,9 +149,9 @@ class Matrix(Rows):
         first = [list(row) for row in self.values[:limit]]
         return self.names or [str(i) for i in range(len(first[0]))], first
 
-    def shape(self) -> tuple[int, int]:
-        """The rows and columns of `frame()`, before it is made."""
-        return len(self.values), len(self.names or self.values[0])
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        return len(self.values), len(self.names or self.values[0]), sum(map(len, self.values))
 
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
@@ -159,16 +160,18 @@ class Matrix(Rows):
         return pd.DataFrame(self.values, columns=self.names)
 
 
-def check_shape(rows: int, columns: int) -> None:
+def check_shape(rows: int, columns: int, sent: int) -> None:
     """Refuse a DataFrame that would take all memory.
 
     Raises:
         ValueError: It would.
     """
-    if columns > MAX_COLUMNS or rows * columns > MAX_CELLS:
+    if columns > MAX_COLUMNS:
+        raise ValueError(f"{columns:,} columns; a DataFrame gets at most {MAX_COLUMNS:,}. .data or .text has them")
+    if rows * columns > max(MAX_CELLS, 4 * sent):
         raise ValueError(
-            f"{rows:,} rows x {columns:,} columns are too many for a DataFrame "
-            f"(at most {MAX_COLUMNS:,} columns and {MAX_CELLS:,} cells); .data or .text has them"
+            f"{rows:,} rows x {columns:,} columns, of which {sent:,} cells were sent; "
+            "a DataFrame would fill the memory with empty ones. .data or .text has them"
         )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_PYTHON", "Passage", "TextMatrix", "is_long_python", "json_in_text", "json_lines", "passages"]
 
 MAX_PYTHON = 200_000
-"""Characters of a text that is read as Python's own notation: `ast` takes 5 microseconds a value, and 250 bytes a character."""
+"""Characters of text read as Python's own notation: `ast` takes 5 microseconds a value, and 250 bytes a character."""
 
 _MOST = 50
 """Tables of one text."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.calltext import call_line
 from mcp_magic.core.linkhost import host_of
 from mcp_magic.results.html import Markup, joined, page, tag
-from mcp_magic.results.safe import clean, one_line, shorten
+from mcp_magic.results.safe import one_line, shorten
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["link_to", "outcome_bundle", "outcome_text", "question_html", "question_text"]
 
 MAX_MESSAGE = 2000
+MAX_URL = 8000
+"""Characters of a page's address; a longer one is shown cut, and not linked."""
 
 SIGNS = {"accept": "✓ sent", "decline": "✗ declined", "cancel": "… cancelled", "": "… not answered"}
 
@@ -35,7 +37,7 @@ def question_html(asked: Elicitation) -> str:
     parts: list[object] = [tag("p", joined(["Server ", server, wants, *host]))]
     parts.append(tag("div", shorten(asked.message.strip(), MAX_MESSAGE), style="white-space:pre-wrap;max-width:60em"))
     if asked.mode == "url":
-        url = clean(asked.url)
+        url = shorten(asked.url, MAX_URL)
         parts.append(tag("p", tag("code", url, style="word-break:break-all")))
         parts += [tag("p", PLAIN)] if url.lower().startswith("http:") else []
         parts.append(tag("p", link_to(asked.url)))
@@ -44,7 +46,7 @@ def question_html(asked: Elicitation) -> str:
 
 def link_to(url: str) -> Markup:
     """Return a link that opens when it is clicked, and looks like one among widgets; nothing for what is no page."""
-    if not host_of(url):
+    if len(url) > MAX_URL or not host_of(url):
         return Markup()
     look = "text-decoration:underline;color:var(--jp-content-link-color,#1976d2)"
     return tag(
@@ -60,7 +62,7 @@ def question_text(asked: Elicitation) -> str:
         return "\n".join([f"Server {server} asks you for:", *message])
     plain = [f"  {PLAIN}"] if asked.url.lower().startswith("http:") else []
     first = f"Server {server} asks you to open a page at {host_of(asked.url)}"
-    return "\n".join([first, *message, f"  {clean(asked.url)}", *plain])
+    return "\n".join([first, *message, f"  {shorten(asked.url, MAX_URL)}", *plain])
 
 
 def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> str:

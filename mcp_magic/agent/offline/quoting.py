@@ -20,9 +20,6 @@ SENTENCES = 2
 MAX_QUOTE = 600
 """Characters of a quotation."""
 
-LOOKED_AT = 2_000
-"""Characters in which sentences are looked for: without a full stop that takes the square of their number."""
-
 WITHOUT_WEIGHTS = "(offline, a model without weights, which quotes)"
 
 _INSTRUCTION = re.compile(r"^[^\n.!?:]{1,200}[:?]\s+(?=\S)")
@@ -40,8 +37,12 @@ def quoted(messages: Sequence[BaseMessage]) -> AIMessage:
         said = "; ".join(_short(message.text) for message in results)
         return _message(f"The tools gave: {said} {WITHOUT_WEIGHTS}")
     request = next((message.text for message in reversed(messages) if isinstance(message, HumanMessage)), "")
-    about = _INSTRUCTION.sub("", request.strip(), count=1)[:LOOKED_AT]
-    sentences = _SENTENCE.findall(about)[:SENTENCES]
+    about = _INSTRUCTION.sub("", request.strip(), count=1)
+    sentences: list[str] = []
+    end = 0
+    while len(sentences) < SENTENCES and (found := _SENTENCE.match(about, end)):  # where none begins here, none follows
+        sentences.append(found[0])
+        end = found.end()
     text = " ".join(" ".join(sentence.split()) for sentence in sentences) or " ".join(about.split())
     return _message(f"{_short(text)} {WITHOUT_WEIGHTS}".strip())
 

@@ -186,7 +186,8 @@ def _spellings(secrets: Iterable[str]) -> frozenset[str]:
     """Return secrets as they may be written: raw, inside of JSON text, inside of a URL."""
     forms = set()
     for secret in secrets:
-        forms |= {secret, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1], quote(secret, "")}
+        forms |= {secret, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1]}
+        forms.add(quote(secret, "", errors="replace"))  # half of a surrogate pair has no UTF-8
     return frozenset(forms)
 
 
