@@ -36,8 +36,8 @@ def test_no_table_takes_all_memory(gave: dict[str, str], name: str) -> None:
 
 def test_the_error_for_long_rows_of_python_says_what_to_do(gave: dict[str, str]) -> None:
     assert gave["rows of Python"] == (
-        "no table in this result: found text (21,600,002 characters); rows as Python prints them are read up to 200,000 "
-        "characters. Ask the server for JSON or fewer rows, or read all of it with `import ast; "
+        "no table in this result: found text (21,600,002 characters); rows as Python prints them are read up to "
+        "200,000 characters. Ask the server for JSON or fewer rows, or read all of it with `import ast; "
         "ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
     )
 
