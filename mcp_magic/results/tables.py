@@ -72,7 +72,8 @@ class Rows:
 
     def shape(self) -> tuple[int, int, int]:
         """The rows and columns of `frame()`, and how many of its cells were sent."""
-        raise NotImplementedError
+        rows, columns = self.count() or 0, len(self.head(1)[0])
+        return rows, columns, rows * columns
 
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
@@ -122,10 +123,6 @@ class Columns(Rows):
         columns = [column[:limit] for column in self.values.values()]
         return [str(name) for name in self.values], [list(row) for row in zip(*columns, strict=True)]
 
-    def shape(self) -> tuple[int, int, int]:
-        """The rows and columns of `frame()`, and how many of its cells were sent."""
-        return self.count(), len(self.values), self.count() * len(self.values)
-
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
         import pandas as pd
@@ -148,10 +145,6 @@ class Matrix(Rows):
         """The column names and the first rows."""
         first = [list(row) for row in self.values[:limit]]
         return self.names or [str(i) for i in range(len(first[0]))], first
-
-    def shape(self) -> tuple[int, int, int]:
-        """The rows and columns of `frame()`, and how many of its cells were sent."""
-        return len(self.values), len(self.names or self.values[0]), sum(map(len, self.values))
 
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""

@@ -48,6 +48,10 @@ class TextMatrix(Matrix):
         names = self.names or []
         return names, [row + [""] * (len(names) - len(row)) for row in self.values[:limit]]
 
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        return len(self.values), len(self.names or ()), sum(map(len, self.values))
+
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
         import pandas as pd
