@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HIDDEN", "clause", "clean", "counted", "did_you_mean", "free_name", "listed", "sentence"]
 
+MAX_NAME = 200
+"""Characters of a name that is compared with others: that takes the product of their lengths."""
+
 # Colours are only removed: what is left reads as it was meant, and hidden text (SGR 8) shows.
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 # C0 and C1 controls, invisible and bidirectional formatting, tags, lone surrogates (no UTF-8 can carry
@@ -76,7 +79,7 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     >>> did_you_mean("zzz", ["math"])
     ''
     """
-    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6) if len(name) <= MAX_NAME else ()
     return f" Did you mean {close[0]!r}?" if close else ""  # written with `repr`, nothing in it is hidden
 
 

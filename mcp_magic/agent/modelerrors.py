@@ -29,7 +29,7 @@ KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|CREDENTIALS?)\b")
 _KEY = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf)[-_][\w*.\-]{6,}|\bkey[-_](?=\w*\d)[\w\-]{8,}|\bAIza[\w\-]{20,}"
     r"|(?i:bearer)\s+[\w\-.=+/]{8,}"
-    r"|[\w.\-]*\*{3,}[\w.*\-]*"  # partly hidden by the provider; what it leaves is still too much
+    r"|(?<![\w.\-])[\w.\-]*+\*{3,}[\w.*\-]*"  # partly hidden by the provider; what it leaves is still too much
 )
 _URL = re.compile(r"https?://[^\s'\"<>]+")
 

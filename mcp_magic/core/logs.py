@@ -48,15 +48,21 @@ class Logs:
         self.level: str | None = None
         self.watchers: list[Callable[[LogMessage], None]] = []
         self._calls = calls if calls is not None else []
+        self._said_once: set[str] = set()
 
-    def log(self, level: str, text: str, *, shown: bool = False) -> None:
+    def log(self, level: str, text: str, *, shown: bool = False, once: bool = False) -> None:
         """Keep a message of our own among those of the server.
 
         Args:
             level: How severe it is.
             text: The message.
             shown: Whether it is shown below the call under way, if there is one and no other.
+            once: Whether it is left out if the same was said before in this session.
         """
+        if once and text in self._said_once:
+            return
+        if once:
+            self._said_once.add(text)
         message = LogMessage(time.time(), level, "mcp_magic", text)
         self._keep(message)
         if shown and len(self._calls) == 1:

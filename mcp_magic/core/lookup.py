@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import (
@@ -21,10 +22,17 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.connection import Connection
 
-__all__ = ["OFFERING", "elsewhere", "no_server", "numbered", "offered", "owner_of", "pick", "template_pattern"]
+__all__ = ["OFFERING", "elsewhere", "fits_template", "no_server", "numbered", "offered", "owner_of", "pick"]
 
 OFFERING = ("open", "reconnecting")
 """States of the sessions that count where a name is looked for."""
+
+MAX_TEMPLATE = 8_000
+"""Characters of a URI template; one that is longer fits no URI."""
+
+_EXPRESSION = re.compile(r"\{[^{}]*\}")
+_DELIMITER = re.compile(r"[/?#]")
+"""What a variable without an operator does not stand for."""
 
 
 def numbered(name: str, base: str) -> bool:
@@ -123,9 +131,7 @@ def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
     """
     listing = [c for c in connections if any(str(r.uri) == uri for r in c.catalog.cached("resources"))]
     matching = [
-        c
-        for c in connections
-        if any(template_pattern(t.uri_template).fullmatch(uri) for t in c.catalog.cached("templates"))
+        c for c in connections if any(fits_template(uri, t.uri_template) for t in c.catalog.cached("templates"))
     ]
     able = [c for c in connections if c.capabilities is not None and c.capabilities.resources is not None]
     near = did_you_mean(uri, [str(r.uri) for c in connections for r in c.catalog.cached("resources")])
@@ -140,17 +146,29 @@ def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
     raise UnknownResourceError(f"no connected server has resources, so {uri!r} cannot be read.{near}")
 
 
-def template_pattern(template: str) -> re.Pattern[str]:
-    """Return what URIs of an RFC 6570 template look like, closely enough to tell servers apart.
+def fits_template(uri: str, template: str) -> bool:
+    """Return whether a URI looks like one of an RFC 6570 template, closely enough to tell servers apart.
 
-    >>> bool(template_pattern("math://table/{n}").fullmatch("math://table/7"))
-    True
-    >>> bool(template_pattern("file:///{+path}").fullmatch("file:///a/b"))
+    No regular expression is made of a template, for which twenty variables could take for ever.
+
+    >>> fits_template("math://table/7", "math://table/{n}"), fits_template("math://table/7/8", "math://table/{n}")
+    (True, False)
+    >>> fits_template("file:///a/b.txt", "file:///{+path}.txt")
     True
     """
-    pattern = ""
-    for literal, operator, _ in re.findall(r"([^{]*)(?:\{([+#./;?&]?)([^}]*)\})?", template):
-        pattern += re.escape(literal)
-        if _:
-            pattern += r".*" if operator else r"[^/?#]*"
-    return re.compile(pattern)
+    if len(template) > MAX_TEMPLATE:
+        return False
+    literals, expressions = _EXPRESSION.split(template), _EXPRESSION.findall(template)
+    if not expressions:
+        return uri == template
+    at, end = len(literals[0]), len(uri) - len(literals[-1])
+    if at > end or not uri.startswith(literals[0]) or not uri.endswith(literals[-1]):
+        return False
+    reserved = False
+    for expression, literal in zip_longest(expressions, literals[1:-1]):
+        found = end if literal is None else uri.find(literal, at, end)
+        reserved = reserved or expression[1:2] in tuple("+#./;?&")
+        if found < 0 or not (reserved or _DELIMITER.search(uri, at, found) is None):
+            return False
+        at = found + len(literal or "")
+    return True

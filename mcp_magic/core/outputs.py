@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcp_magic.results.safe import one_line
 from mcp_magic.schema.check import check_answer
 
 if TYPE_CHECKING:
@@ -25,14 +26,22 @@ async def _checked_here(name: str, result: CallToolResult) -> None:
     pass
 
 
-def check_output(result: CallToolResult, tool: Tool) -> None:
+def check_output(result: CallToolResult, tool: Tool) -> str:
     """Raise unless a result is what its tool's output schema announces.
+
+    Returns:
+        What the person is told if a pattern of the schema could not be checked, else "".
 
     Raises:
         ValueError: It is not, or the schema is invalid.
     """
     if tool.output_schema is None or result.is_error:
-        return
+        return ""
     if result.structured_content is None and "structured_content" not in result.model_fields_set:
         raise ValueError(f"Tool {tool.name} has an output schema but did not return structured content")
-    check_answer(result.structured_content, tool.output_schema)
+    patterns = check_answer(result.structured_content, tool.output_schema)
+    if not patterns:
+        return ""
+    more = f" and {len(patterns) - 1} more" if len(patterns) > 1 else ""
+    name, pattern = one_line(tool.name, 100), one_line(patterns[0], 60)
+    return f"The answer of {name} was not checked against the pattern {pattern}{more}; the rest of it was checked."

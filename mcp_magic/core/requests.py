@@ -122,8 +122,8 @@ class Requests(Finding, Linted):
         async def send(client: Client) -> CallToolResult:
             raw = await client.call_tool(tool, dict(given))
             listed = known or self._index().get(tool)
-            if listed is not None:
-                check_output(raw, listed)
+            if listed is not None and (remark := check_output(raw, listed)):
+                self.notices.logs.log("warning", remark, shown=True, once=True)
             return raw
 
         with Measured(self, tool) as measured:

@@ -142,7 +142,7 @@ def prompt(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -
 
 
 def _variables(connection: Connection, template: Any, positional: list[str], fragment: str) -> Candidates:
-    names = re.findall(r"[\w.%]+", "".join(re.findall(r"\{([^}]*)\}", template.uri_template)))
+    names = re.findall(r"[\w.%]+", "".join(re.findall(r"\{([^{}]*)\}", template.uri_template)))
     return _asked(names, positional, fragment, partial(complete_template, connection, template.uri_template))
 
 

@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 0.25
 FRESH_SECONDS = 60.0
 """How long an answer is taken from the cache."""
 
-_PIECES = re.compile(r"([^{]*)(?:\{([+#./;?&]?)([^}*:]*)[^}]*\}|$)")
+_PIECES = re.compile(r"([^{]*)(?:\{([+#./;?&]?)([^{}*:]*)[^{}]*\}|$)")
 """A literal of a URI template (RFC 6570) and the expression behind it: its operator and its variable."""
 
 _cache: dict[tuple[Any, ...], tuple[float, list[str]]] = {}

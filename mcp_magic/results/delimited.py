@@ -6,10 +6,11 @@ import csv
 import io
 import re
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .tables import Rows
+from .tables import Rows, check_shape
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +39,10 @@ class Delimited(Rows):
         """The number of rows, None for long texts."""
         if len(self.text) > _COUNTED:
             return None
-        return sum(1 for row in self._reader(self.text) if row) - 1
+        try:
+            return sum(1 for row in self._reader(self.text) if row) - 1
+        except csv.Error:  # a cell of more than 131,072 characters
+            return None
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
         """The column names and the first rows."""
@@ -47,19 +51,36 @@ class Delimited(Rows):
         names = _named(rows[0], first) if rows else []
         return names, [(row + [""] * len(names))[: len(names)] for row in first]
 
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, by the first row and the line ends, and how many cells were sent."""
+        lines = max(self.text.count("\n"), self.text.count("\r"))
+        columns = 0
+        with suppress(csv.Error):
+            columns = len(next(self._reader(self.text), ()))
+        return lines, columns, lines + self.text.count(self.delimiter)
+
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers; columns beyond the names are numbered, as pandas does."""
         import pandas as pd
 
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+                warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # a line that names every column
                 return self._read()
         except pd.errors.EmptyDataError:
             return pd.DataFrame()
         except pd.errors.ParserWarning:  # pandas would drop what has no name, or make an index of what has one
-            rows = list(self._reader(self.text))
+            rows = self._all_rows()
         names = _named(next(row for row in rows if row), rows)
+        check_shape(len(rows), len(names), sum(map(len, rows)))
         return self._read(names=names, header=0)
+
+    def _all_rows(self) -> list[list[str]]:
+        try:
+            return list(self._reader(self.text))
+        except csv.Error as error:
+            problem = str(error)
+        raise ValueError(problem)
 
     def _read(self, **options: Any) -> pd.DataFrame:
         import pandas as pd

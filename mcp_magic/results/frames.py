@@ -11,8 +11,8 @@ from .content import DELIMITED, is_json
 from .delimited import delimited
 from .jsontree import NOT_JSON, loads
 from .safe import mime, one_line
-from .tables import Records, Rows, describe, find_tables, meant
-from .texttables import passages
+from .tables import Records, Rows, check_shape, describe, find_tables, meant
+from .texttables import MAX_PYTHON, is_long_python, passages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Source", "all_frames", "found_texts", "in_contents", "in_data", "in_texts", "one_frame"]
+
+_LONG_PYTHON = (
+    f"; rows as Python prints them are read up to {MAX_PYTHON:,} characters. Ask the server for JSON or fewer rows, "
+    "or read all of it with `import ast; ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
+)
 
 _SHOWN = 4
 """Tables that a message names."""
@@ -150,6 +155,7 @@ def _frame(source: Source, rows: Rows) -> pd.DataFrame:
         NoTableError: What was taken for a table cannot be read as one.
     """
     try:
+        check_shape(*rows.shape())
         made = rows.frame()
     except ValueError as error:  # pandas' ParserError is one
         reason = f"no table in this result: {str(error).splitlines()[0][:200]}"
@@ -164,5 +170,6 @@ def found_texts(texts: Sequence[str]) -> list[str]:
         value = loads(texts[0])
         if value is not NOT_JSON:
             return [describe(value)]
-        return [f"text ({len(texts[0]):,} characters)"]
+        long = _LONG_PYTHON if is_long_python(texts[0]) else ""
+        return [f"text ({len(texts[0]):,} characters){long}"]
     return [f"{len(texts)} texts ({sum(map(len, texts)):,} characters)"] if texts else []

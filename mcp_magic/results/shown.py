@@ -44,7 +44,7 @@ def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
     value = loads(text)
     if isinstance(value, (dict, list)):
         return data_part(value, budget)
-    found = passages(text, quick=True) if value is NOT_JSON else []
+    found = passages(text) if value is NOT_JSON else []
     tables = [rows for passage in found for rows in meant(passage.tables) if not rows.single]
     if len(tables) == len(found) == 1:
         return _among_prose(text, found[0], budget, how)

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["Columns", "Matrix", "Records", "Rows", "describe", "find_rows", "find_tables", "meant"]
+__all__ = ["Columns", "Matrix", "Records", "Rows", "check_shape", "describe", "find_rows", "find_tables", "meant"]
+
+MAX_COLUMNS = 5_000
+"""Columns of a DataFrame; pandas takes seconds to name more of them."""
+
+MAX_CELLS = 1_000_000
+"""Cells of a DataFrame that is mostly empty: a row gets the columns of all others, a megabyte can ask for billions."""
 
 _SCALARS = {str, int, float, bool, type(None)}
 _NAMES = ("columns", "headers", "header", "fields")
@@ -64,6 +70,11 @@ class Rows:
         """The column names and the first rows."""
         raise NotImplementedError
 
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        rows, columns = self.count() or 0, len(self.head(1)[0])
+        return rows, columns, rows * columns
+
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
         raise NotImplementedError
@@ -84,6 +95,11 @@ class Records(Rows):
         first = self.values[:limit]
         names = list(dict.fromkeys(name for record in first for name in record))
         return [str(name) for name in names], [[record.get(name) for name in names] for record in first]
+
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        columns = len({name for record in self.values for name in record})
+        return len(self.values), columns, sum(map(len, self.values))
 
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
@@ -135,6 +151,21 @@ class Matrix(Rows):
         import pandas as pd
 
         return pd.DataFrame(self.values, columns=self.names)
+
+
+def check_shape(rows: int, columns: int, sent: int) -> None:
+    """Refuse a DataFrame that would take all memory.
+
+    Raises:
+        ValueError: It would.
+    """
+    if columns > MAX_COLUMNS:
+        raise ValueError(f"{columns:,} columns; a DataFrame gets at most {MAX_COLUMNS:,}. .data or .text has them")
+    if rows * columns > max(MAX_CELLS, 4 * sent):
+        raise ValueError(
+            f"{rows:,} rows x {columns:,} columns, of which {sent:,} cells were sent; "
+            "a DataFrame would fill the memory with empty ones. .data or .text has them"
+        )
 
 
 def find_tables(data: Any) -> list[Rows]:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["Passage", "TextMatrix", "json_in_text", "json_lines", "passages", "python_rows"]
+__all__ = ["MAX_PYTHON", "Passage", "TextMatrix", "is_long_python", "json_in_text", "json_lines", "passages"]
 
-_PYTHON = 200_000
-"""Longest text read as Python's own notation for display: `ast` needs 5 microseconds a value."""
+MAX_PYTHON = 200_000
+"""Characters of text read as Python's own notation: `ast` takes 5 microseconds a value, and 250 bytes a character."""
 
 _MOST = 50
 """Tables of one text."""
@@ -41,7 +41,16 @@ _FENCES = ("```", "~~~")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatrix(Matrix):
-    """Rows of text cells, whose types are read from the text as in CSV."""
+    """Rows of text cells, whose types are read from the text as in CSV; cells at the end of a row may be missing."""
+
+    def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
+        """The column names and the first rows."""
+        names = self.names or []
+        return names, [row + [""] * (len(names) - len(row)) for row in self.values[:limit]]
+
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        return len(self.values), len(self.names or ()), sum(map(len, self.values))
 
     def frame(self) -> pd.DataFrame:
         """All rows, with the types that pandas infers."""
@@ -69,12 +78,8 @@ class Passage:
     value: Any = NOT_JSON
 
 
-def passages(text: str, *, quick: bool = False) -> list[Passage]:
+def passages(text: str) -> list[Passage]:
     r"""Return the parts of a text that hold tables: the whole text, or some of its paragraphs.
-
-    Args:
-        text: What was sent.
-        quick: Leave out what takes long to read, as display does.
 
     >>> [found] = passages("Found two:\ncity,degrees\nParis,21\nOslo,7\n\nDone.")
     >>> found.start, found.end, found.tables[0].head(1)
@@ -87,7 +92,7 @@ def passages(text: str, *, quick: bool = False) -> list[Passage]:
     if value is not NOT_JSON:
         tables = find_tables(value)
         return [Passage(0, len(text), tables, value)] if tables else []
-    rows = _rows_of(text, quick=quick)
+    rows = _rows_of(text, len(text))
     return [Passage(0, len(text), [rows])] if rows is not None else list(islice(_Scan(text).passages(), _MOST))
 
 
@@ -103,10 +108,20 @@ def json_in_text(text: str) -> tuple[int, Any]:
     return next(((start, value) for start, _, value in _Scan(text).values()), (0, NOT_JSON))
 
 
-def _rows_of(text: str, *, quick: bool = False) -> Rows | None:
-    """Return the table that a text is, if it is nothing else and no JSON."""
+def is_long_python(text: str) -> bool:
+    """Whether a text may be rows as Python prints them, and is too long to be read as such."""
+    return len(text) > MAX_PYTHON and text[:100].lstrip().startswith(("[", "("))
+
+
+def _rows_of(text: str, size: int) -> Rows | None:
+    """Return the table that a text is, if it is nothing else and no JSON.
+
+    Args:
+        text: The text.
+        size: Characters of the text that it is a part of.
+    """
     start = text[:100].lstrip()[:1]
-    if start in ("[", "(") and (len(text) <= _PYTHON or not quick) and (rows := python_rows(text)) is not None:
+    if start in ("[", "(") and size <= MAX_PYTHON and (rows := _python_rows(text)) is not None:
         return rows
     if start == "{" and (rows := json_lines(text)) is not None:
         return rows
@@ -127,10 +142,10 @@ def json_lines(text: str) -> Rows | None:
     return Records(values=values) if all(isinstance(value, dict) for value in values) else None
 
 
-def python_rows(text: str) -> Rows | None:
+def _python_rows(text: str) -> Rows | None:
     """Return rows written as Python prints them, as servers of the first generation send them.
 
-    >>> python_rows("[{'a': None}]").head(1)
+    >>> _python_rows("[{'a': None}]").head(1)
     (['a'], [[None]])
     """
     try:
@@ -163,7 +178,9 @@ class _Scan:
         while number < len(self._lines):
             line = self._lines[number]
             last, found = number + 1, None
-            if line.lstrip().startswith(_FENCES):
+            if not line:
+                pass
+            elif line.lstrip().startswith(_FENCES):
                 last, found = self._fenced(number)
             elif (begins := _json_begins(line)) >= 0 and (read := self._json(number, begins)) is not None:
                 start, end, value = read
@@ -215,7 +232,7 @@ class _Scan:
             last += 1
         text = "\n".join(self._lines[number + 1 : last])
         value = loads(text)
-        rows = _rows_of(text) if value is NOT_JSON else None
+        rows = _rows_of(text, len(self._text)) if value is NOT_JSON else None
         tables = [rows] if rows is not None else [] if value is NOT_JSON else find_tables(value)
         after = min(last + 1, len(self._lines))
         return after, self._passage(self._starts[number], self._starts[after] - 1, tables, value)
@@ -232,8 +249,7 @@ class _Scan:
         rows: list[list[Any]] = []
         last = number + 2
         while last < len(self._lines) and "|" in self._lines[last]:
-            cells = _cells(self._lines[last])
-            rows.append((cells + [""] * len(names))[: len(names)])  # GitHub fills and drops the same way
+            rows.append(_cells(self._lines[last])[: len(names)])  # GitHub drops and fills the same way
             last += 1
         tables = [TextMatrix(values=rows, names=names)] if rows else []
         return last, self._passage(self._starts[number], self._starts[last] - 1, tables)

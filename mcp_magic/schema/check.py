@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.schema.fields import Field, root_field
 from mcp_magic.schema.formats import FORMATS, fits_format
 from mcp_magic.schema.messages import together
+from mcp_magic.schema.patterns import unchecked
 from mcp_magic.schema.quick import quick_check
 from mcp_magic.schema.report import path_text, problems_of
 from mcp_magic.schema.validation import import_jsonschema, make_validator
@@ -118,19 +119,22 @@ def schema_errors(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> li
     return None if compiled.fits(arguments) else _errors(compiled, dict(arguments))
 
 
-def check_answer(structured: Any, schema: Mapping[str, Any]) -> None:
+def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
     """Raise unless structured content fits a tool's output schema; patterns are bounded (`schema.patterns`).
 
     Args:
         structured: JSON values.
         schema: The output schema. Its compiled form is kept for the object, so pass the same one.
 
+    Returns:
+        The patterns against which a text of it could not be checked.
+
     Raises:
         ValueError: It does not fit, or the schema is invalid or refers to another document.
     """
     compiled = _compile(schema)
     if compiled.fits(structured):
-        return
+        return []
     import_jsonschema()
     from jsonschema import FormatChecker, SchemaError
     from jsonschema.exceptions import best_match
@@ -141,11 +145,13 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> None:
             validator: Any = make_validator(schema)
             validator.check_schema(schema, FormatChecker(formats=()))  # without: the format "regex" compiles patterns
             compiled.answers = validator
-        problem = best_match(compiled.answers.iter_errors(structured))
+        with unchecked() as patterns:
+            problem = best_match(compiled.answers.iter_errors(structured))
     except (SchemaError, Unresolvable) as error:
         raise ValueError(f"the output schema is invalid: {error}") from error
     if problem is not None:
         raise ValueError(f"Invalid structured content: {problem}") from problem
+    return list(patterns)
 
 
 def _compile(schema: Mapping[str, Any]) -> _Compiled:

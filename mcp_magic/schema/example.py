@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.schema.fields import root_field
 from mcp_magic.schema.merge import is_number
-from mcp_magic.schema.patterns import matches
 from mcp_magic.schema.sentinels import MISSING
 
 if TYPE_CHECKING:
@@ -37,30 +36,14 @@ _FORMATS = {
     "regex": "a+",
 }
 
-_WORDS = (
-    "text",
-    "a",
-    "A",
-    "abc",
-    "ABC",
-    "x1",
-    "1",
-    "12",
-    "123",
-    "12345",
-    "2026-01-31",
-    "12:00",
-    "a-b",
-    "a_b",
-    "#ffffff",
-)
-"""What is tried against a pattern. A generator of matching texts would be a dependency for one line of help."""
+_TEXT = "text"
+"""What stands for any other text. No pattern is run for it: forms, calls and the server check what is typed."""
 
 
 def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return plausible arguments: the required ones only, from examples and defaults where there are some.
 
-    Valid but for patterns that no ordinary word matches, and for what `not`, `if` and their like ask for.
+    Valid but for what patterns, `not`, `if` and their like ask for.
 
     >>> example_arguments({"properties": {"n": {"type": "integer", "minimum": 5}, "s": {}}, "required": ["n"]})
     {'n': 5}
@@ -148,15 +131,11 @@ def _bound(schema: Mapping[str, Any], closed: str, open_: str, tighter: Any) -> 
 def _string(field: Field) -> str:
     if field.is_base64:
         return "aGVsbG8="
-    text = _FORMATS.get(field.format) or _matching(field.schema.get("pattern"))
+    text = _FORMATS.get(field.format) or _TEXT
     low, high = field.schema.get("minLength"), field.schema.get("maxLength")
     if is_number(low) and len(text) < low <= 1_000:
         text = (text * math.ceil(low / len(text)))[: int(low)]
     return text[: int(high)] if is_number(high) else text
-
-
-def _matching(pattern: Any) -> str:
-    return next((word for word in _WORDS if matches(pattern, word)), _WORDS[0])
 
 
 def _array(field: Field, depth: int) -> list[Any]:

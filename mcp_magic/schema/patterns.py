@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import importlib
 import time
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["is_checked", "matches"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["is_checked", "matches", "unchecked"]
 
 MAX_PATTERN = 4_000
 """Characters of a pattern."""
@@ -48,7 +53,32 @@ def matches(pattern: object, text: str) -> bool | None:
     >>> matches("^[a-z]+$", "abc"), matches("^[a-z]+$", "ABC"), matches("(", "a")
     (True, False, None)
     """
-    return _compiled(pattern).matches(text) if isinstance(pattern, str) else None
+    if not isinstance(pattern, str):
+        return None
+    fits = _compiled(pattern).matches(text)
+    if fits is None and (noted := _noted.get()) is not None:
+        noted[pattern] = None
+    return fits
+
+
+_noted: ContextVar[dict[str, None] | None] = ContextVar("mcp_magic_unchecked", default=None)
+
+
+@contextmanager
+def unchecked() -> Iterator[dict[str, None]]:
+    """Collect the patterns against which a text is not checked meanwhile, as the keys of a dict.
+
+    >>> with unchecked() as patterns:
+    ...     _ = matches("^a$", "b"), matches("(", "b")
+    >>> list(patterns)
+    ['(']
+    """
+    noted: dict[str, None] = {}
+    token = _noted.set(noted)
+    try:
+        yield noted
+    finally:
+        _noted.reset(token)
 
 
 def is_checked(pattern: str) -> bool:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["page", "quoted"]
 
+MAX_QUOTE = 20_000
+"""Characters of a description or of instructions; to read Markdown takes up to 20 seconds a megabyte."""
+
 MAX_DEPTH = 4
 """Levels of nested objects that get rows of their own."""
 
@@ -182,7 +185,10 @@ def quoted(text: str) -> str:
     >>> quoted("# See\n<b>![x](http://y)</b> and `a[0] < 1`")
     '> \\# See\n> &lt;b>[x]\\(http://y)&lt;/b> and `a[0] < 1`'
     """
-    lines = _without_headings(_plain(inspect.cleandoc(text.strip())).split("\n"))
+    shown = inspect.cleandoc(text[:MAX_QUOTE].strip())
+    if len(text) > MAX_QUOTE:
+        shown += f"\n\n… {MAX_QUOTE:,} of {len(text):,} characters"
+    lines = _without_headings(_plain(shown).split("\n"))
     return "\n".join(f"> {line}".rstrip() for line in lines) if any(lines) else ""
 
 

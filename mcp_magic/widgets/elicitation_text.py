@@ -12,7 +12,7 @@ from mcp_magic.core.calltext import call_line
 from mcp_magic.core.linkhost import host_of
 from mcp_magic.results.html import Markup, joined, page, tag
 from mcp_magic.results.safe import one_line
-from mcp_magic.results.visible import outline, visible
+from mcp_magic.results.visible import outline
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -23,6 +23,9 @@ __all__ = ["link_to", "outcome_bundle", "outcome_text", "question_html", "questi
 
 MAX_MESSAGE = 20_000
 """Characters shown of a message, in full; of a longer one the beginning and the end."""
+
+MAX_URL = 8000
+"""Characters of a page's address; a longer one is shown cut, and not linked."""
 
 _MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-height:28em;overflow:auto"
 
@@ -39,7 +42,7 @@ def question_html(asked: Elicitation) -> str:
     parts: list[object] = [tag("p", joined(["Server ", server, wants, *host]))]
     parts.append(tag("div", outline(asked.message.strip(), MAX_MESSAGE), style=_MESSAGE))
     if asked.mode == "url":
-        url = visible(asked.url)
+        url = outline(asked.url, MAX_URL)
         parts.append(tag("p", tag("code", url, style="word-break:break-all")))
         parts += [tag("p", PLAIN)] if url.lower().startswith("http:") else []
         parts.append(tag("p", link_to(asked.url)))
@@ -48,7 +51,7 @@ def question_html(asked: Elicitation) -> str:
 
 def link_to(url: str) -> Markup:
     """Return a link that opens when it is clicked, and looks like one among widgets; nothing for what is no page."""
-    if not host_of(url):
+    if len(url) > MAX_URL or not host_of(url):
         return Markup()
     look = "text-decoration:underline;color:var(--jp-content-link-color,#1976d2)"
     return tag(
@@ -64,7 +67,7 @@ def question_text(asked: Elicitation) -> str:
         return "\n".join([f"Server {server} asks you for:", *message])
     plain = [f"  {PLAIN}"] if asked.url.lower().startswith("http:") else []
     first = f"Server {server} asks you to open a page at {host_of(asked.url)}"
-    return "\n".join([first, *message, f"  {visible(asked.url)}", *plain])
+    return "\n".join([first, *message, f"  {outline(asked.url, MAX_URL)}", *plain])
 
 
 def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> str:

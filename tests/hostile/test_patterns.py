@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.server.lowlevel import Server
+from mcp_types import CallToolResult, ListToolsResult, Tool
 
 from mcp_magic import schema as s
+from mcp_magic.core.host import Host
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.check import check_answer
 from mcp_magic.schema.patterns import MAX_STEPPED_TEXT, MAX_TEXT, matches
@@ -137,3 +140,30 @@ def test_an_answer_of_many_rows_is_checked_in_time(name: str) -> None:
             check_answer({"rows": [TEXT]}, schema)
     else:
         check_answer({"rows": [TEXT] * 1_000}, schema)
+
+
+ROWS = {"type": "object", "properties": {"a": {"type": "string", "pattern": EXPLODES}, "n": {"type": "integer"}}}
+
+
+async def test_a_call_says_once_below_it_that_a_pattern_of_its_answer_was_not_checked() -> None:
+    async def list_tools(context: Any, params: Any) -> ListToolsResult:
+        nothing = {"type": "object", "properties": {}}
+        return ListToolsResult(tools=[Tool(name=name, input_schema=nothing, output_schema=ROWS) for name in "xy"])
+
+    async def call_tool(context: Any, params: Any) -> CallToolResult:
+        return CallToolResult(content=[], structured_content={"a": "text", "n": 1})
+
+    host = Host()
+    connection = await host.connect(Server("s", on_list_tools=list_tools, on_call_tool=call_tool), name="s")
+    try:
+        results = [await connection.call(name) for name in "xxy"]
+        said = [message.data for message in connection.notices.messages]
+    finally:
+        await host.close()
+
+    assert [text.partition(" was ")[0] for text in said] == ["The answer of x", "The answer of y"]
+    assert said[0] == (
+        "The answer of x was not checked against the pattern ^(?:(?:(?:(?:(?:a?){999}){999}){999}){999}){999}z$; "
+        "the rest of it was checked."
+    )
+    assert all(result.data == {"a": "text", "n": 1} for result in results)

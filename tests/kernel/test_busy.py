@@ -57,6 +57,33 @@ def test_a_signal_that_is_sent_again_is_not_the_next_cells(kernel: Kernel) -> No
     assert kernel.ok("import time\ntime.sleep(0.6)\n'slept'").text == "'slept'"
 
 
+LONG = """\
+from mcp.server import MCPServer
+long = MCPServer("long")
+for number in range(200):
+    long.add_tool(lambda: "\\n" * 300_000, name=f"t{number}", description="- a\\n" * 5_000)
+%mcp connect long
+r = %mcp call long:t0
+"""
+RENDERED = {
+    "results": "for _ in range(10_000):\n    display(r)",
+    "pages": "%mcp docs long",
+}
+
+
+@pytest.mark.parametrize("what", RENDERED)
+def test_interrupt_ends_rendering(kernel: Kernel, what: str) -> None:
+    kernel.ok(LONG)
+    rendering = kernel.start(RENDERED[what])
+    busy(kernel)
+
+    cell = interrupt(kernel, rendering)
+
+    assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
+    assert cell.seconds < LIMIT
+    assert kernel.ok("%mcp call endless:ping", timeout=5).text == "pong"
+
+
 SETUP = """\
 import asyncio, threading
 from concurrent.futures import ThreadPoolExecutor

@@ -37,7 +37,6 @@ def test_an_example_is_valid(case: tuple[dict[str, Any], dict[str, Any]]) -> Non
         ({"type": "string", "format": "date"}, "2026-01-31"),
         ({"type": "string", "minLength": 6}, "texttext"[:6]),
         ({"type": "string", "maxLength": 2}, "te"),
-        ({"type": "string", "pattern": "^[A-Z]{3}$"}, "ABC"),
         ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, [1, 1]),
         ({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]}, [1, "text"]),
         ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]}, {"a": 1}),
@@ -74,3 +73,12 @@ def test_of_alternatives_the_first_is_shown() -> None:
         ]
     }
     assert example_arguments(schema) == {"kind": "circle"}
+
+
+def test_an_example_runs_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    run: list[str] = []
+    monkeypatch.setattr("mcp_magic.schema.patterns._compiled", run.append)
+    schema = {"properties": {"a": {"type": "string", "pattern": "^[A-Z]{3}$"}}, "required": ["a"]}
+
+    assert example_arguments(schema) == {"a": "text"}
+    assert run == []

@@ -38,7 +38,11 @@ def quoted(messages: Sequence[BaseMessage]) -> AIMessage:
         return _message(f"The tools gave: {said} {WITHOUT_WEIGHTS}")
     request = next((message.text for message in reversed(messages) if isinstance(message, HumanMessage)), "")
     about = _INSTRUCTION.sub("", request.strip(), count=1)
-    sentences = _SENTENCE.findall(about)[:SENTENCES]
+    sentences: list[str] = []
+    end = 0
+    while len(sentences) < SENTENCES and (found := _SENTENCE.match(about, end)):  # where none begins here, none follows
+        sentences.append(found[0])
+        end = found.end()
     text = " ".join(" ".join(sentence.split()) for sentence in sentences) or " ".join(about.split())
     return _message(f"{_short(text)} {WITHOUT_WEIGHTS}".strip())
 

@@ -88,7 +88,7 @@ def _read(text: str) -> Any:
         return text
     try:
         return _unboxed(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

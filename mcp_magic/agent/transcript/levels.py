@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from mcp_magic.results.safe import cut
+
 __all__ = ["ANSWER", "RESULT", "ROOM", "TEXT", "Level", "shortened"]
 
 
@@ -34,9 +36,9 @@ RESULT = 15_000
 
 
 def shortened(text: str, limit: int) -> tuple[str, str]:
-    """Return the first `limit` characters, and a remark on the rest.
+    """Return the first `limit` characters, with controls written out, and a remark on the rest.
 
     >>> shortened("abcdef", 4)
     ('abcd', '… 4 of 6 characters')
     """
-    return (text, "") if len(text) <= limit else (text[:limit], f"… {limit:,} of {len(text):,} characters")
+    return cut(text, limit), "" if len(text) <= limit else f"… {limit:,} of {len(text):,} characters"

@@ -25,6 +25,9 @@ __all__ = ["markdown"]
 
 _DESTINATION = re.compile(r"(?:https?://|mailto:)\S", re.IGNORECASE)
 
+MAX_CELLS = 50_000
+"""Columns times lines up to which tables are tables: each of its rows gets all cells, however few it was sent with."""
+
 _BELOW = 3
 """Levels by which headings go down: a cell's output is no chapter of the page."""
 
@@ -37,16 +40,18 @@ def markdown(text: str) -> Markup:
     >>> markdown("[a](javascript:alert(1))")
     '<p>[a](javascript:alert(1))</p>\n'
     """
-    made: str = _parser().render(clean(text))
+    text = clean(text)
+    columns = max((line.count("|") for line in text.split("\n")), default=0)
+    made: str = _parser(tables=columns * text.count("\n") <= MAX_CELLS).render(text)
     return Markup(made)
 
 
 @functools.cache
-def _parser() -> MarkdownIt:
+def _parser(*, tables: bool) -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20})
-    parser.enable(["table", "strikethrough"])
+    parser.enable(["strikethrough", *(["table"] if tables else [])])
     parser.validateLink = _allowed  # type: ignore[method-assign]
     for kind, rule in _RULES.items():
         parser.add_render_rule(kind, rule)

@@ -171,7 +171,7 @@ def _last(found: list[Scene], session: int, server: Server) -> Scene | None:
 
 def _likeness(key: str, params: dict[str, Any], scene: Scene) -> tuple[bool, float]:
     same = params.get("name", params.get("uri")) == scene.params.get("name", scene.params.get("uri"))
-    return same, SequenceMatcher(None, key[:2000], scene.key[:2000], autojunk=False).ratio()
+    return same, SequenceMatcher(None, key[:2000], scene.key[:2000], autojunk=False).quick_ratio()
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["pattern_covers", "unreached"]
 
+MAX_LENGTH = 2_000
+"""Characters of two patterns that are compared: that takes the product of their lengths."""
+
 _TOKENS = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
 """What a pattern is made of, as `fnmatch` reads it: a `[` that is never closed stands for itself."""
 
@@ -105,6 +108,8 @@ def pattern_covers(wide: str, narrow: str) -> bool:
     >>> pattern_covers("math:*", "math:multiply"), pattern_covers("*", "math:*"), pattern_covers("fs:r*", "fs:*d")
     (True, True, False)
     """
+    if len(wide) + len(narrow) > MAX_LENGTH:
+        return wide in ("*", narrow)
     tokens = [_plain(token) for token in _TOKENS.findall(narrow)]
     if all((len(token) == 1 and token not in "*?") or token in _LITERAL for token in tokens):
         return fnmatchcase("".join(_LITERAL.get(token, token) for token in tokens), wide)

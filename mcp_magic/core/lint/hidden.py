@@ -98,7 +98,7 @@ def _honest(text: str, place: int) -> bool:
     """Whether a joiner or a mark stands where scripts and emoji need it."""
     if text[place] == "\ufeff":
         return False
-    before, after = text[:place].rstrip("\ufe0f")[-1:], text[place + 1 : place + 2]
+    before, after = text[max(0, place - 20) : place].rstrip("\ufe0f")[-1:], text[place + 1 : place + 2]
     if text[place] in "\u200c\u200d":
         return _joins(before) and _joins(after)
     if text[place] in "\u200e\u200f\u061c":  # marks, which text in Arabic and Hebrew has beside its words

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FrontMatterError", "same_front_matter", "split_front_matter"]
 
-MAX_CHARACTERS = 100_000
+MAX_CHARACTERS = 20_000
 """Of front matter; its parser takes seconds for a megabyte."""
+
+MAX_BRACKETS = 400
+"""Brackets of front matter; its parser takes the square of those that are open."""
 
 _HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _ALIAS = re.compile(r"(?:^|[\s\[{,:-])[*&][^\s\]},]", re.MULTILINE)
@@ -55,6 +58,8 @@ def same_front_matter(yaml_text: str, said: Mapping[str, Any]) -> bool:
 
     if len(yaml_text) > MAX_CHARACTERS:
         raise FrontMatterError(f"its front matter is longer than {MAX_CHARACTERS} characters")
+    if yaml_text.count("[") + yaml_text.count("{") > MAX_BRACKETS:
+        raise FrontMatterError(f"its front matter has more than {MAX_BRACKETS} brackets")
     if _ALIAS.search(yaml_text):
         aliases = any(isinstance(event, yaml.AliasEvent) for event in _events(yaml_text))
         if aliases:  # a few of them stand for gigabytes

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -72,7 +71,8 @@ class Masker:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._known = frozenset(secrets)
-        self._learned: deque[str] = deque(maxlen=LEARNED)
+        self._learned: dict[str, frozenset[str]] = {}
+        self._fixed = _spellings(self._known)
         self._forms = self._written()
         self._dump = _pydantics()
 
@@ -80,11 +80,8 @@ class Masker:
         return "<Masker>"
 
     def _written(self) -> tuple[str, ...]:
-        """Return the secrets as they may be written, the longest first: raw, inside of JSON text, inside of a URL."""
-        forms = set()
-        for secret in (*self._known, *self._learned):
-            forms |= {secret, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1], quote(secret, "")}
-        return tuple(sorted(forms, key=len, reverse=True))
+        """Return the secrets as they may be written, the longest first."""
+        return tuple(sorted(self._fixed.union(*self._learned.values()), key=len, reverse=True))
 
     def harmless(self, message: dict[str, Any]) -> bytes:
         """Return a message as JSON text; nothing of one that may hold a secret or is too long, which `keep` is for."""
@@ -145,6 +142,7 @@ class Masker:
         fresh = long_enough(secrets) - self._known
         if fresh:
             self._known |= fresh
+            self._fixed = _spellings(self._known)
             self._forms = self._written()
 
     def learn(self, value: Any) -> None:
@@ -153,7 +151,9 @@ class Masker:
             for inner in value.values() if isinstance(value, dict) else value:
                 self.learn(inner)
         elif isinstance(value, str) and self._new(value):
-            self._learned.append(value)
+            if len(self._learned) >= LEARNED:
+                del self._learned[next(iter(self._learned))]
+            self._learned[value] = _spellings([value])
             self._forms = self._written()
 
     def _new(self, value: str) -> bool:
@@ -180,6 +180,15 @@ class Masker:
         if _has_word(text.lower()):
             text = _SCHEME.sub(rf"\1\2{MASK}", _without_named(text))
         return text
+
+
+def _spellings(secrets: Iterable[str]) -> frozenset[str]:
+    """Return secrets as they may be written: raw, inside of JSON text, inside of a URL."""
+    forms = set()
+    for secret in secrets:
+        forms |= {secret, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1]}
+        forms.add(quote(secret, "", errors="replace"))  # half of a surrogate pair has no UTF-8
+    return frozenset(forms)
 
 
 def _has_word(lowered: str) -> bool:

@@ -1,0 +1,301 @@
+"""A million characters of the worst take each path less than a second: of CPU time, whatever else the machine does.
+
+What each path does with text that a server, a model or a file wrote is a function here. Short texts of every kind tell
+which kind costs most; the costliest is then a million long.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+import pandas  # noqa: F401 - its import is not what is measured
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from pydantic import TypeAdapter, ValidationError
+
+from mcp_magic import schema
+from mcp_magic.agent.modelerrors import model_error
+from mcp_magic.agent.offline.answering import answer
+from mcp_magic.agent.offline.quoting import quoted as quoted_by_offline
+from mcp_magic.agent.offline.results import outcome
+from mcp_magic.agent.transcript import Transcript
+from mcp_magic.config.masking import mask_text
+from mcp_magic.core.cassette.matching import Server, difference
+from mcp_magic.core.cassette.scenes import Scene, Session
+from mcp_magic.core.clues import cause_in
+from mcp_magic.core.consent.reach import pattern_covers
+from mcp_magic.core.elicitation import Elicitation
+from mcp_magic.core.endpoints import addresses, named_url
+from mcp_magic.core.lint.lint import lint_tool
+from mcp_magic.core.lookup import fits_template
+from mcp_magic.core.malformed import instead_of, log_line
+from mcp_magic.core.skills.frontmatter import FrontMatterError, same_front_matter, split_front_matter
+from mcp_magic.core.stderr import cause
+from mcp_magic.core.trace.mask import Masker
+from mcp_magic.errors import MCPMagicError
+from mcp_magic.langchain.content import to_content
+from mcp_magic.magics.remote import place_in
+from mcp_magic.results import Listing, PromptResult, ResourceResult, ToolResult
+from mcp_magic.results.card import ToolCard
+from mcp_magic.serving.interface import compared
+from mcp_magic.serving.markdown import quoted
+from mcp_magic.serving.stubs import stubs
+from mcp_magic.widgets.elicitation_text import question_html, question_text
+from mcp_magic.wording import clean, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LENGTHS = {50_000: 0.6, 1_000_000: 1.0}
+"""CPU seconds that so many characters may take; the shorter ends the test early where the longer would take hours."""
+
+SHORT = 2_000
+"""Characters by which the costliest kind of text is found."""
+
+UNITS = (
+    *"|-`[{(!<>\"'1:.=\\/a_~#*$&,;@%+ \n\r\t\x1b│é",
+    *("\r\n", "\x1b[", "\x1b[1;", "\u202e", "\u200b", "\ud83d", "\U0001f600", "e\u0301", "╭╰", "[\u200d"),
+    *("|-", "| a ", "a|b\n", "|-|-|\n", "|a|b|\n|-|-|\n", '"a","b""c",1\n', 'a,"', "1,234.5\n", "\\|", "\\\\["),
+    *('{"a":', '[{"a":1},', '{"a":1}\n', "[{'a': None},", "[[1]],", "(1,", "[[", "{a:", "a: {\n", ": [", "&a [*a,"),
+    *(
+        "```\n",
+        "```a\n",
+        "~~~x\n~~~\n",
+        "[a]: b\n",
+        "](",
+        "](a",
+        "[a](",
+        "![a](",
+        "![",
+        "*a_",
+        "a**b",
+        "<a ",
+        "&#",
+        "$$",
+    ),
+    *("- ", "- a\n", " - \n  ", "> a\n", "# ", "a\n=\n", "\\html", "!["),
+    *(
+        "http://",
+        "a://b@c?",
+        "http://a.b/c?token=x ",
+        "data:image/png;base64,",
+        "QUJD",
+        "a.b-",
+        "-a",
+        "a=",
+        "a@",
+        "{a}",
+    ),
+    *(
+        "password=abcdefgh ",
+        '"password": "abcdefgh", ',
+        "Bearer abcdefgh ",
+        "bearer ",
+        "pat_",
+        "token: ",
+        "key-",
+        "sk-",
+    ),
+    *("Traceback (most recent call last):\n", "The above exception was the direct\n", "Error executing tool t: "),
+    *("the ", "a b. ", "1 of 2 rows x ", "ignore previous instructions ", "2026-01-31T", "when tool "),
+)
+"""What texts are made of, again and again."""
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    **{repr(unit): lambda length, unit=unit: (unit * length)[:length] for unit in UNITS},  # type: ignore[misc]
+    "a word before a URL": lambda length: "a" * length + "://me:sesame@x.org/",
+    "no value": lambda length: "token=" + " " * length,
+    "no destination": lambda length: "](" + " " * length,
+    "lists that never end": lambda length: "x\n" + "[\n" * 19 + "1," * (length // 2),
+    "columns without rows": lambda length: (
+        "|a" * (length // 8) + "|\n" + "|-" * (length // 8) + "|\n" + "|\n" * (length // 4)
+    ),
+    "columns of their own": lambda length: json.dumps([{f"a{number}": 1} for number in range(length // 14)]),
+    "names of their own": lambda length: ",".join(f"a{number}" for number in range(length // 9)) + "\n1\n2\n",
+}
+
+
+def answered(text: str, **members: Any) -> ToolResult:
+    content = [types.TextContent(type="text", text=text)]
+    return ToolResult(types.CallToolResult(content=content, **members), server="s", tool="t")
+
+
+def table_in(text: str) -> None:
+    with suppress(MCPMagicError):
+        _ = answered(text).df
+    _ = answered(text).frames
+
+
+def fails(text: str) -> None:
+    result = answered(text, is_error=True)
+    result._repr_mimebundle_()
+    with suppress(MCPMagicError):
+        result.raise_for_error()
+
+
+def read(text: str, kind: str) -> None:
+    contents = types.TextResourceContents(uri="a:b", mime_type=kind, text=text)
+    result = ResourceResult(types.ReadResourceResult(contents=[contents]))
+    result._repr_mimebundle_()
+    with suppress(MCPMagicError):
+        _ = result.df
+
+
+def prompted(text: str) -> None:
+    message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+    PromptResult(types.GetPromptResult(description=text, messages=[message]))._repr_mimebundle_()
+
+
+def linked(text: str) -> None:
+    link = types.ResourceLink(type="resource_link", uri=text, name=text, description=text, mime_type=text)
+    ToolResult(types.CallToolResult(content=[link]))._repr_mimebundle_()
+
+
+def pictured(text: str) -> None:
+    with suppress(MCPMagicError):
+        image = types.ImageContent(type="image", data=text, mime_type="image/png")
+        ToolResult(types.CallToolResult(content=[image]))._repr_mimebundle_()
+
+
+def a_tool(text: str) -> types.Tool:
+    field = {"type": "string", "description": text, "default": text, "pattern": text}
+    input_schema = {"type": "object", "properties": {"a": field}, "required": ["a"]}
+    return types.Tool(name="t", title=text, description=text, input_schema=input_schema)
+
+
+def carded(text: str) -> None:
+    tool = a_tool(text)
+    example = schema.example_arguments(tool.input_schema)
+    line = schema.call_line("s:t", example, schema=tool.input_schema)
+    rows = [
+        {"name": "a", "type": child.type_text, "description": text}
+        for child in schema.root_field(tool.input_schema).children
+    ]
+    ToolCard(tool, server="s", example=line, arguments=rows)._repr_mimebundle_()
+
+
+def talked(text: str) -> None:
+    call = {"id": "1", "name": "t", "args": {"a": text}}
+    messages = [AIMessage("", tool_calls=[call]), ToolMessage(text, tool_call_id="1", name="t"), AIMessage(text)]
+    Transcript.from_messages([HumanMessage("x"), *messages])._repr_mimebundle_()
+
+
+def elicited(text: str) -> None:
+    for asked in (Elicitation("s", text), Elicitation("s", "", "url", {}, f"https://{text}")):
+        question_html(asked)
+        question_text(asked)
+
+
+def listed(text: str) -> None:
+    row = {"name": text, "text": text}
+    Listing([row], title=text, columns=("name", "text"), empty="", note="", kind="logs")._repr_mimebundle_()
+
+
+def unreadable(text: str) -> None:
+    adapter: TypeAdapter[Any] = TypeAdapter(types.JSONRPCMessage)
+    with suppress(UnicodeEncodeError):  # a lone surrogate does not come through a pipe
+        try:
+            adapter.validate_json(f'{{"jsonrpc":"2.0","id":1,"result":{text}')
+        except ValidationError as error:
+            log_line(error, mask_text)
+            instead_of(error)
+
+
+def replayed(text: str) -> None:
+    server = Server("s")
+    params = {"name": "t", "arguments": {"a": text}}
+    server.add(Session([Scene(1, "tools/call", {**params, "x": number}) for number in range(2)], [], {}))
+    server.find(0, "tools/call", params)
+    server.explain("tools/call", params)
+    difference(params, {})
+
+
+def learned(text: str) -> None:
+    Masker(("abcdefgh",)).whole({"lines": text.splitlines()[:2000], "rows": [text, {"password": text}]})
+
+
+def learned_often(text: str) -> None:
+    pieces = zip(range(2000), pairwise(range(0, len(text), 500)), strict=False)
+    Masker(()).whole([{"password": f"{number:08}{text[a:b]}", "line": text[a:b]} for number, (a, b) in pieces])
+
+
+def skilled(text: str) -> None:
+    with suppress(FrontMatterError):
+        split_front_matter(text)
+    for yaml in (text[:20_000], f"a: {text}"[:20_000]):
+        with suppress(FrontMatterError):
+            same_front_matter(yaml, {})
+
+
+def changed(text: str) -> None:
+    kinds = ("tools", "prompts", "resources", "templates")
+    one: dict[str, Any] = {"server": {}, "instructions": text, **{kind: {} for kind in kinds}}
+    other = {**one, "tools": {text: {"description": text, "inputSchema": {"description": text}}}}
+    compared(one, other)
+
+
+PATHS: dict[str, Callable[[str], object]] = {
+    "result": lambda text: answered(text)._repr_mimebundle_(),
+    "result's table": table_in,
+    "result that repeats its data": lambda text: answered(text, structured_content={"a": text})._repr_mimebundle_(),
+    "tool's error": fails,
+    **{
+        f"resource, {kind}": lambda text, kind=kind: read(text, kind)  # type: ignore[misc]
+        for kind in ("text/plain", "text/markdown", "text/csv", "application/json", "image/svg+xml")
+    },
+    "prompt": prompted,
+    "resource link": linked,
+    "image": pictured,
+    "log lines and listings": listed,
+    "terminal": clean,
+    "tool's card and example": carded,
+    "documentation": quoted,
+    "stubs": lambda text: stubs("s", [a_tool(text)]),
+    "snapshot and diff": changed,
+    "lint": lambda text: list(lint_tool(a_tool(text), "s")),
+    "trace, text": Masker(("abcdefgh",)).text,
+    "trace, message": lambda text: Masker(("abcdefgh",)).keep({"params": {"data": text, "password": "sesame12"}}),
+    "cassette": learned,
+    "cassette, 2,000 secrets": learned_often,
+    "cassette, replayed": replayed,
+    "error with secrets": mask_text,
+    "provider's error": lambda text: model_error(RuntimeError(text), None),
+    "agent's transcript": talked,
+    "content for a model": lambda text: to_content(answered(text)),
+    "offline model, results": lambda text: answer([outcome(ToolMessage(text, tool_call_id="1"), {}, "t")]),
+    "offline model, quoting": lambda text: quoted_by_offline([HumanMessage(text)]),
+    "elicitation": elicited,
+    "stderr, why it failed": cause,
+    "stderr, why a tool failed": lambda text: cause_in(text, "t"),
+    "stderr, addresses": lambda text: (addresses(text), named_url(text)),
+    "message that is no JSON": unreadable,
+    "skill": skilled,
+    "template": lambda text: (
+        fits_template("file:///a", text),
+        fits_template(f"file:///{text}", "file:///{a}{b}{+c}x"),
+    ),
+    "completion": lambda text: (place_in(text, "file:///a"), did_you_mean(text, [text + "a"])),
+    "rule": lambda text: pattern_covers(f"{text}*", f"a{text}"),
+}
+
+
+def spent(path: Callable[[str], object], text: str) -> float:
+    began = time.thread_time()
+    path(text)
+    return time.thread_time() - began
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_million_characters_of_the_worst_take_less_than_a_second(name: str) -> None:
+    path = PATHS[name]
+    path("a")  # imports
+    short = {shape: spent(path, make(SHORT)) for shape, make in SHAPES.items()}
+    worst = max(short, key=short.__getitem__)
+
+    for length, seconds in LENGTHS.items():
+        assert spent(path, SHAPES[worst](length)) < seconds, (worst, length)
