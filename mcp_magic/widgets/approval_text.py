@@ -7,6 +7,7 @@ they are cleaned and escaped, and the values of secret-looking arguments do not 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "call_text", "changes", "hidden_of", "outcomes_bundle", "question_html", "question_text"]
 
 MAX_DESCRIPTION = 600
+
+MAX_OUTCOMES = 20
+"""Lines about calls that were decided; those before them are counted."""
 
 SIGNS = {"approved": "✓", "denied": "✗", "not answered": "…", "interrupted": "…"}
 
@@ -158,9 +162,13 @@ def question_text(request: Request, arguments: Mapping[str, Any]) -> str:
 
 
 def outcomes_bundle(outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Return the mimebundle of what came of several requests, one line each, which needs no kernel."""
-    shown = list(outcomes)
+    """Return the mimebundle of what came of several requests, which needs no kernel: the last ones, one line each."""
+    found = list(outcomes)
+    before, shown = found[:-MAX_OUTCOMES], found[-MAX_OUTCOMES:]
+    counts = Counter(outcome.verdict for outcome in before)
+    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+    earlier = f"… {len(before):,} calls before these: {said}; `%mcp audit` lists them" if before else ""
     return {
-        "text/plain": "\n".join(map(str, shown)),
-        "text/html": page([joined(outcome.html() for outcome in shown)]),
+        "text/plain": "\n".join([*([earlier] if earlier else []), *map(str, shown)]),
+        "text/html": page([joined([note(earlier), *(outcome.html() for outcome in shown)])]),
     }

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp_types import ElicitRequestURLParams, LoggingMessageNotificationParams
 
+from mcp_magic.config.specs import StdioSpec
 from mcp_magic.core.elicitation import Answer
+from mcp_magic.core.errlog import ErrorLog
 from mcp_magic.core.host import Host
+from mcp_magic.core.logs import Logs
 from mcp_magic.core.sampling.sampling import Review, Sampled
+from mcp_magic.core.trace.record import Recorder
+from mcp_magic.core.trace.stderr import Lines
+from mcp_magic.core.trace.trace import IN, Trace
 from tests.kernel.answering import Frontend
 from tests.kernel.driving import Kernel, environment
 
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.elicitation import Elicitation
 
 SERVER = Path(__file__).parent / "flood_server.py"
+LONG = "x" * 100_000
 LIMIT = "the user is asked 20 questions in a call at most (max_questions)"
 
 
@@ -105,6 +115,89 @@ async def test_questions_of_a_call_that_is_over_are_not_asked_in_the_next(flood:
 
     assert result.text == "done"
     assert len(asked) == 1
+
+
+async def test_a_page_with_an_address_that_cannot_be_shown_is_declined(flood: Connection, person: Person) -> None:
+    answer = await flood.notices.questions(None, ElicitRequestURLParams(message="Go", url=f"https://a.example/{LONG}"))
+
+    assert answer.action == "decline"
+    assert person.asked == []
+
+
+# What a server says
+
+
+def test_floods_leave_little_in_the_memory() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.hostile.flood_victim"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    told = [json.loads(line.removeprefix("FLOOD ")) for line in ran.stdout.splitlines() if line.startswith("FLOOD ")]
+
+    assert [tool for tool, *_ in told] == ["log", "progress", "ask", "update", "change", "stderr"]
+    for _, _, logged, traced, written in told:
+        assert logged <= 4_000_000
+        assert traced <= 64_000_000
+        assert written <= 1 << 16
+
+
+async def test_a_huge_log_message_is_kept_cut_with_its_size(flood: Connection) -> None:
+    await flood.call_tool("log", {"count": 1, "size": 1_000_000})
+
+    [message] = flood.notices.messages
+    assert message.data == f"0 {'x' * 19_998}… (1,000,002 characters)"
+
+
+async def test_of_many_log_messages_the_last_are_kept_up_to_a_size(flood: Connection) -> None:
+    await flood.call_tool("log", {"count": 400, "size": 20_000})
+
+    kept = [message.data.partition(" ")[0] for message in flood.notices.messages]
+    assert kept == [str(number) for number in range(400 - len(kept), 400)]
+    assert 150 < len(kept) < 200
+
+
+async def test_a_huge_structure_that_is_logged_is_kept_cut() -> None:
+    logs = Logs()
+    await logs(LoggingMessageNotificationParams(level="info", logger="l" * 10**6, data={"rows": [{"a": LONG}] * 9999}))
+
+    [message] = logs.messages
+    assert len(message.logger) == 200
+    assert len(str(message.data)) < 100_000
+
+
+async def test_a_secret_is_masked_before_a_message_is_cut() -> None:
+    logs = Logs(masked=lambda text: text.replace("hunter2-hunter2", "***"))
+    await logs(LoggingMessageNotificationParams(level="info", data="x" * 19_990 + "hunter2-hunter2" + LONG))
+
+    assert "hunter" not in logs.messages[0].data
+
+
+def test_the_trace_keeps_little_of_long_names_and_ids() -> None:
+    trace = Trace()
+    recorder = Recorder("flood", StdioSpec(command="python"), trace)
+    for number in range(10):
+        recorder.message(IN, {"jsonrpc": "2.0", "id": f"{number}{LONG}", "method": f"m{LONG}", "params": {}})
+
+    assert max(len(entry.method) + len(entry.id) for entry in trace) <= 400
+
+
+def test_a_line_of_stderr_that_never_ends_is_taken_for_several() -> None:
+    with ErrorLog() as log:
+        lines = Lines(log)
+        found: list[str] = []
+        for _ in range(10):
+            os.write(log.file.fileno(), b"x" * 50_000)
+            found += [line for _, line in lines.read()]
+
+        assert max(map(len, found)) <= 2 * 65_536
+        assert sum(map(len, found)) >= 400_000
+
+
+# In a notebook
 
 
 @pytest.fixture(scope="module")
