@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.magics.interrupts import interrupt
+from mcp_magic.magics.interrupts import interrupt, let_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -68,7 +68,7 @@ class InputAsker:
         from mcp_magic.core.consent.consent import Decision
 
         arguments: Mapping[str, Any] = request.arguments
-        self._until = None if self._seconds is None else time.monotonic() + self._seconds
+        await self._begin()
         while True:
             self._write(_question(request, arguments))
             hidden = _hidden(request, arguments)
@@ -101,7 +101,7 @@ class InputAsker:
         Raises:
             TimeoutError: Nobody answered in time.
         """
-        self._until = None if self._seconds is None else time.monotonic() + self._seconds
+        await self._begin()
         self._write(text)
         try:
             return self._choice("[y]es, [n]o: ", "yn") == "y"
@@ -111,6 +111,10 @@ class InputAsker:
             pass
         await interrupt()
         return False
+
+    async def _begin(self) -> None:
+        await let_end()
+        self._until = None if self._seconds is None else time.monotonic() + self._seconds
 
     def _view(self, hidden: list[Hidden]) -> None:
         """Show what is hidden, until a line is typed where it would be kept."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-__all__ = ["Interrupts", "interrupt", "interrupts", "until_interrupted"]
+__all__ = ["Interrupts", "interrupt", "interrupts", "let_end", "until_interrupted"]
 
 BUSY_SECONDS = 0.25
 """Seconds that the loop has to come round before it counts as busy."""
@@ -60,6 +60,11 @@ class Interrupts:
     def took(self, task: asyncio.Task[Any]) -> bool:
         """Whether the task was interrupted by the person (and not cancelled by code)."""
         return task in self._interrupted
+
+    @property
+    def ending(self) -> bool:
+        """Whether the latest magic was interrupted, and has not ended yet."""
+        return bool(self._tasks) and self._tasks[-1] in self._interrupted
 
     def forgive(self, task: asyncio.Task[Any]) -> bool:
         """Take back that a task was interrupted, if it was: that was the way to end something in it."""
@@ -150,6 +155,16 @@ async def interrupt() -> None:
         CancelledError: By way of the magic's task, which ends with a KeyboardInterrupt.
     """
     if interrupts.interrupt():
+        await asyncio.sleep(INTERRUPT_SECONDS)
+
+
+async def let_end() -> None:
+    """Let the magic end that is being interrupted, if one is: what else it was to ask is not asked any more.
+
+    Raises:
+        CancelledError: What waits here ends with it.
+    """
+    if interrupts.ending:
         await asyncio.sleep(INTERRUPT_SECONDS)
 
 

@@ -264,3 +264,58 @@ def test_interrupt_at_a_line_to_type_drops_all_questions_and_none_comes_under_th
     assert cell.stdout.count("asks you for") == 1
     assert (after.lines, after.stdout) == (["'done'"], "")
     notebook.kernel.ok("%config MCPMagics.ask_with = 'auto'")
+
+
+# Calls of a model
+
+
+MODEL = """
+from mcp_magic.agent.scripted import ScriptedModel
+m = ScriptedModel([[("flood:echo", {"count": i}) for i in range(300)], "done"])
+"""
+
+
+@pytest.mark.kernel
+def test_interrupt_at_a_line_to_type_drops_all_calls_of_a_turn(notebook: Frontend) -> None:
+    notebook.kernel.ok(MODEL + "\n%config MCPMagics.ask_with = 'input'")
+    cell = notebook.start("%%mcp_agent --model $m\ngo")
+    notebook.awaits_input()
+    notebook.kernel.interrupt()
+    notebook.finish(cell, 20)
+    notebook.kernel.ok("%config MCPMagics.ask_with = 'auto'")
+
+    assert cell.ename == "KeyboardInterrupt"
+    assert cell.stdout.count("wants to call") == 1
+
+
+@pytest.mark.kernel
+def test_of_many_calls_twenty_are_shown_and_the_next_come_when_these_are_decided(notebook: Frontend) -> None:
+    notebook.kernel.ok(MODEL)
+    sent = 0
+    take = notebook._take
+
+    def measured(message: dict[str, Any]) -> None:
+        nonlocal sent
+        sent += len(json.dumps(message["content"]))
+        take(message)
+
+    notebook._take = measured  # type: ignore[method-assign]
+    cell = notebook.start("%%mcp_agent --model $m\ngo")
+    notebook.panel(cell, 20)
+    first = sent
+    for _ in range(3):
+        before = notebook._named("Deny", cell)
+        notebook.click("Approve all", cell=cell)
+        notebook.read_until(
+            lambda before=before: len(set(notebook._named("Deny", cell)) - set(before)) == 20, what="the next twenty"
+        )
+        assert len(notebook._named("Deny", cell)) == 20
+    notebook.kernel.interrupt()
+    notebook.finish(cell, 10)
+    notebook._take = take  # type: ignore[method-assign]
+
+    assert first < 1_500_000
+    assert sent < 4_000_000
+    assert cell.ename == "KeyboardInterrupt"
+    assert cell.live == []
+    assert any("calls before these: 60 approved, 220 interrupted; `%mcp audit`" in line for line in cell.lines)
