@@ -29,6 +29,9 @@ BUSY_SECONDS = 0.25
 _BUSY_FOR_US = ("mcp_magic.core", "mcp_magic.results", "mcp_magic.schema", "mcp_magic.serving", "jsonschema", "mcp.")
 """Modules whose work may be ended in a task that is not the magic's own."""
 
+_DRAWING = ("mcp_magic.agent.transcript", "mcp_magic.results", "mcp_magic.widgets.board_text")
+"""Modules whose work may be ended in no task at all: timers draw."""
+
 
 class Interrupts:
     """The SIGINT handler while magics run: cancels the latest of their tasks."""
@@ -85,8 +88,10 @@ class Interrupts:
             self._end(task, frame)
         elif task not in self._interrupted:
             self._interrupt(task)
-        elif callable(self._previous):
-            self._previous(number, frame)  # it does not end: the second Ctrl-C is the shell's own
+        else:
+            self._end(task, frame)
+            if callable(self._previous):
+                self._previous(number, frame)  # it does not end: the second Ctrl-C is the shell's own
 
     def _interrupt(self, task: asyncio.Task[Any]) -> None:
         self._interrupted.add(task)
@@ -129,12 +134,13 @@ def _timer_is_free() -> bool:
 
 
 def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
-    """Whether this thread is within a step of the task, or of another that works for it: it may be ended there."""
+    """Whether this thread is within a step of the task, or of what works for it: it may be ended there."""
     current = asyncio.current_task(task.get_loop())
-    if current is None or current is task:
-        return current is task
+    if current is task:
+        return True
+    ours = _DRAWING if current is None else _BUSY_FOR_US
     while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith(_BUSY_FOR_US):
+        if str(frame.f_globals.get("__name__", "")).startswith(ours):
             return True
         frame = frame.f_back
     return False

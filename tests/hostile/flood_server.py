@@ -13,6 +13,8 @@ from typing import Any
 TOOLS = ("ask", "ask_and_end", "sample", "log", "progress", "change", "update", "stderr", "echo")
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}, "size": {"type": "integer"}}}
 QUESTION = {"type": "object", "properties": {"city": {"type": "string"}}}
+CHANGED = [0]
+"""The sizes of the tool that is listed under a new name each time, the last one last."""
 WAITING: dict[str, tuple[Any, int, Counter[str]]] = {}
 """The questions without an answer, by id: the call that they are asked for, how many it asks, and its answers."""
 
@@ -63,6 +65,7 @@ def flood(tool: str, count: int, size: int, meta: dict[str, Any]) -> None:
             told = {"progressToken": meta.get("progressToken"), "progress": number, "message": f"{number} {text}"}
             send(method="notifications/progress", params=told)
         elif tool == "change":
+            CHANGED.append(size)
             send(method="notifications/tools/list_changed")
         elif tool == "update":
             send(method="notifications/resources/updated", params={"uri": f"flood://{number}/{text}"})
@@ -96,7 +99,8 @@ def handle(message: dict[str, Any]) -> None:
         told = {"serverInfo": {"name": "flood" + "o" * size, "version": "1" * size}, "instructions": "i" * size}
         answer(number, {"protocolVersion": "2025-06-18", "capabilities": offers, **told})
     elif method == "tools/list":
-        answer(number, {"tools": [{"name": name, "inputSchema": SCHEMA} for name in TOOLS]})
+        new = [{"name": f"new{number}", "description": "x" * CHANGED[-1], "inputSchema": SCHEMA}]
+        answer(number, {"tools": [{"name": name, "inputSchema": SCHEMA} for name in TOOLS] + new})
     elif method == "tools/call":
         call(number, message["params"])
     elif number is not None and method in ("ping", "logging/setLevel", "resources/subscribe"):

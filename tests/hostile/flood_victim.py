@@ -43,6 +43,10 @@ async def main() -> None:
         kept = sum(len(str(message.data)) for message in connection.notices.messages)
         told = [tool, result.text[:20], kept, host.trace.size, len(connection.stderr())]
         print("FLOOD", json.dumps(told), flush=True)
+    for _ in range(60):
+        await connection.call_tool("change", {"size": 5 * MB})
+        listed = await connection.listing("tools")
+    print("FLOOD", json.dumps(["list", listed[-1].name[:3], 0, host.trace.size, 0]), flush=True)
     await host.close()
 
 

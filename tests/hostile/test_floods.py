@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +139,7 @@ def test_floods_leave_little_in_the_memory() -> None:
     assert ran.returncode == 0, ran.stderr[-2000:]
     told = [json.loads(line.removeprefix("FLOOD ")) for line in ran.stdout.splitlines() if line.startswith("FLOOD ")]
 
-    assert [tool for tool, *_ in told] == ["log", "progress", "ask", "update", "change", "stderr"]
+    assert [tool for tool, *_ in told] == ["log", "progress", "ask", "update", "change", "stderr", "list"]
     for _, _, logged, traced, written in told:
         assert logged <= 4_000_000
         assert traced <= 64_000_000
@@ -319,3 +320,35 @@ def test_of_many_calls_twenty_are_shown_and_the_next_come_when_these_are_decided
     assert cell.ename == "KeyboardInterrupt"
     assert cell.live == []
     assert any("calls before these: 60 approved, 220 interrupted; `%mcp audit`" in line for line in cell.lines)
+
+
+SLOW = """
+import time
+from mcp_magic.agent.scripted import ScriptedModel
+from mcp_magic.agent.transcript import canvas
+from mcp_magic.magics import live
+live.INTERVAL = 2.0  # so that it is a timer that draws
+drawn, quick = [], canvas.draw
+def draw(entry, *more, **named):
+    while getattr(entry, "message", None) is not None:  # the result of a call, for ever
+        drawn.append(time.sleep(0.001))
+    return quick(entry, *more, **named)
+canvas.draw = draw
+m = ScriptedModel([[("flood:echo", {})], "done"])
+"""
+
+
+@pytest.mark.kernel
+def test_interrupt_ends_the_drawing_of_a_result_that_would_take_for_ever(notebook: Frontend) -> None:
+    notebook.kernel.ok(f"{SLOW}\n%config MCPMagics.approval = 'auto'")
+    cell = notebook.start("%%mcp_agent --model $m\ngo")
+    notebook.read_until(lambda: any("flood:echo" in line for line in cell.lines), what="the call is shown")
+    for _ in range(3):
+        notebook.kernel.interrupt()
+        with suppress(AssertionError):
+            notebook.finish(cell, 2)
+            break
+    notebook.kernel.ok("canvas.draw = quick\n%config MCPMagics.approval = 'ask'", timeout=10)
+
+    assert cell.done
+    assert cell.ename == "KeyboardInterrupt"
