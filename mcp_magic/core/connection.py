@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.core.answering import QuestionQueue
 from mcp_magic.core.border import Place
 from mcp_magic.core.callables import ToolNamespace
 from mcp_magic.core.card import connection_part
@@ -71,9 +72,11 @@ class Connection(Owning):
         self.trace = Recorder(name, spec)
         self.catalog = Catalog(self._list)
         self.roots = Roots(self._roots_changed)
-        self.notices = Notices(self.catalog.changed, self.roots, Logs(self._may_ask))
-        self.notices.questions = Questions(name, elicitors or Elicitors(), self._may_ask, self.notices.log)
-        asked = (consent, self._may_ask, self.notices.log)
+        self.notices = Notices(self.catalog.changed, self.roots, Logs(self._may_ask, spec.masked))
+        elicitors = elicitors or Elicitors()
+        self._questions = QuestionQueue(self._may_ask, lambda: elicitors.max_questions)
+        self.notices.questions = Questions(name, elicitors, self._questions, self.notices.log)
+        asked = (consent, self._questions, self.notices.log)
         self.notices.sampling = SamplingQuestions(name, spec, samplers or Samplers(), *asked)
         self.notices.doubted = self._stream_cut
         self.tools = ToolNamespace(self)

@@ -27,6 +27,9 @@ __all__ = ["Change", "Definitions", "definition_of", "digest"]
 KEPT = 20
 """Definitions of one tool that are kept whole, besides the first; of the others the digest is kept."""
 
+GONE_BYTES = 20_000_000
+"""Bytes of definitions that are kept whole of tools which are listed no more; of the others the digest is kept."""
+
 
 def definition_of(tool: Tool) -> dict[str, Any]:
     """Return what makes a tool what it is, in words of the protocol, without what it does not say."""
@@ -115,15 +118,33 @@ class Definitions:
         self.count = 0
         self._versions: dict[str, list[Version]] = {}
         self._looked: dict[str, tuple[Any, ...]] = {}
+        self._gone: dict[str, int] = {}
 
     def look(self, connection: Connection | None) -> None:
         """Take note of what a connection lists now, if it has listed anew."""
         if connection is None or not connection.catalog.known("tools"):
             return
         tools = connection.catalog.cached("tools")
-        if self._looked.get(connection.name) is not tools:
+        before = self._looked.get(connection.name, ())
+        if before is not tools:
             self._looked[connection.name] = tools
             self.saw(connection.name, tools)
+            self._part(connection.name, before, tools)
+
+    def _part(self, server: str, before: Iterable[Tool], now: Iterable[Tool]) -> None:
+        """Keep only the digests of tools that have long been gone: a server may list others again and again."""
+        names = {f"{server}:{tool.name}" for tool in now}
+        for name in names & self._gone.keys():
+            del self._gone[name]
+        for tool in before:
+            if (name := f"{server}:{tool.name}") not in names:
+                self._gone[name] = len(str(definition_of(tool)))
+        size = sum(self._gone.values())
+        while size > GONE_BYTES:
+            name = next(iter(self._gone))
+            size -= self._gone.pop(name)
+            self._sign(self._versions[name])
+            self._versions[name] = [version._replace(tool=None) for version in self._versions[name]]
 
     def saw(self, server: str, tools: Iterable[Tool]) -> None:
         """Take note of tools as a server lists them."""

@@ -14,20 +14,31 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic import schema
-from mcp_magic.core.answering import Unanswered, answered
+from mcp_magic.core.answering import NotAskedError, Unanswered, answered, in_time
 from mcp_magic.core.linkhost import host_of
-from mcp_magic.core.underway import CallUnderWay, asked_in
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.safe import one_line
 from mcp_magic.wording import clause
 
 if TYPE_CHECKING:
-    from mcp_types import ElicitResult
+    from mcp_types import ElicitResult, ErrorData
+
+    from mcp_magic.core.answering import QuestionQueue
+    from mcp_magic.core.underway import CallUnderWay
 
 __all__ = ["Answer", "Elicitation", "Elicitor", "Elicitors", "Questions"]
 
 ELICIT_SECONDS = 600.0
 """Seconds a person has to fill in a form, or to come back from a page; after that nobody is taken to be there."""
+
+MAX_QUESTIONS = 20
+"""Questions that a server may ask the person in the course of one call, where nothing else is set."""
+
+MAX_URL = 8000
+"""Characters of a page's address: all of it is shown before you go there."""
+
+NOT_ASKED = -1
+"""The error code of a question that the person is not asked; the protocol has one only for a refusal of sampling."""
 
 NOBODY = "nobody can be asked: host.elicitor is None"
 
@@ -101,10 +112,12 @@ class Elicitors:
         elicitor: Asks the person; None where nobody can be asked. A session says that it can be asked if there is
             one when it is opened.
         timeout: Seconds the elicitor has.
+        max_questions: How many questions a server may ask in the course of one call, those about sampling included.
     """
 
     elicitor: Elicitor | None = None
     timeout: float = ELICIT_SECONDS
+    max_questions: int = MAX_QUESTIONS
 
 
 class Questions:
@@ -113,16 +126,16 @@ class Questions:
     Args:
         server: The server's name.
         elicitors: Who answers.
-        calls: The calls under way on the session, the latest last.
+        queue: The questions of the session's server.
         log: Told what was asked and how it was answered, never the values.
     """
 
     def __init__(
-        self, server: str, elicitors: Elicitors, calls: list[CallUnderWay], log: Callable[[str, str], None]
+        self, server: str, elicitors: Elicitors, queue: QuestionQueue, log: Callable[[str, str], None]
     ) -> None:
         self._server = server
         self._elicitors = elicitors
-        self._calls = calls
+        self._queue = queue
         self._log = log
 
     @property
@@ -130,14 +143,18 @@ class Questions:
         """Whether a session that is opened now may say that it can be asked."""
         return self._elicitors.elicitor is not None
 
-    async def __call__(self, context: Any, params: Any) -> ElicitResult:
-        """Answer a request of the server (`ElicitRequestParams`)."""
-        from mcp_types import ElicitResult
+    async def __call__(self, context: Any, params: Any) -> ElicitResult | ErrorData:
+        """Answer a request of the server (`ElicitRequestParams`); with an error where the person is not asked."""
+        from mcp_types import ElicitResult, ErrorData
 
         asked = _read(self._server, params)
         started = time.perf_counter()
-        with asked_in(self._calls) as call:
+        with self._queue.asking() as call:
             answer = await self._answer(asked, call)
+        if isinstance(answer, NotAskedError):
+            if answer.is_first:
+                self._log("warning", f"elicitation {one_line(asked.message, 200)!r} and all after it: {answer}")
+            return ErrorData(code=NOT_ASKED, message=str(answer))
         because = f": {clause(answer.reason)}" if answer.reason else ""
         self._log(
             "info" if answer.action == "accept" else "warning",
@@ -161,27 +178,31 @@ class Questions:
         except ValidationError:
             return False
         for page in pages:
-            if (await self(None, page)).action != "accept":
+            if getattr(await self(None, page), "action", "") != "accept":
                 return False
         return bool(pages)
 
-    async def _answer(self, asked: Elicitation, call: CallUnderWay) -> Answer:
+    async def _answer(self, asked: Elicitation, call: CallUnderWay) -> Answer | NotAskedError:
         elicitor = call.elicitor or self._elicitors.elicitor
+        if len(asked.url) > MAX_URL:
+            return Answer.decline(f"it asks to open a URL of {len(asked.url):,} characters")
         if asked.mode == "url" and not host_of(asked.url):
             return Answer.decline("it asks to open something that is no http(s) URL")
         if elicitor is None:
             return Answer.decline(NOBODY)
-        found = await answered(call, _awaited(elicitor, asked), self._elicitors.timeout)
+        found = await answered(call, self._put(asked, elicitor, call))
         if not isinstance(found, Unanswered):
             return _fitting(found, asked)
+        if isinstance(found.error, NotAskedError):
+            return found.error
         if found.error is not None:
             return _failed(found.error)
         late = f"nobody answered within {self._elicitors.timeout:g} s"
         return Answer.cancel(late if found.why == "late" else "the call has ended")
 
-
-async def _awaited(elicitor: Elicitor, asked: Elicitation) -> Answer:
-    return await elicitor(asked)
+    async def _put(self, asked: Elicitation, elicitor: Elicitor, call: CallUnderWay) -> Answer | Unanswered:
+        async with self._queue.turn(call):
+            return await in_time(elicitor(asked), self._elicitors.timeout)
 
 
 def _read(server: str, params: Any) -> Elicitation:

@@ -25,7 +25,7 @@ STDERR = "stderr"
 POLL_SECONDS = 0.2
 """Seconds between two looks at standard error, which is a file, and nobody says when it grows."""
 
-WAITING = 10_000
+WAITING = 1000
 """New lines that are kept until somebody takes them; of more the last ones."""
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.loglevels import LogMessage, checked
+from mcp_magic.core.trace.cut import Cut
 from mcp_magic.core.underway import CallUnderWay, caused_by, current_call
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ __all__ = ["USUAL", "Logs", "request_level"]
 MAX_MESSAGES = 1000
 """Log messages kept per connection; `%mcp logs` shows the last."""
 
+MAX_BYTES = 4_000_000
+"""About how many bytes they may take; of a single message 20,000 characters are kept, and its size."""
+
+MAX_LOGGER = 200
+"""Characters kept of a logger's name."""
+
 USUAL: LoggingLevel = "info"
 """The level that a server of 2026-07-28 is asked for where the person has not said another."""
 
@@ -36,15 +43,19 @@ class Logs:
 
     Args:
         calls: The calls under way on the session, the latest last.
+        masked: Takes secrets out of a text that is cut.
 
     Attributes:
-        messages: The last ones, oldest first.
+        messages: The last ones, oldest first; long ones are cut.
         level: The least severe level that the person wants; None for what is usual.
         watchers: Called with each message.
     """
 
-    def __init__(self, calls: list[CallUnderWay] | None = None) -> None:
-        self.messages: deque[LogMessage] = deque(maxlen=MAX_MESSAGES)
+    def __init__(self, calls: list[CallUnderWay] | None = None, masked: Callable[[str], str] = str) -> None:
+        self.messages: deque[LogMessage] = deque()
+        self._sizes: deque[int] = deque()
+        self._size = 0
+        self._masked = masked
         self.level: str | None = None
         self.watchers: list[Callable[[LogMessage], None]] = []
         self._calls = calls if calls is not None else []
@@ -63,22 +74,28 @@ class Logs:
             return
         if once:
             self._said_once.add(text)
-        message = LogMessage(time.time(), level, "mcp_magic", text)
-        self._keep(message)
+        message = self._keep(level, "mcp_magic", text)
         if shown and len(self._calls) == 1:
             self._calls[0].logged(message)
 
     async def __call__(self, params: Any) -> None:
         """Take a log notification; it concerns the call that caused it."""
-        message = LogMessage(time.time(), params.level, params.logger or "", params.data)
-        self._keep(message)
+        message = self._keep(params.level, (params.logger or "")[:MAX_LOGGER], params.data)
         if found := caused_by(self._calls):
             found[-1].logged(message, others=len(found) - 1)
 
-    def _keep(self, message: LogMessage) -> None:
+    def _keep(self, level: str, logger: str, data: Any) -> LogMessage:
+        cut = Cut(self._masked)
+        message = LogMessage(time.time(), level, logger, cut.value(data))
         self.messages.append(message)
+        self._sizes.append(cut.size)
+        self._size += cut.size
+        while len(self.messages) > MAX_MESSAGES or self._size > MAX_BYTES:
+            self.messages.popleft()
+            self._size -= self._sizes.popleft()
         for watcher in list(self.watchers):
             watcher(message)
+        return message
 
     def keep(self, before: Logs) -> None:
         """Want what was wanted in the session before."""

@@ -10,6 +10,10 @@ RATE_SECONDS = 0.2
 """Seconds that must be looked back on before a rate says anything."""
 
 
+MAX_MESSAGE = 2000
+"""Characters kept of a message: more than are shown, so that a secret is masked before it is cut."""
+
+
 class Meter:
     """What was done of what there is to do.
 
@@ -20,7 +24,7 @@ class Meter:
     Attributes:
         done: What was done, in the server's own unit.
         total: What there is to do, or None where nobody knows.
-        message: The server's words about it, as they came.
+        message: The beginning of the server's words about it.
         count: Notifications until now.
     """
 
@@ -45,7 +49,7 @@ class Meter:
         """
         self.count += 1
         if message is not None:
-            self.message = message
+            self.message = message[:MAX_MESSAGE]
         if total is not None:
             self.total = total if 0 < total < math.inf else None
         if not math.isfinite(progress):

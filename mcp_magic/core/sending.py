@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
+    from mcp_magic.core.answering import QuestionQueue
     from mcp_magic.core.elicitation import Elicitor
     from mcp_magic.core.notices import Notices
     from mcp_magic.core.sampling.sampling import Prepared
@@ -40,6 +41,7 @@ class Sending(Attempts):
     """
 
     notices: Notices
+    _questions: QuestionQueue
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,7 +124,9 @@ class Sending(Attempts):
         )
 
         def once(client: Client) -> Awaitable[T]:
-            return call.wait(self._after_pages(client, send) if pages else send(client), self._may_ask)
+            return self._questions.wait(
+                call, client, lambda: self._after_pages(client, send) if pages else send(client)
+            )
 
         def tell(at_once: int, waiting: int) -> None:
             text = f"{at_once} calls of {self.name} are under way; {waiting} wait for their turn"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.progress import State
     from mcp_magic.core.sampling.sampling import Prepared
 
-__all__ = ["CallUnderWay", "asked_in", "caused_by", "current_call", "person_asked"]
+__all__ = ["CallUnderWay", "caused_by", "current_call", "person_asked"]
 
 logger = logging.getLogger(__name__)
 
@@ -236,13 +236,3 @@ def caused_by(calls: list[CallUnderWay]) -> list[CallUnderWay]:
     """
     current = _current.get()
     return [current] if current is not None and current in calls else [*calls]
-
-
-@contextmanager
-def asked_in(calls: list[CallUnderWay]) -> Iterator[CallUnderWay]:
-    """Stop the clocks of all calls that may have made a server ask; the latest of them asks."""
-    found = caused_by(calls) or [CallUnderWay()]
-    with ExitStack() as clocks:
-        for call in found:
-            clocks.enter_context(call.paused())
-        yield found[-1]

@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.magics.interrupts import interrupt
+from mcp_magic.magics.interrupts import interrupt, let_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -71,7 +71,7 @@ class InputAsker:
 
         arguments: Mapping[str, Any] = request.arguments
         seen: set[str] = set()
-        self._until = None if self._seconds is None else time.monotonic() + self._seconds
+        await self._begin()
         while True:
             self._write(_question(request, arguments))
             long, hidden, unseen = _long(request, arguments, seen)
@@ -110,7 +110,7 @@ class InputAsker:
         Raises:
             TimeoutError: Nobody answered in time.
         """
-        self._until = None if self._seconds is None else time.monotonic() + self._seconds
+        await self._begin()
         self._write(text)
         try:
             return self._choice("[y]es, [n]o: ", "yn") == "y"
@@ -120,6 +120,10 @@ class InputAsker:
             pass
         await interrupt()
         return False
+
+    async def _begin(self) -> None:
+        await let_end()
+        self._until = None if self._seconds is None else time.monotonic() + self._seconds
 
     def _show_all(self, values: list[tuple[str, Any]], seen: set[str]) -> None:
         """Show whole values, page by page; where it would be kept, each until a line is typed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
@@ -56,7 +55,7 @@ class ElicitationInput(InputAsker):
         """
         from mcp_magic.widgets.elicitation_text import question_text
 
-        self._until = None if self._seconds is None else time.monotonic() + self._seconds
+        await self._begin()
         self._write(question_text(asked))
         try:
             return self._page() if asked.mode == "url" else self._form(asked)

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-__all__ = ["Interrupts", "interrupt", "interrupts", "until_interrupted"]
+__all__ = ["Interrupts", "interrupt", "interrupts", "let_end", "until_interrupted"]
 
 BUSY_SECONDS = 0.25
 """Seconds that the loop has to come round before it counts as busy."""
 
 _BUSY_FOR_US = ("mcp_magic.core", "mcp_magic.results", "mcp_magic.schema", "mcp_magic.serving", "jsonschema", "mcp.")
 """Modules whose work may be ended in a task that is not the magic's own."""
+
+_DRAWING = ("mcp_magic.agent.transcript", "mcp_magic.results", "mcp_magic.widgets.board_text")
+"""Modules whose work may be ended in no task at all: timers draw."""
 
 
 class Interrupts:
@@ -61,6 +64,11 @@ class Interrupts:
         """Whether the task was interrupted by the person (and not cancelled by code)."""
         return task in self._interrupted
 
+    @property
+    def ending(self) -> bool:
+        """Whether the latest magic was interrupted, and has not ended yet."""
+        return bool(self._tasks) and self._tasks[-1] in self._interrupted
+
     def forgive(self, task: asyncio.Task[Any]) -> bool:
         """Take back that a task was interrupted, if it was: that was the way to end something in it."""
         if task not in self._interrupted:
@@ -80,8 +88,10 @@ class Interrupts:
             self._end(task, frame)
         elif task not in self._interrupted:
             self._interrupt(task)
-        elif callable(self._previous):
-            self._previous(number, frame)  # it does not end: the second Ctrl-C is the shell's own
+        else:
+            self._end(task, frame)
+            if callable(self._previous):
+                self._previous(number, frame)  # it does not end: the second Ctrl-C is the shell's own
 
     def _interrupt(self, task: asyncio.Task[Any]) -> None:
         self._interrupted.add(task)
@@ -124,12 +134,13 @@ def _timer_is_free() -> bool:
 
 
 def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
-    """Whether this thread is within a step of the task, or of another that works for it: it may be ended there."""
+    """Whether this thread is within a step of the task, or of what works for it: it may be ended there."""
     current = asyncio.current_task(task.get_loop())
-    if current is None or current is task:
-        return current is task
+    if current is task:
+        return True
+    ours = _DRAWING if current is None else _BUSY_FOR_US
     while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith(_BUSY_FOR_US):
+        if str(frame.f_globals.get("__name__", "")).startswith(ours):
             return True
         frame = frame.f_back
     return False
@@ -150,6 +161,16 @@ async def interrupt() -> None:
         CancelledError: By way of the magic's task, which ends with a KeyboardInterrupt.
     """
     if interrupts.interrupt():
+        await asyncio.sleep(INTERRUPT_SECONDS)
+
+
+async def let_end() -> None:
+    """Let the magic end that is being interrupted, if one is: what else it was to ask is not asked any more.
+
+    Raises:
+        CancelledError: What waits here ends with it.
+    """
+    if interrupts.ending:
         await asyncio.sleep(INTERRUPT_SECONDS)
 
 

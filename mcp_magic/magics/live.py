@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class NotebookScreen:
         if wait <= 0:
             self.flush(transcript)
         elif self._later is None:
-            self._later = loop.call_later(wait, self.flush, transcript)
+            self._later = loop.call_later(wait, self._flush_later, transcript)
 
     def flush(self, transcript: Transcript) -> None:
         """Show it now."""
@@ -96,6 +97,10 @@ class NotebookScreen:
                 self._shown[index] = _show(bundle)
 
     end = broken_off = flush
+
+    def _flush_later(self, transcript: Transcript) -> None:
+        with suppress(asyncio.CancelledError):  # Interrupt ends what takes long to draw
+            self.flush(transcript)
 
 
 class TerminalScreen:

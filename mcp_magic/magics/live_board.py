@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,11 @@ class LiveBoard:
             if self._later.when() <= when:
                 return
             self._later.cancel()
-        self._later = self._loop.call_at(when, self._refresh, context=self._context)
+        self._later = self._loop.call_at(when, self._refresh_later, context=self._context)
+
+    def _refresh_later(self) -> None:
+        with suppress(asyncio.CancelledError):  # Interrupt ends what takes long to draw
+            self._refresh()
 
     def _refresh(self) -> None:
         if self._later is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.sampling.sampling import Review
@@ -49,7 +48,7 @@ class SamplingInput(InputAsker):
         return await self._until_ended(lambda: self._reply(asked, reply, lambda now: reply_text(asked, now)))
 
     async def _until_ended(self, ask: Callable[[], Review]) -> Review:
-        self._until = None if self._seconds is None else time.monotonic() + self._seconds
+        await self._begin()
         try:
             return ask()
         except EOFError:

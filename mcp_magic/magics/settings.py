@@ -78,6 +78,9 @@ class Settings(Configurable):
         help="How you are asked: auto, panel (buttons, where the frontend shows widgets), input (a line to type).",
     ).tag(config=True)
     approval_timeout = Float(300.0, min=0.1, help="Seconds you have to answer when you are asked.").tag(config=True)
+    max_questions = Int(
+        20, min=0, help="Questions that a server may ask you in the course of one call; it is told if it asks more."
+    ).tag(config=True)
     audit_file = Unicode("", help="A JSON Lines file to which consent decisions are appended; empty: none.").tag(
         config=True
     )
@@ -182,6 +185,7 @@ class Settings(Configurable):
         host.reconnection.mode = self.reconnect
         host.consent.policy, host.consent.magics = self.approval, True
         host.consent.timeout = self.approval_timeout
+        host.elicitation.max_questions = self.max_questions
         host.consent.audit.file = Path(self.audit_file) if self.audit_file else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +31,10 @@ Show = Callable[[dict[str, Any]], Replace]
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
+MAX_CARDS = 20
+"""Calls that are shown at a time; the next come when one of these is decided."""
+
+
 class All(NamedTuple):
     """The buttons Approve all and Deny all.
 
@@ -45,7 +50,7 @@ class All(NamedTuple):
 
 
 class ApprovalPanel:
-    """An approver: one panel for all the requests that wait, shown by `show`.
+    """An approver: one panel for all the requests that wait, shown by `show`. It shows the first twenty of them.
 
     What was decided becomes one line in it. When nothing waits any more the whole panel is replaced by
     those lines as plain HTML and text, which stay in the saved notebook, and all its widgets are closed. The next
@@ -63,6 +68,8 @@ class ApprovalPanel:
         self._show = show
         self._seconds = seconds
         self._cards: list[Card] = []
+        self._later: deque[tuple[Request, asyncio.Future[Card]]] = deque()
+        self._done: list[Card] = []
         self._outcomes: list[Outcome] = []
         self._all: list[All] = []
         self._shop: Shop | None = None
@@ -70,11 +77,12 @@ class ApprovalPanel:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: Context | None = None
         self._root: Any = None
+        self._is_drawn_soon = False
 
     @property
     def waiting(self) -> tuple[Request, ...]:
-        """The requests that nobody has answered yet."""
-        return tuple(card.request for card in self._cards)
+        """The requests that nobody has answered yet, those that are shown first."""
+        return (*(card.request for card in self._cards), *(request for request, _ in self._later))
 
     @property
     def cards(self) -> tuple[Card, ...]:
@@ -98,35 +106,43 @@ class ApprovalPanel:
         """
         if until is None and self._seconds is not None:
             until = asyncio.get_running_loop().time() + self._seconds()
-        card = self._add(request)
+        place: asyncio.Future[Card] = asyncio.get_running_loop().create_future()
+        self._later.append((request, place))
+        if len(self._cards) < MAX_CARDS:
+            self._fill()
+        else:
+            self._draw_soon()
         started = time.monotonic()
         verdict, decision = "interrupted", None
         try:
             async with asyncio.timeout_at(until):
-                decision = await card.answer
+                decision = await (await asyncio.shield(place)).answer
             verdict = "approved" if decision.approved else "denied"
         except TimeoutError:
             verdict = "not answered"
             raise
         finally:
-            self._settle(card, Outcome(request, verdict, time.monotonic() - started, decision))
+            self._settle(request, place, Outcome(request, verdict, time.monotonic() - started, decision))
         return decision
 
     __call__ = ask
 
-    def _add(self, request: Request) -> Card:
+    def _fill(self) -> None:
+        """Show requests that wait, as long as there is room for them."""
         opened = self._shop is None
         if self._shop is None:
             self._open()
         assert self._shop is not None
-        card = Card(request, self._shop.part(), self._post)
-        self._cards.append(card)
-        if len(self._cards) > 1:
+        before = len(self._cards)
+        while self._later and len(self._cards) < MAX_CARDS:
+            request, place = self._later.popleft()
+            self._cards.append(Card(request, self._shop.part(), self._post))
+            place.set_result(self._cards[-1])
+        if len(self._cards) > max(before, 1):
             self._all.append(self._buttons_for(self.cards, self._shop.part()))
         self._refresh()
         if opened:
-            self._replace = self._show(self._live_bundle(request))
-        return card
+            self._replace = self._show(self._live_bundle(self._cards[0].request))
 
     def _open(self) -> None:
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
@@ -161,21 +177,26 @@ class ApprovalPanel:
         self._loop.call_soon_threadsafe(work, context=self._context)
 
     def _refresh(self) -> None:
-        count = len(self._cards)
+        count = len(self._cards) + len(self._later)
         limit = f"; what nobody answers within {self._seconds():g} s is denied" if self._seconds else ""
-        calls = "1 call waits" if count == 1 else f"{count} calls wait"
+        calls = "1 call waits" if count == 1 else f"{count:,} calls wait"
+        limit += f"; the first {MAX_CARDS} are shown" if self._later else ""
         self._heading.value = page([note(f"{calls} for your answer{limit}")])
         self._lines.value = outcomes_bundle(self._outcomes)["text/html"] if self._outcomes else ""
-        several = [self._all[-1].widget] if count > 1 else []
+        several = [self._all[-1].widget] if len(self._cards) > 1 else []
         self._root.children = (self._lines, self._heading, *several, *(card.widget for card in self._cards))
 
-    def _settle(self, card: Card, outcome: Outcome) -> None:
-        self._cards.remove(card)
+    def _settle(self, request: Request, place: asyncio.Future[Card], outcome: Outcome) -> None:
         self._outcomes.append(outcome)
-        if self._cards:
-            self._refresh()
-            card.close()
-            self._close_done()
+        if place.done():
+            card = place.result()
+            self._cards.remove(card)
+            self._done.append(card)
+        else:
+            self._later.remove((request, place))
+            place.cancel()
+        if self._cards or self._later:
+            self._draw_soon()
             return
         # First the lines, then the end of the widgets: a frontend would show them as lost for a moment.
         self._replace(outcomes_bundle(self._outcomes))
@@ -184,6 +205,23 @@ class ApprovalPanel:
         self._shop = self._root = None
         self._outcomes.clear()
         self._all.clear()
+        self._done.clear()
+
+    def _draw_soon(self) -> None:
+        """Draw what is left and what comes next, once for all that is decided at the same time."""
+        if not self._is_drawn_soon:
+            self._is_drawn_soon = True
+            self._post(self._draw)
+
+    def _draw(self) -> None:
+        self._is_drawn_soon = False
+        if self._shop is None:
+            return
+        self._fill()
+        for card in self._done:
+            card.close()
+        self._done.clear()
+        self._close_done()
 
     def _close_done(self) -> None:
         """Close the buttons that have nothing left to decide."""

@@ -8,6 +8,7 @@ and end: `revealing.py` shows them.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,9 @@ MAX_RULE = 500
 
 MAX_NAME = 200
 """Characters of a tool's name."""
+
+MAX_OUTCOMES = 20
+"""Lines about calls that were decided; those before them are counted."""
 
 SIGNS = {"approved": "✓", "denied": "✗", "not answered": "…", "interrupted": "…"}
 
@@ -232,9 +236,13 @@ def question_text(request: Request, arguments: Mapping[str, Any]) -> str:
 
 
 def outcomes_bundle(outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Return the mimebundle of what came of several requests, one line each, which needs no kernel."""
-    shown = list(outcomes)
+    """Return the mimebundle of what came of several requests, which needs no kernel: the last ones, one line each."""
+    found = list(outcomes)
+    before, shown = found[:-MAX_OUTCOMES], found[-MAX_OUTCOMES:]
+    counts = Counter(outcome.verdict for outcome in before)
+    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+    earlier = f"… {len(before):,} calls before these: {said}; `%mcp audit` lists them" if before else ""
     return {
-        "text/plain": "\n".join(map(str, shown)),
-        "text/html": page([joined(outcome.html() for outcome in shown)]),
+        "text/plain": "\n".join([*([earlier] if earlier else []), *map(str, shown)]),
+        "text/html": page([joined([note(earlier), *(outcome.html() for outcome in shown)])]),
     }

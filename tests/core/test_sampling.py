@@ -475,21 +475,31 @@ async def test_tools_that_were_not_announced_are_an_error(host: Host) -> None:
         await connection.call("ask")
 
 
-async def test_two_requests_in_one_round_are_both_answered(host: Host) -> None:
+async def test_of_two_requests_in_one_round_one_is_asked_after_the_other_and_models_work_at_the_same_time(
+    host: Host,
+) -> None:
     both = asyncio.Event()
+    asked_now = models_now = 0
 
-    class Together(Person):
+    class OneByOne(Person):
         async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
-            self.requests.append((asked, expected))
-            if len(self.requests) == 2:
-                both.set()
-            await both.wait()
+            nonlocal asked_now
+            asked_now += 1
+            for _ in range(10):
+                await asyncio.sleep(0)
+            assert asked_now == 1
+            asked_now -= 1
             return Review.approve()
 
     async def echo(asked: SamplingRequest) -> Sampled:
+        nonlocal models_now
+        models_now += 1
+        if models_now == 2:
+            both.set()
+        await both.wait()
         return Sampled.of(asked.messages[0].content_as_list[0].text, "echo")  # type: ignore[union-attr]
 
-    samples(host, echo, Together())
+    samples(host, echo, OneByOne())
     params = [CreateMessageRequestParams(messages=[said(text)], max_tokens=10) for text in ("one", "two")]
     connection = await host.connect(asking_server(*params), name="asking")
 

@@ -7,31 +7,29 @@ with the protocol's error; nothing that fails here ends the session.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.core.answering import EARLY_SECONDS, answered
+from mcp_magic.core.answering import NotAskedError, Unanswered, answered, in_time
 from mcp_magic.core.consent.consent import Consent, Decision, Request, record_of
 from mcp_magic.core.pacing import Pace
 from mcp_magic.core.sampling.reading import read_request, recorded, senseless, wire_result
 from mcp_magic.core.sampling.sampling import Expected, Review, Sampled, expected_of
 from mcp_magic.core.sampling.telling import Problem, failed, is_round, said, told, wire_error
-from mcp_magic.core.underway import CallUnderWay, asked_in
 from mcp_magic.errors import DeniedError, MCPMagicError, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from mcp_magic.config.specs import Spec
+    from mcp_magic.core.answering import QuestionQueue
     from mcp_magic.core.consent.rules import Rule
-    from mcp_magic.core.sampling.sampling import Prepared, Samplers, SamplingRequest
+    from mcp_magic.core.sampling.sampling import Samplers, SamplingRequest
+    from mcp_magic.core.underway import CallUnderWay
 
 __all__ = ["SAMPLING", "SamplingQuestions"]
-
-T = TypeVar("T")
 
 SAMPLING = "sampling"
 """What follows the server's name in rules and in the audit: `deny trips:sampling`."""
@@ -54,7 +52,7 @@ class SamplingQuestions:
         spec: Has the mode, and masks the server's secrets.
         samplers: Who answers.
         consent: Whose rules hold, and whose audit has the record.
-        calls: The calls under way on the session, the latest last.
+        queue: The questions of the session's server.
         log: Told what was asked for and what came of it, never the texts.
     """
 
@@ -64,14 +62,14 @@ class SamplingQuestions:
         spec: Spec,
         samplers: Samplers,
         consent: Consent | None,
-        calls: list[CallUnderWay],
+        queue: QuestionQueue,
         log: Callable[[str, str], None],
     ) -> None:
         self._server = server
         self._spec = spec
         self._samplers = samplers
         self._consent = consent or Consent()
-        self._calls = calls
+        self._queue = queue
         self._log = log
         self._takes_tools = False
         self._pace = Pace()
@@ -95,7 +93,8 @@ class SamplingQuestions:
         found = await self._found(asked)
         seconds = time.perf_counter() - started
         if isinstance(found, Problem):
-            self._log("warning", f"{said(asked)}: {found.why} ({seconds:.1f} s)")
+            if found.is_logged:
+                self._log("warning", f"{said(asked)}: {found.why} ({seconds:.1f} s)")
             return wire_error(found, local=is_round(context))
         self._log("info", f"{said(asked)}: {told(asked, found)} ({seconds:.1f} s)")
         return wire_result(asked, found)
@@ -104,59 +103,61 @@ class SamplingQuestions:
         nonsense = senseless(asked, takes_tools=self._takes_tools)
         if nonsense:
             return Problem(INVALID_PARAMS, nonsense, nonsense)
-        with asked_in(self._calls) as call:
-            found = await answered(call, self._sendable(asked, call.prepared))
+        with self._queue.asking() as call:
+            found = await answered(call, self._sendable(asked, call))
         if isinstance(found, Sampled):
             return found
         if found.error is None:
             return Problem(REJECTED, REJECTED_TEXT, "the call has ended")
+        if isinstance(found.error, NotAskedError):
+            return Problem(REJECTED, str(found.error), str(found.error), is_logged=found.error.is_first)
         if isinstance(found.error, DeniedError):
             because = f": {found.error.reason}" if found.error.reason else ""
             return Problem(REJECTED, REJECTED_TEXT, f"{found.error}{because}")
         why = str(found.error) if isinstance(found.error, MCPMagicError) else failed(found.error)
         return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
 
-    async def _sendable(self, asked: SamplingRequest, prepared: Prepared | None) -> Sampled:
+    async def _sendable(self, asked: SamplingRequest, call: CallUnderWay) -> Sampled:
         """Return an answer that can be sent.
 
         Raises:
             ArgumentsError: A text of it has a lone surrogate.
         """
-        reply = await self._answer(asked, prepared)
+        reply = await self._answer(asked, call)
         schema.check_text([block.model_dump() for block in reply.content], "the reply")
         return reply
 
-    async def _answer(self, asked: SamplingRequest, prepared: Prepared | None) -> Sampled:
+    async def _answer(self, asked: SamplingRequest, call: CallUnderWay) -> Sampled:
         """Let the person and the model answer, or what was prepared.
 
         Raises:
             DeniedError: A rule or the person refuses.
             MCPMagicError: No model can answer, or the audit cannot be written.
         """
-        review = await self._reviewed(asked, prepared)
+        review = await self._reviewed(asked, call)
         if not review.approved:
             raise DeniedError(f"denied by {review.by}", review.reason)
         if review.reply is not None:
             return review.reply
         asked = review.request or asked
         assert self._samplers.sampler is not None
-        reply = await self._in_time(self._samplers.sampler(asked))
-        if reply is None:
+        reply = await in_time(self._samplers.sampler(asked), self._samplers.timeout)
+        if isinstance(reply, Unanswered):
             raise ModelError(f"the model did not answer within {self._samplers.timeout:g} s")
         if not isinstance(reply, Sampled):
             raise TypeError(f"it gave back {type(reply).__name__}, no Sampled")
-        return await self._looked_at(asked, reply) if review.show_reply else reply
+        return await self._looked_at(asked, reply, call) if review.show_reply else reply
 
-    async def _reviewed(self, asked: SamplingRequest, prepared: Prepared | None) -> Review:
+    async def _reviewed(self, asked: SamplingRequest, call: CallUnderWay) -> Review:
         """Decide about a request, and put the decision on record."""
         started = time.perf_counter()
         review, expected = self._forbidden(), Expected()
-        if review is None and prepared is not None:
-            review = await prepared(asked)
+        if review is None and call.prepared is not None:
+            review = await call.prepared(asked)
             expected = Expected(review.reply.model) if review is not None and review.reply is not None else expected
         if review is None:
             expected = expected_of(self._samplers.sampler, asked)
-            review = await self._decided(asked, expected)
+            review = await self._decided(asked, expected, call)
         before = recorded(asked, expected.model, self._spec.masked)
         after = recorded(review.request, expected.model, self._spec.masked) if review.request is not None else None
         request = Request(self._server, SAMPLING, before, asker=f"server {self._server}")
@@ -172,7 +173,7 @@ class SamplingQuestions:
         forbidden = self._consent.policy == "deny" and self._spec.sampling != "auto"
         return Review.deny(by="approval = 'deny'") if forbidden else None
 
-    async def _decided(self, asked: SamplingRequest, expected: Expected) -> Review:
+    async def _decided(self, asked: SamplingRequest, expected: Expected, call: CallUnderWay) -> Review:
         """Let the person decide, where they want to be asked."""
         if asked.unasked:
             most = self._samplers.per_minute
@@ -182,36 +183,27 @@ class SamplingQuestions:
         reviewer = self._samplers.reviewer
         if reviewer is None:
             return Review.deny(NOBODY, by="nobody")
-        review = await self._in_time(reviewer.request(asked, expected))
-        if review is None:
+        async with self._queue.turn(call):
+            review = await in_time(reviewer.request(asked, expected), self._samplers.timeout)
+        if isinstance(review, Unanswered):
             return Review.deny(f"nobody answered within {self._samplers.timeout:g} s", by="time-out")
         nonsense = senseless(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
         return Review.deny(f"as it was changed: {nonsense}", by="check") if nonsense else review
 
-    async def _looked_at(self, asked: SamplingRequest, reply: Sampled) -> Sampled:
+    async def _looked_at(self, asked: SamplingRequest, reply: Sampled, call: CallUnderWay) -> Sampled:
         """Return a reply as the person lets it go.
 
         Raises:
             DeniedError: They do not.
         """
         assert self._samplers.reviewer is not None
-        review = await self._in_time(self._samplers.reviewer.reply(asked, reply))
-        if review is None:
+        async with self._queue.turn(call, is_new=False):
+            review = await in_time(self._samplers.reviewer.reply(asked, reply), self._samplers.timeout)
+        if isinstance(review, Unanswered):
             raise DeniedError("the reply was not sent", f"nobody looked at it within {self._samplers.timeout:g} s")
         if not review.approved:
             raise DeniedError("the reply was not sent", review.reason)
         return review.reply or reply
-
-    async def _in_time(self, waiting: Awaitable[T]) -> T | None:
-        """Wait for the person or the model; None if the time is up."""
-        started = time.perf_counter()
-        try:
-            async with asyncio.timeout(self._samplers.timeout):
-                return await waiting
-        except TimeoutError:
-            if time.perf_counter() - started < self._samplers.timeout - EARLY_SECONDS:
-                raise  # it waited for something else
-        return None
 
     def _rule(self) -> Rule | None:
         """Return the first rule that asks about sampling or denies it; one that allows tools never allows this."""

@@ -18,11 +18,16 @@ __all__ = ["Problem", "failed", "is_round", "said", "told", "wire_error"]
 
 @dataclass(frozen=True)
 class Problem:
-    """What is answered instead of a reply: the protocol's error, and why, for the person alone."""
+    """What is answered instead of a reply: the protocol's error, and why, for the person alone.
+
+    Attributes:
+        is_logged: Whether it is worth a log message.
+    """
 
     code: int
     text: str
     why: str
+    is_logged: bool = True
 
 
 def failed(error: Exception) -> str:

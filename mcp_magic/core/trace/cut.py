@@ -15,6 +15,9 @@ KEPT_BYTES = 20_000
 KEPT_NODES = 400
 """Values kept of a message that is cut."""
 
+VALUE_BYTES = 100
+"""Bytes that a value takes besides its characters."""
+
 LONGEST = 2000
 """Characters of the longest secret that is found where a text is cut through it."""
 
@@ -33,6 +36,11 @@ class Cut:
         self._hide = hide
         self._nodes = KEPT_NODES
         self._characters = KEPT_BYTES
+
+    @property
+    def size(self) -> int:
+        """About how many bytes were kept."""
+        return KEPT_BYTES - max(self._characters, 0) + VALUE_BYTES * (KEPT_NODES - self._nodes)
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """Return a value, or the beginning of it."""

@@ -40,6 +40,9 @@ __all__ = ["Recorder", "being_sent"]
 WAITING = 10_000
 """Requests without an answer that are remembered; a server that never answers must not fill the memory."""
 
+MAX_NAME = 200
+"""Characters kept of a method and of an id beside the text; a server may send longer ones."""
+
 _SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
 """Methods whose messages hold JSON Schemas."""
 
@@ -109,6 +112,10 @@ class Recorder:
         if not self.trace.messages:
             return None
         method, number = message.get("method", ""), message.get("id")
+        if len(method) > MAX_NAME:
+            method = method[:MAX_NAME]
+        if isinstance(number, str) and len(number) > MAX_NAME:
+            number = number[:MAX_NAME]
         kind = ("notification" if number is None else "request") if method else _kind(message)
         text = self._masker.harmless(message)
         size, whole = len(text), True

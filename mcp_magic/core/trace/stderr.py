@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Lines"]
 
+LONGEST_LINE = 1 << 16
+"""Bytes after which a line that does not end is taken for one."""
+
 
 class Lines:
     """The new lines of one log.
@@ -27,7 +30,7 @@ class Lines:
     def read(self, *, last: bool = False) -> Iterator[tuple[float, str]]:
         """Yield the lines that were written since the last call, each with the time of the last write.
 
-        Of more than 64 KiB the beginning is passed over.
+        Of more than 64 KiB the beginning is passed over, and a line that is longer is more than one.
 
         Args:
             last: Whether a line that has not ended yet is one too.
@@ -38,7 +41,7 @@ class Lines:
         rest = self._rest if found.start == self._read else b""
         self._read = found.end
         *lines, self._rest = (rest + found.data).split(b"\n")
-        if last:
+        if last or len(self._rest) > LONGEST_LINE:
             lines, self._rest = [*lines, self._rest], b""
         for line in lines:
             if line.strip():
