@@ -72,7 +72,9 @@ class Connection(Owning):
         self.catalog = Catalog(self._list)
         self.roots = Roots(self._roots_changed)
         self.notices = Notices(self.catalog.changed, self.roots, Logs(self._may_ask))
-        self.notices.questions = Questions(name, elicitors or Elicitors(), self._may_ask, self.notices.log)
+        self.notices.questions = Questions(
+            name, elicitors or Elicitors(), self._may_ask, self.notices.log, self.trace.conceal
+        )
         asked = (consent, self._may_ask, self.notices.log)
         self.notices.sampling = SamplingQuestions(name, spec, samplers or Samplers(), *asked)
         self.notices.doubted = self._stream_cut
