@@ -35,7 +35,7 @@ NOBODY = "nobody can be asked: host.elicitor is None"
 _ASKS_FOR_SECRET = re.compile(
     r"passw(?!ordless)|pass[ _-]?(?:phrase|code|key)|secret(?!ar)|credential|(?:seed|recovery)[ _-]phrase"
     r"|(?:api|private|access|account|auth|encryption|license)[ _-]?keys?\b|(?<![a-z])token(?![a-z])"
-    r"|(?:credit|debit)[ _-]?card|card[ _-]?number|(?<![a-z])(?:jwt|cvv|cvc|ccv|otp|pwd|iban|ssn|pin[ _-]?code)(?![a-z])"
+    r"|(?:credit|debit)[ _-]?card|card[ _-]?number|(?<![a-z])(?:jwt|cvv|cvc|otp|pwd|iban|ssn|pin[ _-]?code)(?![a-z])"
     r"|security[ _-]?code|social[ _-]security|one[- ]time[ _-](?:code|pass)|^pin$|(?-i:\bPIN\b)",
     re.IGNORECASE,
 )
