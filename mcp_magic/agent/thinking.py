@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langgraph.config import get_stream_writer
 
-from mcp_magic.agent.exactness import kept
+from mcp_magic.agent.exactness import is_too_deep, kept
 from mcp_magic.agent.modelerrors import model_error
 from mcp_magic.agent.spans import note_usage, turn_span
 from mcp_magic.agent.state import AgentState, steps_taken
 from mcp_magic.agent.turns import take_turn
-from mcp_magic.langchain.content import storable
+from mcp_magic.langchain.content import LEVELS, storable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -96,11 +96,18 @@ def _spelled(message: Any) -> BaseMessage:
     return spelled
 
 
+def _refused(call: Any) -> Any:
+    problem = f"its arguments are nested more than {LEVELS} levels deep"
+    return {**call, "type": "invalid_tool_call", "args": "", "error": problem}
+
+
 def _complete(answer: Any) -> AIMessage:
     """Give the message an id: some models name none, and a thread needs it."""
     message = answer if isinstance(answer, AIMessage) else AIMessage(str(getattr(answer, "content", answer)))
-    for call in message.tool_calls:
-        call["args"] = kept(call["args"])
+    message.invalid_tool_calls += [_refused(call) for call in message.tool_calls if is_too_deep(call["args"])]
+    message.tool_calls = [
+        {**call, "args": kept(call["args"])} for call in message.tool_calls if not is_too_deep(call["args"])
+    ]
     if not isinstance(message.content, str):
         message.content = storable(message.content)
     if not message.id:
