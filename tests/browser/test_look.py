@@ -256,11 +256,14 @@ def test_a_model_makes_the_page_ask_no_host_and_run_nothing_live_or_saved(
     expect(shown).to_contain_text("evil.png?q=secret")
     expect(shown).to_contain_text("flowchart LR")
     hostile.page.wait_for_function("() => document.fonts.status === 'loaded'")
-    foreign = [url for url in asked if "evil." in url or not url.startswith((server.url, "data:", "blob:"))]
+    foreign = [url for url in asked if "/evil." in url or not url.startswith((server.url, "data:", "blob:"))]
     assert foreign == []
     assert hostile.dialogs == []
-    assert shown.locator("mjx-container, script, iframe, svg, [onerror], a[href^='javascript']").count() == 0
-    assert shown.locator("img").count() == 0
+    ours = shown.locator(".mcp-magic")
+    assert ours.locator("mjx-container, script, iframe, svg, img, [onerror], a[href^='javascript']").count() == 0
+    # The same without our renderer asks, so that this test would see it if ours did.
+    with hostile.page.expect_request("**/evil.png?q=secret"):
+        run(hostile, "from IPython.display import Markdown\nMarkdown(EVIL)")
 
     outputs = [output for cell in hostile.outputs() for output in cell]
     (server.folder / "evil-saved.ipynb").write_text(
@@ -272,7 +275,9 @@ def test_a_model_makes_the_page_ask_no_host_and_run_nothing_live_or_saved(
                         "execution_count": 1,
                         "id": "evil",
                         "metadata": {},
-                        "outputs": [o for o in outputs if "evil.png?q=secret" in json.dumps(o)],
+                        "outputs": [
+                            o for o in outputs if "mcp-magic" in json.dumps(o) and "evil.png?q=" in json.dumps(o)
+                        ],
                         "source": "%%mcp_agent",
                     }
                 ],
@@ -288,7 +293,7 @@ def test_a_model_makes_the_page_ask_no_host_and_run_nothing_live_or_saved(
     page.goto(f"{server.url}/doc/tree/evil-saved.ipynb?reset")
     expect(page.locator(".mcp-magic").first).to_contain_text("evil.png?q=secret")
     page.wait_for_function("() => document.fonts.status === 'loaded'")
-    assert [url for url in later if "evil.png" in url or not url.startswith((server.url, "data:", "blob:"))] == []
+    assert [url for url in later if "/evil." in url or not url.startswith((server.url, "data:", "blob:"))] == []
     page.close()
 
 
