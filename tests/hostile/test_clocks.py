@@ -15,8 +15,11 @@ from mcp_magic.core.lost import away
 from mcp_magic.core.reconnection import Backoff, Reconnection
 from mcp_magic.core.watching.text import status_text
 from mcp_magic.core.watching.watch import Watch
-from mcp_magic.errors import RequestTimeoutError
+from mcp_magic.errors import AuthorizationError, RequestTimeoutError
 from tests.agent.threads_in import kept, run
+from tests.core.authorization_server import Behaviour
+from tests.core.persons import logging_in
+from tests.core.protected_server import protected_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -98,3 +101,23 @@ async def test_a_call_has_the_time_that_it_was_given(clock: Clock, jump: float) 
         (entry,) = [e for e in connection.trace.entries if e.method == "tools/call" and e.kind == "answer"]
         assert entry.seconds is not None
         assert 0.04 < entry.seconds < 5
+
+
+@JUMPS
+async def test_a_token_goes_on_to_be_used_or_is_renewed_without_the_person(
+    host: Host, clock: Clock, jump: float
+) -> None:
+    person = logging_in(host)
+    async with protected_server() as protected:
+        connection = await host.connect(protected.url, name="notes")
+        clock.ahead = jump
+        assert await connection.listing("tools", refresh=True)
+        await host.close()
+    assert len(person.shown) == 1
+
+
+async def test_a_token_that_lasts_for_longer_than_a_clock_can_say_is_refused_in_words(host: Host) -> None:
+    logging_in(host)
+    async with protected_server(Behaviour(expires_in=10**400)) as protected:
+        with pytest.raises(AuthorizationError, match=r"its answers do not fit OAuth 2\.1"):
+            await host.connect(protected.url, name="notes")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 from mcp.server.lowlevel import Server
 from mcp_types import (
@@ -21,6 +24,7 @@ from mcp_types import (
 from mcp_magic.core.cassette.deck import deck
 from mcp_magic.core.elicitation import Answer, Elicitation, secrets_marked
 from mcp_magic.core.host import Host
+from mcp_magic.core.oauth.callback import CallbackServer
 from mcp_magic.errors import AuthorizationError, ToolError
 from mcp_magic.magics.eliciting_input import ElicitationInput
 from mcp_magic.widgets.authorization_text import login_html, login_text
@@ -124,6 +128,26 @@ async def test_a_log_in_names_its_host_in_ascii(host: Host) -> None:
             await host.connect(protected.url, name="notes")
     assert '<b style="font-size:1.15em">xn--pple-43d.com</b>' in shown[0]
     assert "log in at xn--pple-43d.com." in shown[1]
+
+
+def test_idle_connections_do_not_keep_the_browser_from_the_callback() -> None:
+    callback = CallbackServer()
+    callback.judge = lambda url: "done" if url.endswith("?code=1") else "stale"
+    idle = []
+    try:
+        for _ in range(100):
+            idle.append(socket.create_connection(("127.0.0.1", callback.port), timeout=5))
+        answer = httpx2.get(f"{callback.redirect_uri}?code=1", timeout=5)
+        assert "Logged in" in answer.text
+        assert threading.active_count() < 90
+        for method, path in (("POST", "/callback?code=1"), ("GET", "/callback?code=2"), ("GET", "/" + "a" * 60_000)):
+            assert httpx2.request(method, f"http://127.0.0.1:{callback.port}{path}", timeout=5).status_code >= 400
+        rebound = httpx2.get(f"{callback.redirect_uri}?code=1", headers={"Host": "evil.example"}, timeout=5)
+        assert rebound.status_code == 404
+    finally:
+        callback.close()
+        for connection in idle:
+            connection.close()
 
 
 # Forms
