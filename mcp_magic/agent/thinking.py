@@ -96,15 +96,11 @@ def _spelled(message: Any) -> BaseMessage:
     return spelled
 
 
-def _refused(call: Any) -> Any:
-    problem = f"its arguments are nested more than {LEVELS} levels deep"
-    return {**call, "type": "invalid_tool_call", "args": "", "error": problem}
-
-
 def _complete(answer: Any) -> AIMessage:
     """Give the message an id: some models name none, and a thread needs it."""
     message = answer if isinstance(answer, AIMessage) else AIMessage(str(getattr(answer, "content", answer)))
-    message.invalid_tool_calls += [_refused(call) for call in message.tool_calls if is_too_deep(call["args"])]
+    refused: Any = {"type": "invalid_tool_call", "args": "", "error": f"arguments of more than {LEVELS} nested levels"}
+    message.invalid_tool_calls += [{**call, **refused} for call in message.tool_calls if is_too_deep(call["args"])]
     message.tool_calls = [
         {**call, "args": kept(call["args"])} for call in message.tool_calls if not is_too_deep(call["args"])
     ]

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import httpx2
+import ipywidgets
 import pytest
 from mcp.server.lowlevel import Server
 from mcp_types import (
@@ -29,10 +30,12 @@ from mcp_magic.errors import AuthorizationError, ToolError
 from mcp_magic.magics.eliciting_input import ElicitationInput
 from mcp_magic.widgets.authorization_text import login_html, login_text
 from mcp_magic.widgets.elicitation_text import outcome_bundle, question_html, question_text
+from mcp_magic.widgets.form import Form
 from tests.core.authorization_server import Behaviour
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server
 from tests.core.test_elicitation import url_server
+from tests.widgets.test_approval import widgets
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -262,3 +265,13 @@ def test_a_long_message_takes_no_time(word: str) -> None:
     properties = {str(number): {"type": "string", "description": word * 1000} for number in range(200)}
     secrets_marked({"properties": properties}, word * 300_000)
     assert time.thread_time() - began < 1.0
+
+
+def test_a_panel_hides_what_is_typed_into_a_field_that_asks_for_a_secret() -> None:
+    asked = secrets_marked({"type": "object", "properties": {"value": {"type": "string", "title": "Your PIN"}}}, "")
+    form = Form(asked)
+    assert form.draft == {}
+    form.set_arguments({"value": "sk-0123456789"})
+    kinds = {type(widget) for widget in widgets(form.widget, ipywidgets.Text)}
+    assert ipywidgets.Password in kinds
+    form.close()
