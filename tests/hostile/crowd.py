@@ -27,16 +27,17 @@ from mcp_magic.core.oauth.tokens import KeptTokens
 from mcp_magic.errors import CassetteError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
 
 TURNS, MOST_TURNS, LINES = 2, 10, 10
 
 
-async def threads(folder: Path, me: int) -> Any:
+async def threads(folder: Path, me: int, all_there: Callable[[], object]) -> Any:
     """Go on with a thread of one's own, turn by turn, until all is in the file; return the number of turns.
 
     Who waits for the others for too long goes on in memory, and says so; the next turn moves that into the file.
     """
+    all_there()
     turn, problem = 0, ""
     async with Host() as host:
         while turn < TURNS or (problem and turn < MOST_TURNS):
@@ -50,10 +51,11 @@ async def threads(folder: Path, me: int) -> Any:
     return turn
 
 
-async def cassette(folder: Path, me: int) -> Any:
+async def cassette(folder: Path, me: int, all_there: Callable[[], object]) -> Any:
     """Record."""
+    made = Cassette(folder / "cassette.jsonl", "record")
+    all_there()
     try:
-        made = Cassette(folder / "cassette.jsonl", "record")
         number = made.next_session()
         made.write({"session": number, "server": f"s{me}", "transport": "stdio", "where": "x"})
         for line in range(LINES):
@@ -64,8 +66,9 @@ async def cassette(folder: Path, me: int) -> Any:
     return ""
 
 
-async def yeses_audit_and_tokens(folder: Path, me: int) -> Any:
+async def yeses_audit_and_tokens(folder: Path, me: int, all_there: Callable[[], object]) -> Any:
     """Say yes to a file, record decisions, and keep tokens of a client at the server of all."""
+    all_there()
     trust(declaration(me))
     audit = Audit()
     audit.file = folder / "audit.jsonl"
@@ -86,23 +89,29 @@ def options(number: int) -> AuthOptions:
     return AuthOptions(client_id=f"client {number}")
 
 
-def main(folder: Path, count: int, work: Callable[[Path, int], Awaitable[Any]]) -> None:
+def main(folder: Path, count: int, work: Callable[[Path, int, Callable[[], object]], Coroutine[Any, Any, Any]]) -> None:
     """Let processes do the same, all at once."""
-    start, go = os.pipe()
+    (ready, there), (start, go) = os.pipe(), os.pipe()
     children = []
+
+    def all_there() -> None:
+        os.write(there, b".")
+        os.read(start, 1)  # until nobody can write there any more
+
     for number in range(count):
         child = os.fork()
         if child:
             children.append(child)
             continue
         os.close(go)
-        os.read(start, 1)  # until all are there
         try:
-            said = asyncio.run(work(folder, number))  # type: ignore[arg-type]
+            said = asyncio.run(work(folder, number, all_there))
         except BaseException:
             said = traceback.format_exc()
         os.write(1, json.dumps([number, said]).encode() + b"\n")
         os._exit(0)
+    for _ in children:
+        os.read(ready, 1)
     os.close(go)
     for child in children:
         os.waitpid(child, 0)
