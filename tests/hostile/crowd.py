@@ -27,17 +27,16 @@ from mcp_magic.core.oauth.tokens import KeptTokens
 from mcp_magic.errors import CassetteError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
 TURNS, MOST_TURNS, LINES = 2, 10, 10
 
 
-async def threads(folder: Path, me: int, all_there: Callable[[], object]) -> Any:
+async def threads(folder: Path, me: int) -> Any:
     """Go on with a thread of one's own, turn by turn, until all is in the file; return the number of turns.
 
     Who waits for the others for too long goes on in memory, and says so; the next turn moves that into the file.
     """
-    all_there()
     turn, problem = 0, ""
     async with Host() as host:
         while turn < TURNS or (problem and turn < MOST_TURNS):
@@ -51,10 +50,8 @@ async def threads(folder: Path, me: int, all_there: Callable[[], object]) -> Any
     return turn
 
 
-async def cassette(folder: Path, me: int, all_there: Callable[[], object]) -> Any:
+async def cassette(made: Cassette, me: int) -> Any:
     """Record."""
-    made = Cassette(folder / "cassette.jsonl", "record")
-    all_there()
     try:
         number = made.next_session()
         made.write({"session": number, "server": f"s{me}", "transport": "stdio", "where": "x"})
@@ -66,9 +63,8 @@ async def cassette(folder: Path, me: int, all_there: Callable[[], object]) -> An
     return ""
 
 
-async def yeses_audit_and_tokens(folder: Path, me: int, all_there: Callable[[], object]) -> Any:
+async def yeses_audit_and_tokens(folder: Path, me: int) -> Any:
     """Say yes to a file, record decisions, and keep tokens of a client at the server of all."""
-    all_there()
     trust(declaration(me))
     audit = Audit()
     audit.file = folder / "audit.jsonl"
@@ -77,6 +73,17 @@ async def yeses_audit_and_tokens(folder: Path, me: int, all_there: Callable[[], 
     kept = KeptTokens(FileStore(folder / "tokens"), "https://server.example/mcp", options(me), lambda _: None)
     await kept.set_tokens(OAuthToken(access_token=f"token {me}"))
     return is_trusted(declaration(me))
+
+
+async def everything(folder: Path, me: int, all_there: Callable[[], object]) -> dict[str, Any]:
+    """Do all of it; return what came of each."""
+    made = Cassette(folder / "cassette.jsonl", "record")
+    all_there()
+    return {
+        "cassette": await cassette(made, me),
+        "threads": await threads(folder, me),
+        "rest": await yeses_audit_and_tokens(folder, me),
+    }
 
 
 def declaration(number: int) -> Declaration:
@@ -89,7 +96,7 @@ def options(number: int) -> AuthOptions:
     return AuthOptions(client_id=f"client {number}")
 
 
-def main(folder: Path, count: int, work: Callable[[Path, int, Callable[[], object]], Coroutine[Any, Any, Any]]) -> None:
+def main(folder: Path, count: int) -> None:
     """Let processes do the same, all at once."""
     (ready, there), (start, go) = os.pipe(), os.pipe()
     children = []
@@ -105,9 +112,9 @@ def main(folder: Path, count: int, work: Callable[[Path, int, Callable[[], objec
             continue
         os.close(go)
         try:
-            said = asyncio.run(work(folder, number, all_there))
+            said = asyncio.run(everything(folder, number, all_there))
         except BaseException:
-            said = traceback.format_exc()
+            said = {"threads": traceback.format_exc(), "cassette": "", "rest": None}
         os.write(1, json.dumps([number, said]).encode() + b"\n")
         os._exit(0)
     for _ in children:
@@ -118,4 +125,4 @@ def main(folder: Path, count: int, work: Callable[[Path, int, Callable[[], objec
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), globals()[sys.argv[3]])
+    main(Path(sys.argv[1]), int(sys.argv[2]))
