@@ -6,15 +6,19 @@ They are kept as their digits, and become numbers again where the tool's schema 
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.langchain.content import storable
+from mcp_magic.langchain.content import LEVELS, storable
 from mcp_magic.schema.check import schema_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["kept", "sent"]
+__all__ = ["is_too_deep", "kept", "sent"]
+
+MAX_NUMBERS = 100
+"""Long integers of one call that become numbers again; each takes a check of all arguments."""
 
 _DIGITS = re.compile(r"-?[1-9]\d{18,}")
 
@@ -29,6 +33,19 @@ def kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return stored
 
 
+def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
+    """Whether a value has more levels than a thread can hold.
+
+    >>> is_too_deep([[1]], levels=2), is_too_deep([[{}]], levels=2)
+    (False, True)
+    """
+    if not isinstance(value, dict | list):
+        return False
+    return not levels or any(
+        is_too_deep(each, levels - 1) for each in (value.values() if isinstance(value, dict) else value)
+    )
+
+
 def sent(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return kept arguments as they go out: digits that do not fit the schema as text, and do as a number, as that.
 
@@ -38,7 +55,7 @@ def sent(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[
     """
     exact: dict[str, Any] = dict(arguments)
     wrong = _errors(exact, input_schema)
-    for path in list(_digits(exact)) if wrong else ():
+    for path in list(islice(_digits(exact), MAX_NUMBERS)) if wrong else ():
         tried = _with_number(exact, path)
         fewer = _errors(tried, input_schema)
         if fewer < wrong:

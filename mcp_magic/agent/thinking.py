@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langgraph.config import get_stream_writer
 
-from mcp_magic.agent.exactness import kept
+from mcp_magic.agent.exactness import is_too_deep, kept
 from mcp_magic.agent.modelerrors import model_error
 from mcp_magic.agent.spans import note_usage, turn_span
 from mcp_magic.agent.state import AgentState, steps_taken
 from mcp_magic.agent.turns import take_turn
-from mcp_magic.langchain.content import storable
+from mcp_magic.langchain.content import LEVELS, storable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -99,8 +99,12 @@ def _spelled(message: Any) -> BaseMessage:
 def _complete(answer: Any) -> AIMessage:
     """Give the message an id: some models name none, and a thread needs it."""
     message = answer if isinstance(answer, AIMessage) else AIMessage(str(getattr(answer, "content", answer)))
-    for call in message.tool_calls:
-        call["args"] = kept(call["args"])
+    refused: Any = {"type": "invalid_tool_call", "args": "", "error": f"arguments of more than {LEVELS} nested levels"}
+    deep: list[Any] = [dict(call) | refused for call in message.tool_calls if is_too_deep(call["args"])]
+    message.invalid_tool_calls += deep
+    message.tool_calls = [
+        {**call, "args": kept(call["args"])} for call in message.tool_calls if not is_too_deep(call["args"])
+    ]
     if not isinstance(message.content, str):
         message.content = storable(message.content)
     if not message.id:

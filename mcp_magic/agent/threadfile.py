@@ -45,6 +45,11 @@ _INSERT = (
     "(thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata) "
     "VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
+# An id begins with the time, and the clock may have been set back: what is older is not known by its id.
+_DROP_OTHERS = "DELETE FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id != ?"
+_DROP_WRITES = (
+    "DELETE FROM writes WHERE thread_id = ? AND checkpoint_ns = ? AND (checkpoint_id < ? OR checkpoint_id = ?)"
+)
 _sound: set[Path] = set()
 
 
@@ -56,6 +61,7 @@ class FileThreads(AsyncSqliteSaver):
 
     def __init__(self, connection: aiosqlite.Connection) -> None:
         super().__init__(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+        self._stored: dict[str, str] = {}
 
     async def aput(
         self,
@@ -72,13 +78,16 @@ class FileThreads(AsyncSqliteSaver):
         place = config["configurable"]
         key = (str(place["thread_id"]), place["checkpoint_ns"])
         placed: Any = {"thread_id": key[0], "checkpoint_ns": key[1], "checkpoint_id": checkpoint["id"]}
+        before = place.get("checkpoint_id") or ""
+        before = self._stored.get(before, before)
         if "messages" not in new_versions:
+            self._stored[checkpoint["id"]] = before
             return {"configurable": placed}
         about = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False).encode("utf-8", "replace")
         row = (*key, checkpoint["id"], place.get("checkpoint_id"), *self.serde.dumps_typed(checkpoint), about)
         async with self.lock:
             try:
-                await self._replace(key, checkpoint["id"], place.get("checkpoint_id") or "", row)
+                await self._replace(key, checkpoint["id"], before, row)
             except BaseException:
                 await self.conn.rollback()
                 raise
@@ -95,9 +104,8 @@ class FileThreads(AsyncSqliteSaver):
         if latest is not None and before < latest != new:
             raise ThreadError(f"another kernel has gone on with the thread {key[0]!r} meanwhile")
         await self.conn.execute(_INSERT, row)
-        for table in ("checkpoints", "writes"):
-            older = f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id < ?"
-            await self.conn.execute(older, (*key, new))
+        await self.conn.execute(_DROP_OTHERS, (*key, new))
+        await self.conn.execute(_DROP_WRITES, (*key, new, latest if latest != new else None))
         await self.conn.commit()
 
     async def shrink(self) -> None:

@@ -214,7 +214,7 @@ class Attempts:
         """
         if self.spec.transport not in ("sse", "ws") or self._under_way or self.last_seen is None:
             return False
-        return time.time() - self.last_seen > self.reconnection.idle
+        return not 0 <= time.time() - self.last_seen <= self.reconnection.idle  # the clock may have been set back
 
     async def _check(self, client: Client) -> None:
         async def send(client: Client) -> None:

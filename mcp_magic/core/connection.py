@@ -75,7 +75,7 @@ class Connection(Owning):
         self.notices = Notices(self.catalog.changed, self.roots, Logs(self._may_ask, spec.masked))
         elicitors = elicitors or Elicitors()
         self._questions = QuestionQueue(self._may_ask, lambda: elicitors.max_questions)
-        self.notices.questions = Questions(name, elicitors, self._questions, self.notices.log)
+        self.notices.questions = Questions(name, elicitors, self._questions, self.notices.log, self.trace.conceal)
         asked = (consent, self._questions, self.notices.log)
         self.notices.sampling = SamplingQuestions(name, spec, samplers or Samplers(), *asked)
         self.notices.doubted = self._stream_cut

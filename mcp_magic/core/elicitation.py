@@ -8,6 +8,7 @@ answer is "decline", at once.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic import schema
 from mcp_magic.core.answering import NotAskedError, Unanswered, answered, in_time
-from mcp_magic.core.linkhost import host_of
+from mcp_magic.core.linkhost import why_not_open
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.safe import one_line
 from mcp_magic.wording import clause
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.answering import QuestionQueue
     from mcp_magic.core.underway import CallUnderWay
 
-__all__ = ["Answer", "Elicitation", "Elicitor", "Elicitors", "Questions"]
+__all__ = ["Answer", "Elicitation", "Elicitor", "Elicitors", "Questions", "secrets_marked"]
 
 ELICIT_SECONDS = 600.0
 """Seconds a person has to fill in a form, or to come back from a page; after that nobody is taken to be there."""
@@ -41,6 +42,18 @@ NOT_ASKED = -1
 """The error code of a question that the person is not asked; the protocol has one only for a refusal of sampling."""
 
 NOBODY = "nobody can be asked: host.elicitor is None"
+
+_ASKS_FOR_SECRET = re.compile(
+    r"passw(?!ordless)|pass[ _-]?(?:phrase|code|key)|secret(?!ar)|credential|(?:seed|recovery)[ _-]phrase"
+    r"|(?:api|private|access|account|auth|encryption|license)[ _-]?keys?\b|(?<![a-z])token(?![a-z])"
+    r"|(?:credit|debit)[ _-]?card|card[ _-]?number|(?<![a-z])(?:jwt|cvv|cvc|otp|pwd|iban|ssn|pin[ _-]?code)(?![a-z])"
+    r"|security[ _-]?code|social[ _-]security|one[- ]time[ _-](?:code|pass)|^pin$|(?-i:\bPIN\b)",
+    re.IGNORECASE,
+)
+"""Words of those who ask for what MCP forbids a form to ask for. A server can say it in other words."""
+
+MAX_WORDS = 4000
+"""Characters of a server's words that are looked at."""
 
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -68,6 +81,12 @@ class Elicitation:
         """The values that the schema states as defaults."""
         children = schema.root_field(self.schema).children if self.schema else ()
         return {child.name: child.default for child in children if child.default is not schema.MISSING}
+
+    @property
+    def secrets(self) -> list[str]:
+        """The names of the fields whose values must not be shown or recorded."""
+        children = schema.root_field(self.schema).children if self.schema else ()
+        return [child.name for child in children if schema.is_secret(child.name, child)]
 
 
 @dataclass(frozen=True)
@@ -128,15 +147,22 @@ class Questions:
         elicitors: Who answers.
         queue: The questions of the session's server.
         log: Told what was asked and how it was answered, never the values.
+        conceal: Told the names of the fields of an answer that are not recorded, and their values.
     """
 
     def __init__(
-        self, server: str, elicitors: Elicitors, queue: QuestionQueue, log: Callable[[str, str], None]
+        self,
+        server: str,
+        elicitors: Elicitors,
+        queue: QuestionQueue,
+        log: Callable[[str, str], None],
+        conceal: Callable[[Mapping[str, Any]], None] = lambda values: None,
     ) -> None:
         self._server = server
         self._elicitors = elicitors
         self._queue = queue
         self._log = log
+        self._conceal = conceal
 
     @property
     def announced(self) -> bool:
@@ -162,6 +188,8 @@ class Questions:
             f"({time.perf_counter() - started:.1f} s)",
         )
         content = dict(answer.content) if answer.action == "accept" and answer.content is not None else None
+        if content is not None:
+            self._conceal({name: content[name] for name in asked.secrets if name in content})
         return ElicitResult(action=answer.action, content=content)
 
     async def visited(self, required: Any) -> bool:
@@ -186,8 +214,8 @@ class Questions:
         elicitor = call.elicitor or self._elicitors.elicitor
         if len(asked.url) > MAX_URL:
             return Answer.decline(f"it asks to open a URL of {len(asked.url):,} characters")
-        if asked.mode == "url" and not host_of(asked.url):
-            return Answer.decline("it asks to open something that is no http(s) URL")
+        if asked.mode == "url" and (why := why_not_open(asked.url)):
+            return Answer.decline(f"it asks to open a page whose address {why}")
         if elicitor is None:
             return Answer.decline(NOBODY)
         found = await answered(call, self._put(asked, elicitor, call))
@@ -208,7 +236,27 @@ class Questions:
 def _read(server: str, params: Any) -> Elicitation:
     if params.mode == "url":
         return Elicitation(server, params.message, "url", url=params.url)
-    return Elicitation(server, params.message, "form", params.requested_schema)
+    return Elicitation(server, params.message, "form", secrets_marked(params.requested_schema, params.message))
+
+
+def secrets_marked(asked: Mapping[str, Any], message: str) -> Mapping[str, Any]:
+    """Return a schema whose fields that ask for a secret say so (`writeOnly`), by which they are masked everywhere."""
+    properties = asked.get("properties")
+    if not isinstance(properties, dict):
+        return asked
+    texts = {name: each for name, each in properties.items() if isinstance(each, dict)}
+    said = [
+        name
+        for name, each in texts.items()
+        if schema.is_secret(name) or any(map(_asks_for_secret, (name, each.get("title"), each.get("description"))))
+    ]
+    if not said and _asks_for_secret(message):
+        said = [name for name, each in texts.items() if each.get("type") == "string" and "enum" not in each]
+    return {**asked, "properties": {**properties, **{name: {**texts[name], "writeOnly": True} for name in said}}}
+
+
+def _asks_for_secret(text: Any) -> bool:
+    return isinstance(text, str) and _ASKS_FOR_SECRET.search(text[:MAX_WORDS]) is not None
 
 
 def _failed(error: Exception) -> Answer:

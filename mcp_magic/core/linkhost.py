@@ -4,7 +4,34 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-__all__ = ["host_of"]
+from mcp_magic.results.safe import one_line
+
+__all__ = ["host_of", "why_not_open"]
+
+MAX_URL = 10_000
+"""Characters of an address that a person may be shown."""
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def why_not_open(url: str) -> str:
+    """Return why a person is not asked to open an address; "" if they may be.
+
+    >>> why_not_open("https://github.com@evil.example/")
+    "has a user name, which looks like the host: 'github.com@'"
+    >>> why_not_open("javascript:alert(1)"), why_not_open("http://127.0.0.1:8000/login")
+    ('is no http(s) URL', '')
+    """
+    if len(url) > MAX_URL:
+        return f"has more than {MAX_URL:,} characters"
+    if not host_of(url):
+        return "is no http(s) URL"
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        return f"has a user name, which looks like the host: {one_line(parts.netloc.rpartition('@')[0], 60) + '@'!r}"
+    if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+        return "has no https, so anybody on the way could read what you type there"
+    return ""
 
 
 def host_of(url: str) -> str:

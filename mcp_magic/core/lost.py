@@ -21,10 +21,10 @@ def away(backoff: Backoff | None) -> str:
     """Say since when a session is being opened again, and when it is tried next: words for a listing."""
     if backoff is None:
         return "being opened again"
-    said = f"lost {_ago(time.time() - backoff.since)} ago, tried {_times(backoff.attempts)}"
+    said = f"lost {_ago(backoff.away)} ago, tried {_times(backoff.attempts)}"
     if backoff.next is None:
         return f"{said}, being tried now"
-    return f"{said}, next in {max(0.0, backoff.next - time.time()):.0f} s"
+    return f"{said}, next in {max(0.0, backoff.next - time.monotonic()):.0f} s"
 
 
 def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None, last: str) -> SessionClosedError:
@@ -72,7 +72,7 @@ def lost_error(server: str, what: str, why: BaseException, place: Place) -> Sess
 
 def gave_up(closed: SessionClosedError, backoff: Backoff, last: str) -> SessionClosedError:
     """Add to why a session is lost how often it was tried to have it back."""
-    tried = f"\n  given up after {_ago(time.time() - backoff.since)}, tried {_times(backoff.attempts)}"
+    tried = f"\n  given up after {_ago(backoff.away)}, tried {_times(backoff.attempts)}"
     return SessionClosedError(
         f"{closed}{tried}{_last(last).replace(chr(10) + '  last', '; last')}", stderr=closed.stderr
     )

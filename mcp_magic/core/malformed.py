@@ -18,8 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = [
-    *("Unreadable", "bad_item", "instead_of", "instead_of_strange", "log_line", "refusal_of", "unreadable"),
-    *("unread_text", "whole_answer"),
+    *(
+        "SpreadOut",
+        "Unreadable",
+        "bad_item",
+        "instead_of",
+        "instead_of_strange",
+        "log_line",
+        "refusal_of",
+        "unreadable",
+    ),
+    *("stand_in_line", "unread_text", "whole_answer"),
 ]
 
 _PARSE_ERROR = -32700
@@ -41,6 +50,9 @@ _KEY = re.compile(r"\s*:")
 _BEGINNING, _TAIL = 1000, 300
 """Characters at both ends of a text that are looked at."""
 
+_MAX_LINES = 10_000
+"""Lines of one answer that are remembered."""
+
 _KNOWN_BY = ("id", "method", "result", "error")
 """The members that say what a message is."""
 
@@ -52,6 +64,7 @@ _LISTS = {"tools": "tool", "resources": "resource", "resourceTemplates": "templa
 
 _NAMES = ("name", "uri", "uriTemplate")
 
+_INVALID_JSON = re.compile(r"^ *(Invalid JSON: .*?) \[type=json_invalid", re.MULTILINE)
 _COUNT = re.compile(r": \d+ validation errors? for .*")
 
 
@@ -68,10 +81,14 @@ class Unreadable(Exception):
         self.instead = instead
 
 
-def unreadable(error: BaseException) -> str:
+def unreadable(error: BaseException | str) -> str:
     """Return why an answer could not be read, if that is what an error of the SDK is about; else ""."""
-    text = str(error).partition("\n")[0]
-    return _COUNT.sub("", text).rstrip(": ") if _SDK_SAYS.match(text) else ""
+    whole = str(error)
+    text = whole.partition("\n")[0]
+    if not _SDK_SAYS.match(text):
+        return ""
+    why = _INVALID_JSON.search(whole[:_BEGINNING])
+    return _COUNT.sub("", text).rstrip(": ") + (f": {one_line(why[1], 200)}" if why else "")
 
 
 def bad_item(problem: BaseException, result: Any) -> str:
@@ -96,6 +113,13 @@ def unread_text(problem: Exception) -> str:
     details = _details(problem)
     found = details[0].get("input", "") if details else str(problem)
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+
+
+def stand_in_line(message: Any) -> str:
+    """Say for the log that an answer came which could not be read, if a message is what the SDK gives in its place."""
+    error = message.__dict__.get("error")
+    said = unreadable(error.message) if error is not None else ""
+    return f"The server sent an answer that cannot be read ({said})" if said else ""
 
 
 def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
@@ -131,6 +155,30 @@ def instead_of(problem: Exception) -> Any:
     if not isinstance(number, int | str) or isinstance(number, bool):
         return None
     return _error(number, _reason(_details(problem), whole))
+
+
+class SpreadOut:
+    """An answer that is written on several lines, each of which stdio takes for a message."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def took(self, line: str) -> Any:
+        """Take a line that is no message; return the JSON-RPC error with which a request ends, or None."""
+        line = line.rstrip("\r\n")
+        if line.rstrip() == "{":
+            self._lines = []
+        elif not self._lines or len(self._lines) >= _MAX_LINES:
+            self._lines = []
+            return None
+        self._lines.append(line)
+        if line.rstrip() != "}":
+            return None
+        whole, self._lines = _members_of("\n".join(self._lines)) or {}, []
+        number = whole.get("id")
+        if "method" in whole or len(whole) < 2 or not isinstance(number, int | str) or isinstance(number, bool):
+            return None
+        return _error(number, "it is written on several lines; over stdio a message is one line")
 
 
 def refusal_of(problem: Exception) -> Any:

@@ -65,21 +65,24 @@ class Backoff:
 
     Attributes:
         attempts: How many have failed.
-        since: When the session was lost (`time.time()`).
-        next: When the next attempt will be made (`time.time()`); None while one is under way.
+        next: When the next attempt will be made (`time.monotonic()`); None while one is under way.
     """
 
     def __init__(self, reconnection: Reconnection) -> None:
         self.attempts = 0
-        self.since = time.time()
         self.next: float | None = None
         self._started = time.monotonic()
         self._reconnection = reconnection
 
     @property
+    def away(self) -> float:
+        """Seconds since the session was lost."""
+        return time.monotonic() - self._started
+
+    @property
     def left(self) -> float:
         """Seconds until the session is given up."""
-        return max(0.0, self._reconnection.total - (time.monotonic() - self._started))
+        return max(0.0, self._reconnection.total - self.away)
 
     def pause(self) -> float | None:
         """Return the seconds until the next attempt, after one that failed; None where it is time to give up."""
@@ -89,7 +92,7 @@ class Backoff:
         pause: float = min(plan.first * 2.0 ** min(self.attempts, 60), plan.longest)
         self.attempts += 1
         pause *= 1 + random.uniform(-plan.jitter, plan.jitter)  # no secret depends on it
-        self.next = time.time() + pause
+        self.next = time.monotonic() + pause
         return pause
 
 

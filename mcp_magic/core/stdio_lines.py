@@ -24,6 +24,11 @@ _ID = re.compile(
 )
 """The id of an answer, where it stands at the beginning, as it mostly does."""
 
+_ANSWER = re.compile(r'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"\s*:')
+_END = 200
+_LAST_ID = re.compile(r',\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*\}\s*$')
+"""The id at the end, where the TypeScript SDK writes it."""
+
 
 def read_whole_lines() -> None:
     """Let the SDK's stdio client read by whole lines."""
@@ -55,6 +60,8 @@ class _WholeLines:
         self._parts: list[bytes] = []
         self._size = 0
         self._skips = False
+        self._tail = b""
+        self._answers = False
 
     def __aiter__(self) -> _WholeLines:
         return self
@@ -67,26 +74,36 @@ class _WholeLines:
                 chunk: bytes = await self._stream.receive()
             except EndOfStream:
                 raise StopAsyncIteration from None
+            said = ""
             if self._skips:
-                _, newline, chunk = chunk.partition(b"\n")
+                skipped, newline, chunk = chunk.partition(b"\n")
                 self._skips = not newline
+                self._tail = (self._tail + skipped)[-_END:]
+                if newline and self._answers and (number := _LAST_ID.search(self._tail.decode("utf-8", "replace"))):
+                    said = _too_long(number[1])
             whole, newline, rest = chunk.rpartition(b"\n")
             self._size += len(chunk)
             if newline:
                 text = b"".join([*self._parts, whole, newline])
                 self._parts, self._size = [rest], len(rest)
-                return text.decode("utf-8", self._errors)
+                return said + text.decode("utf-8", self._errors)
             self._parts.append(chunk)
+            if said:
+                return said
             if self._size > MAX_MESSAGE:
                 return self._too_long()
 
     def _too_long(self) -> str:
         """Forget what there is of a line, and the rest of it when it comes; answer its request, if it has one."""
+        last = b"".join(self._parts[-2:])[-_END:]
         begun = b"".join(self._parts[:2])[:_BEGINNING].decode("utf-8", "replace")
         self._parts, self._size, self._skips = [], 0, True
         found = _ID.search(begun)
-        if found is None:
-            return begun[:200] + "\n"
-        message = f"the answer has more than {MAX_MESSAGE:,} bytes in its line, and was not read to its end"
-        error = {"code": -32000, "message": message}
-        return json.dumps({"jsonrpc": "2.0", "id": json.loads(found[1]), "error": error}) + "\n"
+        self._tail, self._answers = last, found is None and _ANSWER.match(begun) is not None
+        return _too_long(found[1]) if found is not None else begun[:200] + "\n"
+
+
+def _too_long(number: str) -> str:
+    message = f"the answer has more than {MAX_MESSAGE:,} bytes in its line, and was not read to its end"
+    error = {"code": -32000, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": json.loads(number), "error": error}) + "\n"

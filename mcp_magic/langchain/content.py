@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import ToolMessage
 
-__all__ = ["LIMIT", "Content", "artifact_of", "result_of", "storable", "to_content"]
+__all__ = ["LEVELS", "LIMIT", "Content", "artifact_of", "result_of", "storable", "to_content"]
 
 Content = str | list[str | dict[str, Any]]
 
 SAID_NOTHING = "The tool reported an error and did not say what went wrong."
+
+LEVELS = 200
+"""Levels of lists and objects that the stores of conversations can hold, and a little less."""
 
 _INT64, _UINT64 = -(2**63), 2**64 - 1
 """What the stores of conversations can hold of an integer (MessagePack); exact text is kept beside larger ones."""
@@ -139,16 +142,18 @@ def _text_at(content: Any, at: int) -> str:
     return item if isinstance(item, str) else str(item.get("text", ""))
 
 
-def storable(value: Any) -> Any:
-    """Return a JSON value with integers that no store can hold as their digits.
+def storable(value: Any, levels: int = LEVELS) -> Any:
+    """Return a JSON value with integers that no store can hold as their digits, and "…" for what is nested deeper.
 
-    >>> storable({"n": [1, 2**80]})
-    {'n': [1, '1208925819614629174706176']}
+    >>> storable({"n": [1, 2**80]}), storable([[[1]]], levels=2)
+    ({'n': [1, '1208925819614629174706176']}, [['…']])
     """
+    if isinstance(value, dict | list | tuple) and not levels:
+        return "…"
     if isinstance(value, dict):
-        return {str(key): storable(each) for key, each in value.items()}
+        return {str(key): storable(each, levels - 1) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [storable(each) for each in value]
+        return [storable(each, levels - 1) for each in value]
     if isinstance(value, int) and not isinstance(value, bool) and not _INT64 <= value <= _UINT64:
         return str(value)
     return value

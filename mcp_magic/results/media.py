@@ -6,6 +6,7 @@ import mimetypes
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InvalidResponseError
 from .html import Markup, note
 from .limits import Budget, size_text
 from .parts import Part, bundle
@@ -18,6 +19,12 @@ __all__ = ["Media", "media_part", "too_large"]
 
 _NATIVE = ("image/png", "image/jpeg", "application/pdf")
 """What frontends show from the bundle itself. SVG is not among them: it would run its scripts."""
+
+MAX_PIXELS = 50_000_000
+"""Pixels of an image that is shown: a browser takes four bytes for each, however few the file has."""
+
+HEAD = 400_000
+"""Characters of an image that are looked at for its size: pictures of cameras begin with much else."""
 
 _IMAGES = {f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "avif", "bmp", "svg+xml", "x-icon")}
 """What browsers can show."""
@@ -108,9 +115,56 @@ def media_part(media: Media, budget: Budget, how: str = ".bytes") -> Part:
         return too_large(media.summary, how)
     if not is_base64(media.base64):
         return _line(f"{media.summary}, but not base64: nothing to show")
+    wide, high = _dimensions(media.base64) if family == "image" else (0, 0)
+    if wide * high > MAX_PIXELS:
+        return _line(f"{media.summary}, {wide:,} x {high:,} pixels, too many to be shown: {how}")
     url = data_url(media.mime_type, media.base64)
     native = {media.mime_type: url.partition(",")[2]} if media.mime_type in _NATIVE else None
     return Part(plain=f"[{media.summary}: {how}]", html=_element(family, url, media.summary), native=native, media=True)
+
+
+def _dimensions(data: str) -> tuple[int, int]:
+    """Return width and height that the beginning of an image states, of the kinds that pack many pixels into few bytes.
+
+    >>> _dimensions("iVBORw0KGgoAAAANSUhEUgAAw1AAAMNQ")
+    (50000, 50000)
+    """
+    text = "".join(data.split())[:HEAD]
+    try:
+        head = decode(text[: len(text) // 4 * 4])
+    except InvalidResponseError:
+        return 0, 0
+    if head.startswith(b"\0\0\1\0") and b"\x89PNG" in head:  # an icon
+        head = head[head.index(b"\x89PNG") :]
+    if head.startswith(b"\x89PNG") and len(head) >= 24:
+        return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
+    if head.startswith(b"GIF8") and len(head) >= 10:
+        return int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
+    if head.startswith(b"BM") and len(head) >= 26:
+        return int.from_bytes(head[18:22], "little"), abs(int.from_bytes(head[22:26], "little", signed=True))
+    if head[8:15] == b"WEBPVP8" and len(head) >= 30:
+        return _webp(head)
+    if (place := head.find(b"ispe")) > 0 and head[4:8] == b"ftyp":  # AVIF
+        return int.from_bytes(head[place + 8 : place + 12]), int.from_bytes(head[place + 12 : place + 16])
+    return _jpeg(head) if head.startswith(b"\xff\xd8") else (0, 0)
+
+
+def _webp(head: bytes) -> tuple[int, int]:
+    if head[15:16] == b"X":
+        return int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1
+    bits = int.from_bytes(head[21:25], "little")
+    if head[15:16] == b"L":
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    return int.from_bytes(head[26:28], "little") & 0x3FFF, int.from_bytes(head[28:30], "little") & 0x3FFF
+
+
+def _jpeg(head: bytes) -> tuple[int, int]:
+    at = 2
+    while at + 9 <= len(head) and head[at] == 0xFF:
+        if 0xC0 <= head[at + 1] <= 0xCF and head[at + 1] not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(head[at + 7 : at + 9]), int.from_bytes(head[at + 5 : at + 7])
+        at += 2 + int.from_bytes(head[at + 2 : at + 4])
+    return 0, 0
 
 
 def too_large(summary: str, how: str) -> Part:

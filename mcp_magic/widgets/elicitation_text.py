@@ -29,9 +29,14 @@ MAX_URL = 8000
 
 _MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-height:28em;overflow:auto"
 
+MAX_NAMES = 10
+
 SIGNS = {"accept": "✓ sent", "decline": "✗ declined", "cancel": "… cancelled", "": "… not answered"}
 
-PLAIN = "It goes over the connection without encryption (http)."
+SECRET = (
+    "This seems to ask for a secret: {}. MCP forbids servers to ask for passwords, keys and card numbers in a form. "
+    "What you enter is sent to the server. Decline, unless you know why it asks."
+)
 
 
 def question_html(asked: Elicitation) -> str:
@@ -41,10 +46,10 @@ def question_html(asked: Elicitation) -> str:
     host = [] if asked.mode == "form" else [tag("b", host_of(asked.url), style="font-size:1.15em")]
     parts: list[object] = [tag("p", joined(["Server ", server, wants, *host]))]
     parts.append(tag("div", outline(asked.message.strip(), MAX_MESSAGE), style=_MESSAGE))
+    if asked.secrets:
+        parts.append(tag("p", tag("b", _secret_warning(asked)), style="max-width:60em"))
     if asked.mode == "url":
-        url = outline(asked.url, MAX_URL)
-        parts.append(tag("p", tag("code", url, style="word-break:break-all")))
-        parts += [tag("p", PLAIN)] if url.lower().startswith("http:") else []
+        parts.append(tag("p", tag("code", outline(asked.url, MAX_URL), style="word-break:break-all")))
         parts.append(tag("p", link_to(asked.url)))
     return page([joined(parts)])
 
@@ -64,10 +69,14 @@ def question_text(asked: Elicitation) -> str:
     server = one_line(asked.server, 100)
     message = ["  " + line for line in outline(asked.message.strip(), MAX_MESSAGE).split("\n")]
     if asked.mode == "form":
-        return "\n".join([f"Server {server} asks you for:", *message])
-    plain = [f"  {PLAIN}"] if asked.url.lower().startswith("http:") else []
+        warning = [_secret_warning(asked)] if asked.secrets else []
+        return "\n".join([f"Server {server} asks you for:", *message, *warning])
     first = f"Server {server} asks you to open a page at {host_of(asked.url)}"
-    return "\n".join([first, *message, f"  {outline(asked.url, MAX_URL)}", *plain])
+    return "\n".join([first, *message, f"  {outline(asked.url, MAX_URL)}"])
+
+
+def _secret_warning(asked: Elicitation) -> str:
+    return SECRET.format(", ".join(one_line(name, 60) for name in asked.secrets[:MAX_NAMES]))
 
 
 def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.browser.living import expect, run
 from tests.browser.notebooks import NOTEBOOKS, write_notebook
+from tests.hostile.test_model import EVIL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -225,6 +226,66 @@ def test_text_that_is_written_from_right_to_left_begins_at_the_right(hostile: La
     }""")
     assert right - first < 20, "the first letter"
     assert left < last < first - 40, "the exclamation mark, which ends the sentence"
+
+
+MODEL = """
+from langchain_core.messages import AIMessage
+from mcp_magic import ScriptedModel
+from tests_evil import EVIL
+call = {"name": "showcase__one_text", "args": {"text": EVIL}, "id": "call_1"}
+evil_model = ScriptedModel([AIMessage(EVIL, tool_calls=[call, {"name": EVIL, "args": {}, "id": "call_2"}]), EVIL])"""
+
+
+def test_a_model_makes_the_page_ask_no_host_and_run_nothing_live_or_saved(
+    hostile: Lab, server: JupyterLab, browser: Browser
+) -> None:
+    (server.folder / "tests_evil.py").write_text(f"EVIL = {EVIL!r}")
+    asked: list[str] = []
+    hostile.page.on("request", lambda request: asked.append(request.url))
+    run(hostile, MODEL)
+    shown = run(hostile, "%%mcp_agent --model $evil_model --approve auto --thread evil\nGo.")
+    expect(shown).to_contain_text("evil.png?q=secret")
+    expect(shown).to_contain_text("flowchart LR")
+    hostile.page.wait_for_function("() => document.fonts.status === 'loaded'")
+    foreign = [url for url in asked if "/evil." in url or not url.startswith((server.url, "data:", "blob:"))]
+    assert foreign == []
+    assert hostile.dialogs == []
+    ours = shown.locator(".mcp-magic")
+    assert ours.locator("mjx-container, script, iframe, svg, img, [onerror], a[href^='javascript']").count() == 0
+    # The same without our renderer asks, so that this test would see it if ours did.
+    with hostile.page.expect_request("**/evil.png?q=secret"):
+        run(hostile, "from IPython.display import Markdown\nMarkdown(EVIL)")
+
+    outputs = [output for cell in hostile.outputs() for output in cell]
+    (server.folder / "evil-saved.ipynb").write_text(
+        json.dumps(
+            {
+                "cells": [
+                    {
+                        "cell_type": "code",
+                        "execution_count": 1,
+                        "id": "evil",
+                        "metadata": {},
+                        "outputs": [
+                            o for o in outputs if "mcp-magic" in json.dumps(o) and "evil.png?q=" in json.dumps(o)
+                        ],
+                        "source": "%%mcp_agent",
+                    }
+                ],
+                "metadata": {},
+                "nbformat": 4,
+                "nbformat_minor": 5,
+            }
+        )
+    )
+    page = browser.new_page()
+    later: list[str] = []
+    page.on("request", lambda request: later.append(request.url))
+    page.goto(f"{server.url}/doc/tree/evil-saved.ipynb?reset")
+    expect(page.locator(".mcp-magic").first).to_contain_text("evil.png?q=secret")
+    page.wait_for_function("() => document.fonts.status === 'loaded'")
+    assert [url for url in later if "/evil." in url or not url.startswith((server.url, "data:", "blob:"))] == []
+    page.close()
 
 
 def test_markdown_of_a_server_makes_the_page_ask_no_host(hostile: Lab) -> None:

@@ -204,7 +204,7 @@ class AuthorizationServer:
     def _given(self, client: str, scopes: list[str], form: dict[str, str], key: str, *, refreshable: bool) -> Response:
         scopes = scopes if self.behaves.gives is None else self.behaves.gives
         access = self._secret("access")
-        expires = time.time() + self.behaves.expires_in
+        expires = time.time() + min(self.behaves.expires_in, 10**9)
         self.tokens[access] = Token(client, scopes, form.get("resource", ""), expires, key)
         said: dict[str, Any] = {
             "access_token": access,

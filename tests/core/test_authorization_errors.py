@@ -71,8 +71,8 @@ WRONG = {
     ),
     "plain http for the person": (
         Behaviour(endpoints={"authorization_endpoint": "http://auth.example.com/authorize"}),
-        r"the log-in page auth\.example\.com has no https, so anybody on the way could read what you type there; it "
-        r"was not opened\. Its operator has to mend that\.",
+        r"the address of the log-in page at auth\.example\.com has no https, so anybody on the way could read what you "
+        r"type there; it was not opened\. Its operator has to mend that\.",
     ),
 }
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mcp_magic.core import stdio_lines
 from mcp_magic.core.host import Host
 from mcp_magic.errors import ConnectError, InvalidResponseError, MCPMagicError
 from tests.core.test_sessions import until
 from tests.faults.checking import assert_clear
-from tests.hostile.no_json_server import BREAKS, serve_no_json
+from tests.faults.rogue_http import rogue_http
+from tests.hostile.no_json_server import BREAKS, SPREAD, serve_no_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -123,3 +125,34 @@ async def test_a_listing_that_is_answered_with_no_json_is_an_error_in_words(host
         with pytest.raises(InvalidResponseError, match="Failed to parse the answer: Invalid JSON"):
             await asyncio.wait_for(connection.listing("tools", refresh=True), SECONDS)
         await until(lambda: bool(logged(connection)))
+
+
+async def test_an_answer_on_several_lines_of_stdio_ends_its_call_with_an_error_that_says_so(host: Host) -> None:
+    async with connected(host, "stdio") as connection:
+        for tool in SPREAD[:2]:
+            found = await failing(connection, tool)
+            says = "it is written on several lines; over stdio a message is one line"
+            assert_clear(found, InvalidResponseError, f"rogue:{tool}: the server's answer breaks the protocol: ")
+            assert says in str(found)
+            assert (await connection.call("right")).text == "right"
+
+
+async def test_a_line_that_is_too_long_ends_its_call_also_where_its_id_stands_at_its_end(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio_lines, "MAX_MESSAGE", 2**20)
+    async with connected(host, "stdio") as connection:
+        found = await failing(connection, "too_long_id_last")
+        assert "the answer has more than 1,048,576 bytes in its line, and was not read to its end" in str(found)
+        assert (await connection.call("right")).text == "right"
+
+
+@pytest.mark.parametrize(("tool", "why"), [("bad_json", "EOF while parsing a value"), ("bad_utf8", "expected value")])
+async def test_over_http_the_error_and_the_log_say_what_is_wrong_with_the_json(host: Host, tool: str, why: str) -> None:
+    async with rogue_http() as rogue:
+        connection = await host.connect(rogue.url, name="rogue")
+        found = await failing(connection, tool)
+        assert_clear(found, InvalidResponseError, f"Failed to parse JSON response: Invalid JSON: {why}")
+        (entry,) = logged(connection)
+        assert entry.startswith("The server sent an answer that cannot be read (Failed to parse JSON response: Invalid")
+        await host.close()

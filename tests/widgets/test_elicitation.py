@@ -29,7 +29,7 @@ TRIP = {
     "required": ["city"],
 }
 FORM = Elicitation("trips<b>", "Where <script>alert(1)</script> to?", "form", TRIP)
-PAGE = Elicitation("bank", "Log in <b>there</b>", "url", url="http://bank.example@evil.example:8443/x?a=1&b=<i>")
+PAGE = Elicitation("bank", "Log in <b>there</b>", "url", url="https://bank.example@evil.example:8443/x?a=1&b=<i>")
 
 
 @pytest.fixture
@@ -135,10 +135,9 @@ async def test_a_page_is_shown_with_the_host_it_leads_to(panel: ElicitationPanel
     shown = markup(panel)
 
     assert '<b style="font-size:1.15em">evil.example:8443</b>' in shown
-    assert "http://bank.example@evil.example:8443/x?a=1&amp;b=&lt;i&gt;</code>" in shown
+    assert "https://bank.example@evil.example:8443/x?a=1&amp;b=&lt;i&gt;</code>" in shown
     assert 'rel="noopener noreferrer"' in shown
     assert 'target="_blank"' in shown
-    assert "without encryption" in shown
     button(panel, "Done").click()
     assert await task == Answer.accept()
     assert page.lines[0].startswith("✓ done: bank (page at evil.example:8443: Log in <b>there</b>)")

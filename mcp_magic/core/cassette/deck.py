@@ -80,6 +80,7 @@ class Deck:
         taken, self._cassette, self._looked = self._cassette, None, True
         if taken is not None:
             taken.ejected = True
+            taken.file.close()
         return taken
 
     def _from_environment(self, environ: Mapping[str, str]) -> Cassette | None:

@@ -26,6 +26,7 @@ import hashlib
 import json
 import os
 import re
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,9 @@ class CassetteFile:
         # nothing is gained by writing the root otherwise
         self._place = _path(self._here) if folder.name else None
         self._blobs: dict[str, str] = {}
-        self._begun = self._whole = False
+        self._begun = False
+        self._size = path.stat().st_size if path.exists() else 0
+        self._unlock: weakref.finalize[Any, Any] | None = None
 
     def read(self) -> list[dict[str, Any]]:
         """Return its lines after the header, with what was kept once put back in its places.
@@ -136,15 +139,42 @@ class CassetteFile:
         problem = ""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if not self._whole and mode == "a":
-                _without_half_a_line(self.path)
-            self._whole = True
+            if self._unlock is None:
+                self._lock()
+                if mode == "a":
+                    _without_half_a_line(self.path)
             with self.path.open(mode, encoding="utf-8", newline="\n") as file:
                 file.write(text)
+                self._size = file.tell()
         except OSError as error:
             problem = f"the cassette {self.path} cannot be written: {error.strerror}"
         if problem:
             raise CassetteError(problem)
+
+    def _lock(self) -> None:
+        """Keep other kernels from writing to the file: their sessions would have the same numbers as ours.
+
+        Raises:
+            CassetteError: Another one writes to it, or has done so since it was read.
+            OSError: It cannot be opened.
+        """
+        from mcp_magic.core.oauth.lock import try_lock
+
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        unlock = weakref.finalize(self, os.close, descriptor)
+        problem = "" if try_lock(descriptor) else "another kernel is recording on it"
+        if not problem and os.fstat(descriptor).st_size != self._size:
+            problem = "it was changed while this kernel had it in"
+        if problem:
+            unlock()
+            raise CassetteError(f"the cassette {self.path} cannot be written: {problem}; record on another file.")
+        self._unlock = unlock
+
+    def close(self) -> None:
+        """Let others write to the file. Closing twice is fine."""
+        if self._unlock is not None:
+            self._unlock()
+            self._unlock = None
 
     def _without_folder(self, text: str) -> str:
         return text if self._place is None or self._here not in text else self._place.sub(HERE, text)

@@ -15,7 +15,7 @@ from mcp_magic.core.trace.mask import to_json
 from mcp_magic.core.trace.trace import OUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.cassette import Cassette
@@ -74,6 +74,10 @@ class Take:
     def know(self, secrets: Iterable[str]) -> None:
         """Mask these wherever they turn up."""
         self._cassette.masker.know(secrets)
+
+    def conceal(self, answered: Mapping[str, Any]) -> None:
+        """Keep values that a person entered for a server out of the cassette."""
+        self._cassette.masker.conceal(answered)
 
     def message(self, direction: str, message: dict[str, Any]) -> None:
         """Write a JSON-RPC message, as long as the cassette is in."""

@@ -22,6 +22,9 @@ __all__ = ["CallbackServer"]
 SILENT_SECONDS = 10.0
 """Seconds a connection may stay without a request; browsers open some in advance."""
 
+CONNECTIONS = 50
+"""Connections at a time; with more the oldest is closed, so that idle ones do not keep the browser away."""
+
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mcp_magic</title><style>
 body{{font-family:system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;color-scheme:light dark}}
 </style></head><body><h1>{title}</h1><p>{text}</p></body></html>"""
@@ -72,18 +75,22 @@ class CallbackServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = CONNECTIONS
     callback: CallbackServer
 
     def __init__(self, *arguments: Any) -> None:
-        self._open: set[socket.socket] = set()
+        self._open: dict[socket.socket, None] = {}
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        self._open.add(request)
+        self._open[request] = None
+        if len(self._open) > CONNECTIONS:
+            with suppress(OSError, StopIteration):
+                next(iter(self._open)).shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
+        self._open.pop(request, None)
         super().shutdown_request(request)
 
     def hang_up(self) -> None:

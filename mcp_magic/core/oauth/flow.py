@@ -209,7 +209,7 @@ class Flow(Renewing):
                         return False
                     await self._check_person(outgoing)
                     answer = await self._ask(outgoing)
-        except (OAuthFlowError, ValueError) as error:
+        except (OAuthFlowError, ValueError, OverflowError) as error:  # a token that expires in 10**400 seconds
             if guessing and self.context.oauth_metadata is None:
                 return False
             failure = in_words(error, self.parties)

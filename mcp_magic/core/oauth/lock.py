@@ -15,19 +15,23 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-__all__ = ["locked"]
+__all__ = ["locked", "try_lock"]
 
 LOCK_SECONDS = 15.0
 """Seconds to wait for another kernel that refreshes; then it hangs, and we refresh ourselves."""
 
 POLL_SECONDS = 0.03
 
+FAR = 2**30
+
 
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(descriptor: int) -> bool:
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file for this process; return False if another one has."""
         try:
+            os.lseek(descriptor, FAR, os.SEEK_SET)  # Windows lets nobody else read what is locked
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
@@ -35,11 +39,14 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(descriptor: int) -> bool:
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file for this process; return False if another one has."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             return False
+        except OSError:  # a file system without locks
+            return True
         return True
 
 
@@ -54,7 +61,7 @@ async def locked(path: Path) -> AsyncIterator[None]:
         pass
     try:
         until = asyncio.get_running_loop().time() + LOCK_SECONDS
-        while descriptor is not None and not _try_lock(descriptor):
+        while descriptor is not None and not try_lock(descriptor):
             if asyncio.get_running_loop().time() > until:
                 break
             await asyncio.sleep(POLL_SECONDS)

@@ -15,10 +15,10 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from mcp_magic.core.linkhost import host_of, why_not_open
 from mcp_magic.core.oauth.callback import CallbackServer
 from mcp_magic.core.oauth.login import LogIn
 from mcp_magic.core.oauth.registered import Registered, Wanted
-from mcp_magic.core.oauth.words import host_and_port, is_private
 from mcp_magic.errors import AuthorizationError
 
 if TYPE_CHECKING:
@@ -135,11 +135,11 @@ class _Person(Registered):
         )
 
     async def _shown(self, url: str) -> None:
-        if not is_private(url):
-            host = host_and_port(url)
+        if why := why_not_open(url):
+            host = f" at {host_of(url)}" if host_of(url) else ""
             raise AuthorizationError(
-                f"{self.parties.server}: the log-in page {host} has no https, so anybody on the way could read "
-                "what you type there; it was not opened. Its operator has to mend that."
+                f"{self.parties.server}: the address of the log-in page{host} {why}; it was not opened. "
+                "Its operator has to mend that."
             )
         self._check_pkce()
         self._url = url

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import nullcontext
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.core.oauth.lock import locked
 from mcp_magic.core.oauth.store import FileStore, KeyringStore, server_key, tokens_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
@@ -65,8 +68,13 @@ class KeptTokens:
     async def save(self, **changes: Any) -> None:
         """Change parts of it; None deletes one."""
         self._learn(_secrets_of(changes))
-        async with self._writing:
+        async with self._writing, self._alone():
             await asyncio.to_thread(self._change, changes)
+
+    def _alone(self) -> AbstractAsyncContextManager[None]:
+        """Keep other kernels from changing the record meanwhile, which has other clients of this server, too."""
+        lock_file = self.lock_file  # held by a refresh, which saves
+        return nullcontext() if lock_file is None else locked(lock_file.with_suffix(".saving"))
 
     def _change(self, changes: dict[str, Any]) -> None:
         whole = self._store.load(self._server)

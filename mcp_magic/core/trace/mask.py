@@ -17,7 +17,7 @@ from mcp_magic.core.trace.cut import KEPT_BYTES, LONGEST, Cut
 from mcp_magic.schema.secretnames import EVERYDAY, STEMS, is_secret_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 __all__ = ["Masker", "to_json"]
 
@@ -73,6 +73,7 @@ class Masker:
         self._known = frozenset(secrets)
         self._learned: dict[str, frozenset[str]] = {}
         self._fixed = _spellings(self._known)
+        self._entered: frozenset[str] = frozenset()
         self._forms = self._written()
         self._dump = _pydantics()
 
@@ -93,6 +94,8 @@ class Masker:
 
     def _suspicious(self, text: bytes) -> bool:
         shown = text.decode("utf-8", "replace")
+        if self._entered and '"accept"' in shown:
+            return True
         return _has_word(shown.lower()) or (bool(self._forms) and any(form in shown for form in self._forms))
 
     def keep(self, message: dict[str, Any], *, schemas: bool = False) -> tuple[bytes, int, bool]:
@@ -123,10 +126,18 @@ class Masker:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
+            value = self._without_entered(value)
             return {self.hide(str(name)): self._named(str(name), inner, schemas) for name, inner in value.items()}
         if isinstance(value, list | tuple):
             return [self._walk(inner, schemas) for inner in value]
         return value
+
+    def _without_entered(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return what a person answered (`ElicitResult`) without what is concealed of it."""
+        content = value.get("content")
+        if not self._entered or value.get("action") != "accept" or not isinstance(content, dict):
+            return value
+        return {**value, "content": {n: MASK if n in self._entered else inner for n, inner in content.items()}}
 
     def _named(self, name: str, value: Any, schemas: bool) -> Any:
         secret = value is not None and not isinstance(value, bool) and is_secret_name(name)
@@ -144,6 +155,11 @@ class Masker:
             self._known |= fresh
             self._fixed = _spellings(self._known)
             self._forms = self._written()
+
+    def conceal(self, answered: Mapping[str, Any]) -> None:
+        """Mask what a person entered for a server: texts wherever they turn up, in answers all of these names."""
+        self._entered |= answered.keys()
+        self.know(value for value in answered.values() if isinstance(value, str))
 
     def learn(self, value: Any) -> None:
         """Remember the texts of a value that is secret."""

@@ -27,7 +27,7 @@ from mcp_magic.core.trace.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.cassette.take import Take
@@ -174,6 +174,12 @@ class Recorder:
         self._masker.know(secrets)
         if self.take is not None:
             self.take.know(secrets)
+
+    def conceal(self, answered: Mapping[str, Any]) -> None:
+        """Keep values that a person entered for a server out of what is recorded, and all that have their names."""
+        self._masker.conceal(answered)
+        if self.take is not None:
+            self.take.conceal(answered)
 
     @property
     def secrets(self) -> frozenset[str]:

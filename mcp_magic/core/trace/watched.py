@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.eras import assume_complete
-from mcp_magic.core.malformed import instead_of, log_line, refusal_of, unread_text
+from mcp_magic.core.malformed import SpreadOut, instead_of, log_line, refusal_of, stand_in_line, unread_text
 from mcp_magic.core.outcome import current
 from mcp_magic.core.strays import TOLD, Strays
 from mcp_magic.core.trace.streams import TracedWrite, Wrapped, members
@@ -96,6 +96,7 @@ class WatchedStream(Wrapped):
         self._answer = answer
         self._answering: set[asyncio.Task[None]] = set()
         self._unreadable = 0
+        self._spread = SpreadOut()
         self._strays = strays
         self._next = self._first
         self._reading: asyncio.Future[Any] | None = None
@@ -147,9 +148,10 @@ class WatchedStream(Wrapped):
             self._line.recorder.message(IN, members(item.message))
             if self._line.modern:
                 assume_complete(item.message)
+            self._log(stand_in_line(item.message))
             return self._strays.came(item.message, self._stream) or item
         text = unread_text(item)
-        instead = instead_of(item)
+        instead = instead_of(item) or self._spread.took(text)
         if instead is None:
             instead = self._strays.unreadable(item, self._stream)
         else:
@@ -157,15 +159,18 @@ class WatchedStream(Wrapped):
         self._line.recorder.garbage(text, members(instead.message) if instead is not None else None)
         if len(self._line.garbage) < 5 and text.strip():
             self._line.garbage.append(text.strip()[:200])
-        if self._unreadable < TOLD and (said := log_line(item, self._line.recorder.hide)):
-            self._unreadable += 1
-            self._line.strange(said)
+        self._log(log_line(item, self._line.recorder.hide))
         if (refusal := refusal_of(item)) is not None and len(self._answering) < REFUSALS:
             # Not awaited: a server that reads nothing before it has written all would wait for us, and we for it.
             task = asyncio.ensure_future(self._refuse(refusal))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         return instead or item
+
+    def _log(self, said: str) -> None:
+        if said and self._unreadable < TOLD:
+            self._unreadable += 1
+            self._line.strange(said)
 
     async def _refuse(self, refusal: Any) -> None:
         from anyio import BrokenResourceError, ClosedResourceError

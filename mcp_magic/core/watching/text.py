@@ -22,8 +22,7 @@ def status_text(watch: Watch) -> str:
     count = counted(watch.updates, "updates")
     last = f", the last at {_clock(watch.changed_at)}" if watch.changed_at is not None else ""
     if watch.ended:
-        seconds = (watch.stopped_at or time.time()) - watch.began
-        return f"{count}{last}; watched for {_span(seconds)}: {watch.ended}"
+        return f"{count}{last}; watched for {_span(watch.seconds or 0.0)}: {watch.ended}"
     return f"{count}{last}; {watch.how} since {_clock(watch.began)}"
 
 

@@ -49,7 +49,7 @@ class Watch:
         began: When it began (`time.time()`).
         changed_at: When the last update came, or None.
         ended: Why it is over, or "".
-        stopped_at: When it ended, or None.
+        seconds: How long it lasted, or None while it goes on.
         note: A line about it, or "".
     """
 
@@ -62,7 +62,8 @@ class Watch:
         self.began = time.time()
         self.changed_at: float | None = None
         self.differed_at: float | None = None
-        self.stopped_at: float | None = None
+        self.seconds: float | None = None
+        self._started = time.monotonic()
         self._host = host
         self._source: Subscription | Ticks | None = None
         self._work: asyncio.Task[None] | None = None
@@ -115,7 +116,7 @@ class Watch:
 
     def _end(self, why: str) -> None:
         if not self.ended:
-            self.ended, self.stopped_at = why, time.time()
+            self.ended, self.seconds = why, time.monotonic() - self._started
 
     async def _follow(self, source: Subscription | Ticks, changed: Callable[[], None], count: int | None) -> None:
         async for update in source:

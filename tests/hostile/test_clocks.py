@@ -1,0 +1,123 @@
+"""The clock of the machine jumps, by hours or years: nothing is lost, waits for ever or is shown as negative."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from langgraph.checkpoint.base import id as checkpoint_ids
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic.core.host import Host
+from mcp_magic.core.lost import away
+from mcp_magic.core.reconnection import Backoff, Reconnection
+from mcp_magic.core.watching.text import status_text
+from mcp_magic.core.watching.watch import Watch
+from mcp_magic.errors import AuthorizationError, RequestTimeoutError
+from tests.agent.threads_in import kept, run
+from tests.core.authorization_server import Behaviour
+from tests.core.persons import logging_in
+from tests.core.protected_server import protected_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+HOUR, YEAR = 3600.0, 31_536_000.0
+JUMPS = pytest.mark.parametrize("jump", [-10 * YEAR, -HOUR, HOUR, 10 * YEAR])
+
+
+class Clock:
+    """The clock on the wall, which can be set; what `time.monotonic` says goes on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead = 0.0
+        now, now_ns = time.time, time.time_ns
+        monkeypatch.setattr(time, "time", lambda: now() + self.ahead)
+        monkeypatch.setattr(time, "time_ns", lambda: now_ns() + int(self.ahead * 1e9))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    host = Host()
+    yield host
+    await host.close()
+
+
+@JUMPS
+async def test_a_conversation_goes_on_in_a_new_kernel_after_the_clock_was_set(
+    host: Host, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    file = tmp_path / "threads.sqlite"
+    await run(host, file, ["first"])
+    clock.ahead = jump
+    monkeypatch.setattr(checkpoint_ids, "_last_v6_timestamp", None)  # what a new kernel begins with
+    _, problem = await run(host, file, ["second"], "and then?")
+    assert problem == ""
+    assert [text for _, text in await kept(file)] == ["go", "first", "and then?", "second"]
+
+
+@JUMPS
+async def test_what_is_said_of_a_lost_session_and_of_a_watch_counts_the_seconds_that_passed(
+    clock: Clock, jump: float
+) -> None:
+    backoff, watch = Backoff(Reconnection(first=5.0, jitter=0.0)), Watch(Host(), "server", "a:b")
+    assert backoff.pause() == 5.0
+    clock.ahead = jump
+    assert away(backoff) == "lost 0 s ago, tried once, next in 5 s"
+    assert backoff.left > 290
+    watch.stop()
+    assert "watched for 0" in status_text(watch)
+
+
+@JUMPS
+async def test_a_call_has_the_time_that_it_was_given(clock: Clock, jump: float) -> None:
+    async def answer() -> str:
+        clock.ahead = jump
+        await asyncio.sleep(0.05)
+        return "in time"
+
+    async def never() -> None:
+        clock.ahead = -jump
+        await asyncio.Event().wait()
+
+    server = MCPServer("slow", log_level="ERROR")
+    server.tool()(answer)
+    server.tool()(never)
+    async with Host() as host:
+        connection = await host.connect(server, name="slow")
+        assert (await connection.call_tool("answer", {}, timeout=5.0)).text == "in time"
+        began = time.monotonic()
+        with pytest.raises(RequestTimeoutError):
+            await connection.call_tool("never", {}, timeout=0.2)
+        assert time.monotonic() - began < 5
+        (entry,) = [e for e in connection.trace.entries if e.method == "tools/call" and e.kind == "answer"]
+        assert entry.seconds is not None
+        assert 0.04 < entry.seconds < 5
+
+
+@JUMPS
+async def test_a_token_goes_on_to_be_used_or_is_renewed_without_the_person(
+    host: Host, clock: Clock, jump: float
+) -> None:
+    person = logging_in(host)
+    async with protected_server() as protected:
+        connection = await host.connect(protected.url, name="notes")
+        clock.ahead = jump
+        assert await connection.listing("tools", refresh=True)
+        await host.close()
+    assert len(person.shown) == 1
+
+
+async def test_a_token_that_lasts_for_longer_than_a_clock_can_say_is_refused_in_words(host: Host) -> None:
+    logging_in(host)
+    async with protected_server(Behaviour(expires_in=10**400)) as protected:
+        with pytest.raises(AuthorizationError, match=r"its answers do not fit OAuth 2\.1"):
+            await host.connect(protected.url, name="notes")
