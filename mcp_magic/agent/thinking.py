@@ -100,7 +100,8 @@ def _complete(answer: Any) -> AIMessage:
     """Give the message an id: some models name none, and a thread needs it."""
     message = answer if isinstance(answer, AIMessage) else AIMessage(str(getattr(answer, "content", answer)))
     refused: Any = {"type": "invalid_tool_call", "args": "", "error": f"arguments of more than {LEVELS} nested levels"}
-    message.invalid_tool_calls += [{**call, **refused} for call in message.tool_calls if is_too_deep(call["args"])]
+    deep: list[Any] = [dict(call) | refused for call in message.tool_calls if is_too_deep(call["args"])]
+    message.invalid_tool_calls += deep
     message.tool_calls = [
         {**call, "args": kept(call["args"])} for call in message.tool_calls if not is_too_deep(call["args"])
     ]
