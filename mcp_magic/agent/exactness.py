@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_too_deep", "kept", "sent"]
 
-MAX_NUMBERS = 100
+MAX_NUMBERS = 20
 """Long integers of one call that become numbers again; each takes a check of all arguments."""
 
 _DIGITS = re.compile(r"-?[1-9]\d{18,}")

@@ -62,7 +62,7 @@ TURNS: dict[str, Any] = {
     "the same id thrice": AIMessage("", tool_calls=[call(), call(), call()]),
     "no id": AIMessage("", tool_calls=[{**call(), "id": None}, {**call(), "id": ""}]),
     "2,000 unknown tools": AIMessage("", tool_calls=[call(number, f"nope{number}") for number in range(2000)]),
-    "long integers": AIMessage("", tool_calls=[call(item=["9" * 30] * 2000)]),
+    "long integers": AIMessage("", tool_calls=[call(name="shop__tag", names=["9" * 30] * 2000, count="many")]),
     "2 MB of brackets": "[" * 2_000_000,
 }
 
@@ -75,6 +75,11 @@ async def host() -> AsyncIterator[Host]:
     def buy(item: str) -> str:
         """Buys an item."""
         return "bought"
+
+    @server.tool()
+    def tag(names: list[str], count: int) -> str:
+        """Tags items."""
+        return "tagged"
 
     async with Host() as host:
         await host.connect(server, name="shop")
