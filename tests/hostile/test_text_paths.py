@@ -128,7 +128,6 @@ def answered(text: str, **members: Any) -> ToolResult:
 def table_in(text: str) -> None:
     with suppress(MCPMagicError):
         _ = answered(text).df
-    _ = answered(text).frames
 
 
 def fails(text: str) -> None:
@@ -242,6 +241,7 @@ def changed(text: str) -> None:
 PATHS: dict[str, Callable[[str], object]] = {
     "result": lambda text: answered(text)._repr_mimebundle_(),
     "result's table": table_in,
+    "result's tables": lambda text: answered(text).frames,
     "result that repeats its data": lambda text: answered(text, structured_content={"a": text})._repr_mimebundle_(),
     "tool's error": fails,
     **{
