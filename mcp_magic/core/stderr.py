@@ -25,6 +25,9 @@ CONTINUED = 3
 LOOKED_AT = 600
 """Characters of a line that are looked at: a server that is not trusted writes them."""
 
+BOTH_ENDS = 100_000
+"""Characters at the beginning and at the end of a longer text that are looked at."""
+
 VARIABLES = 4
 """Variables that are named."""
 
@@ -78,6 +81,8 @@ def cause(stderr: str) -> list[str]:
     >>> cause("INFO: one\nINFO: two\nINFO: three\nINFO: four")
     ['INFO: two', 'INFO: three', 'INFO: four']
     """
+    if len(stderr) > 2 * BOTH_ENDS:
+        stderr = f"{stderr[:BOTH_ENDS]}\n{stderr[-BOTH_ENDS:]}"
     ranks: dict[str, int] = {}
     for line, rank in _Reader().read(stderr):
         ranks.setdefault(line, rank)

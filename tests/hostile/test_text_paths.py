@@ -128,7 +128,6 @@ def answered(text: str, **members: Any) -> ToolResult:
 def table_in(text: str) -> None:
     with suppress(MCPMagicError):
         _ = answered(text).df
-    _ = answered(text).frames
 
 
 def fails(text: str) -> None:
@@ -138,12 +137,14 @@ def fails(text: str) -> None:
         result.raise_for_error()
 
 
-def read(text: str, kind: str) -> None:
+def resource(text: str, kind: str) -> ResourceResult:
     contents = types.TextResourceContents(uri="a:b", mime_type=kind, text=text)
-    result = ResourceResult(types.ReadResourceResult(contents=[contents]))
-    result._repr_mimebundle_()
+    return ResourceResult(types.ReadResourceResult(contents=[contents]))
+
+
+def table_of_resource(text: str) -> None:
     with suppress(MCPMagicError):
-        _ = result.df
+        _ = resource(text, "text/csv").df
 
 
 def prompted(text: str) -> None:
@@ -220,7 +221,7 @@ def learned(text: str) -> None:
 
 
 def learned_often(text: str) -> None:
-    pieces = zip(range(2000), pairwise(range(0, len(text), 500)), strict=False)
+    pieces = zip(range(2000), pairwise(range(0, len(text), 250)), strict=False)
     Masker(()).whole([{"password": f"{number:08}{text[a:b]}", "line": text[a:b]} for number, (a, b) in pieces])
 
 
@@ -242,12 +243,14 @@ def changed(text: str) -> None:
 PATHS: dict[str, Callable[[str], object]] = {
     "result": lambda text: answered(text)._repr_mimebundle_(),
     "result's table": table_in,
+    "result's tables": lambda text: answered(text).frames,
     "result that repeats its data": lambda text: answered(text, structured_content={"a": text})._repr_mimebundle_(),
     "tool's error": fails,
     **{
-        f"resource, {kind}": lambda text, kind=kind: read(text, kind)  # type: ignore[misc]
+        f"resource, {kind}": lambda text, kind=kind: resource(text, kind)._repr_mimebundle_()  # type: ignore[misc]
         for kind in ("text/plain", "text/markdown", "text/csv", "application/json", "image/svg+xml")
     },
+    "resource's table": table_of_resource,
     "prompt": prompted,
     "resource link": linked,
     "image": pictured,

@@ -27,6 +27,9 @@ _KINDS = (
     ("private use characters", re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")),
     ("control characters", re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb\ud800-\udfff]")),
 )
+MAX_TEXT = 200_000
+"""Characters that are looked at: for each hidden one those around it are, too."""
+
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f")
 _ANY = re.compile("|".join(pattern.pattern for _, pattern in _KINDS))
 
@@ -49,13 +52,14 @@ class Hidden(NamedTuple):
 
 
 def hidden(text: str) -> list[Hidden]:
-    """Return what is hidden in a text, one row for each kind of character.
+    """Return what is hidden in the first `MAX_TEXT` characters of a text, one row for each kind of character.
 
     >>> [found.points for found in hidden("ab\u200bc")]
     ['U+200B ZERO WIDTH SPACE at 2']
     >>> hidden("Family: \U0001f468\u200d\U0001f469, flag: \U0001f3f4\U000e0067\U000e0062\U000e007f")
     []
     """
+    text = text[:MAX_TEXT]
     if text.isascii() and text.isprintable():
         return []
     text = _FLAG.sub(lambda found: " " * len(found[0]), text)
