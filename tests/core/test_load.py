@@ -147,20 +147,20 @@ class Name(BaseModel):
 
 async def test_calls_that_ask_the_person_are_answered_however_many_there_are(host: Host) -> None:
     server = MCPServer("asking", log_level="ERROR")
-    asked: list[Any] = []
-    all_asked = asyncio.Event()
+    under_way: list[None] = []
+    all_under_way = asyncio.Event()
 
     @server.tool()
     async def greet(ctx: Context[Any, Any]) -> str:
         """Ask for a name."""
+        under_way.append(None)
+        if len(under_way) == 120:
+            all_under_way.set()
         answer = await ctx.elicit("Who?", Name)
         return str(answer.data.name)  # type: ignore[union-attr]
 
     async def person(question: Any) -> Answer:
-        asked.append(question)
-        if len(asked) == 120:
-            all_asked.set()
-        await all_asked.wait()
+        await all_under_way.wait()
         return Answer("accept", {"name": "Ada"})
 
     async with serving(Forgetful(server.streamable_http_app())) as url:
