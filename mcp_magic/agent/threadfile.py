@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
 import sqlite3
@@ -59,6 +60,8 @@ _INSERT = (
     "VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 _sound: set[Path] = set()
+# it repeats names from the file, which may steer a terminal; what cannot be read is an error of ours
+logging.getLogger("langgraph.checkpoint.serde.jsonplus").addFilter(lambda record: False)
 
 
 class _BoundedConnection(sqlite3.Connection):
