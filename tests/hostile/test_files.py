@@ -118,6 +118,7 @@ def test_variables_of_an_env_file_are_refused(text: str, tmp_path: Path) -> None
     assert time.process_time() - before < SECONDS
 
 
+@pytest.mark.lowest
 def test_variables_of_an_env_file_that_use_others_are_read(tmp_path: Path) -> None:
     path = tmp_path / ".env"
     path.write_text("HOST=a.example\nURL=https://${HOST}/${NONE:-x}\n")

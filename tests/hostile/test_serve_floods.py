@@ -107,6 +107,7 @@ async def test_a_connection_that_sends_no_token_in_time_is_closed(
             writer.close()
 
 
+@pytest.mark.lowest
 async def test_a_connection_with_the_token_stays_as_long_as_its_answer_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
