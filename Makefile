@@ -14,12 +14,13 @@ NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
-.PHONY: help setup system demo lab test tested fuzz notebooks docs conformance lint bench soak format lock lite binder clean
+.PHONY: help setup system demo lab test tested lowest fuzz notebooks docs conformance lint bench soak format lock lite binder clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
 	@echo "make lab    open the quickstart in JupyterLab"
 	@echo "make test   all tests; make system installs what they use besides Python packages"
+	@echo "make lowest   a few tests with the lowest versions that pyproject.toml allows"
 	@echo "make fuzz MINUTES=10   the property tests from new seeds"
 	@echo "make notebooks   run the tutorials and save them with their outputs and cassettes"
 	@echo "make docs   the site of the documentation, in .cache/site"
@@ -64,6 +65,11 @@ tested: setup
 	$(BIN)/python -m pytest -p tests.conftest --numprocesses 2 --dist loadfile \
 	  --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
 	$(BIN)/python -m tests.replayed notebooks/*.ipynb
+
+# What is marked `lowest`, in an environment of its own; old versions warn of this and that.
+lowest: setup
+	$$($(BIN)/python -c "from tests.environments import lowest_python; print(lowest_python())") -m pytest $(LEAN) \
+	  -W default -m lowest $$(grep --recursive --files-with-matches mark.lowest tests --include='test_*.py')
 
 # The property tests from new seeds, for so many minutes.
 MINUTES ?= 5

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -273,6 +276,48 @@ def kernel_python(name: str) -> str:
     """Return the Python that runs an older kernel."""
     make_kernel(name)
     return str(cache() / name / "bin" / "python")
+
+
+def lowest_python() -> str:
+    """Return a Python that has mcp_magic with all extras, and of each the lowest version that pyproject.toml allows.
+
+    Raises:
+        InstallationError: A bound is lower than what the others allow: it says what nobody tries.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras: dict[str, list[str]] = project["optional-dependencies"]
+    python = cache() / "lowest" / "bin" / "python"
+
+    def build(folder: Path) -> None:
+        run([*_uv(), "venv", "--python", sys.executable, str(folder)])
+        install = ["pip", "install", "--python", str(python), "--resolution", "lowest-direct"]
+        run([*_uv(), *install, "--editable", f"{ROOT}[dev]"])
+        ours = [
+            *project["dependencies"],
+            *(row for name in extras if name not in ("dev", "docs") for row in extras[name]),
+        ]
+        if wrong := _not_the_lowest(ours, folder):
+            raise InstallationError(f"raise these bounds to what was installed: {', '.join(wrong)}")
+
+    ensure(python.parents[1], {"dependencies": project["dependencies"], "extras": extras, "python": sys.version}, build)
+    return str(python)
+
+
+def _not_the_lowest(requirements: list[str], folder: Path) -> list[str]:
+    """Return which packages an environment has in another version than the one that their lower bound names."""
+    [site] = folder.glob("lib/python*/site-packages")
+    installed = {
+        d.name.lower().replace("_", "-"): d.version for d in importlib.metadata.distributions(path=[str(site)])
+    }
+    wrong: list[str] = []
+    for row in map(Requirement, requirements):
+        if row.marker is not None and not row.marker.evaluate():
+            continue
+        [bound] = [part.version for part in row.specifier if part.operator == ">="]
+        version = installed[row.name.replace("_", "-")]
+        if Version(version) != Version(bound):
+            wrong.append(f"{row.name}>={version}")
+    return wrong
 
 
 def check_shared() -> dict[str, str]:

@@ -62,7 +62,10 @@ def _joined(chunks: list[dict[str, Any]]) -> AIMessage:
 def whole(turn: Turn) -> ChatResult:
     """Return a turn as a whole answer."""
     answers: list[dict[str, Any]] = [part["answer"] for part in turn.parts if "answer" in part]
-    message = AIMessage(**answers[0]) if answers else _joined([part["chunk"] for part in turn.parts])
+    if not turn.parts:
+        message = AIMessage(content="")
+    else:
+        message = AIMessage(**answers[0]) if answers else _joined([part["chunk"] for part in turn.parts])
     return ChatResult(generations=[ChatGeneration(message=message)])
 
 

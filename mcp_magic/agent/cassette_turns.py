@@ -11,9 +11,10 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.cassette.matching import difference
+from mcp_magic.core.cassette.matching import COMPARED, difference
 from mcp_magic.core.cassette.take import masked
 from mcp_magic.results.safe import one_line
 
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from mcp_magic.core.cassette import Cassette
 
 __all__ = ["Asked", "Turn", "Turns", "turns_of"]
+
+
+MOST_MESSAGES = 1_000_000
+MOST_CHARACTERS = 256_000_000
+"""What the conversations of all turns may have: a turn may begin with what the one before has, and so double it."""
 
 
 @dataclass
@@ -43,7 +49,7 @@ class Asked:
     tools: list[Any] = field(default_factory=list)
     stop: list[str] = field(default_factory=list)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """What equal requests have in common."""
         text = json.dumps([self.model, self.messages, self.tools, self.stop], sort_keys=True, ensure_ascii=False)
@@ -79,6 +85,8 @@ class Turns:
     def __init__(self, cassette: Cassette) -> None:
         self._cassette = cassette
         self._turns: dict[int, Turn] = {}
+        self._messages = self._characters = 0
+        self._sizes: dict[int, int] = {}
         for entry in cassette.turns:
             self._read(entry)
 
@@ -101,6 +109,8 @@ class Turns:
         found = [turn for turn in self._turns.values() if turn.done and turn.asked.digest == digest]
         turn = next((turn for turn in found if not turn.used), found[-1] if found else None)
         if turn is not None:
+            if not turn.used and not turn.error:
+                self._check(turn)
             turn.used += 1
             self._cassette.played += 1
         return turn
@@ -115,7 +125,7 @@ class Turns:
         if not turns:
             return f"{what} is not in {where}: it has no turn of a model.{adds}"
         text = json.dumps(asked.messages, ensure_ascii=False)[-2000:]
-        nearest = max(turns, key=lambda turn: (turn.model == asked.model, _likeness(text, turn.messages)))
+        nearest = max(turns[-COMPARED:], key=lambda turn: (turn.model == asked.model, _likeness(text, turn.messages)))
         differs = _differences(asked, nearest)
         return f"{what} is not in {where}; the nearest differs: {differs}.{adds}"
 
@@ -148,6 +158,30 @@ class Turns:
             best = (number, count) if count > best[1] else best
         return best
 
+    def _check(self, turn: Turn) -> None:
+        """Refuse a turn whose parts are none of a model."""
+        from mcp_magic.agent.cassette_parts import whole
+
+        problem = ""
+        try:
+            whole(turn)
+        except Exception as error:
+            problem = one_line(f"{type(error).__name__}: {error}", 200)
+        if problem:
+            number = next(number for number, each in self._turns.items() if each is turn)
+            raise self._cassette.file.damaged(f"turn {number}", f"what came is no answer of a model: {problem}")
+
+    def _count(self, number: int, messages: list[dict[str, Any]]) -> None:
+        self._messages += len(messages)
+        if self._messages <= MOST_MESSAGES:
+            for message in messages:
+                if id(message) not in self._sizes:
+                    self._sizes[id(message)] = len(json.dumps(message))
+                self._characters += self._sizes[id(message)]
+        if self._messages > MOST_MESSAGES or self._characters > MOST_CHARACTERS:
+            most = f"{MOST_MESSAGES:,} messages or {MOST_CHARACTERS:,} characters"
+            raise self._cassette.file.damaged(f"turn {number}", f"the conversations up to here have more than {most}")
+
     def _read(self, entry: dict[str, Any]) -> None:
         number = entry["turn"]
         if "model" in entry:
@@ -157,6 +191,7 @@ class Turns:
             if isinstance(tools, int):
                 tools = self._turns[tools].asked.tools if tools in self._turns else []
             asked = Asked(entry["model"], [*kept, *entry.get("messages", [])], tools, entry.get("stop", []))
+            self._count(number, asked.messages)
             self._turns[number] = Turn(asked)
         elif (turn := self._turns.get(number)) is not None:
             if "chunk" in entry or "answer" in entry:

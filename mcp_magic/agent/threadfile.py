@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
+import re
 import sqlite3
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +37,21 @@ LOCKED_SECONDS = 2.0
 FREE_PAGES = 256
 """Pages, of 4 KiB, that may stay unused in the file."""
 
+LARGEST = 64_000_000
+"""Bytes of the largest value, a conversation, that is read from the file or written to it."""
+
+STATEMENT_SECONDS = 30.0
+"""Seconds that a statement may take."""
+
+_PAUSE = 1.0
+_STEPS = 100_000
+_AWAY = "move it away, and a new one is made"
+_STORED = re.compile(r"CREATE (TABLE|(UNIQUE )?INDEX)\b", re.IGNORECASE)
 _ANOTHER = "`%config MCPMagics.threads` names another file"
 _NEWEST = (
-    "SELECT thread_id, metadata, MAX(checkpoint_id) AS latest FROM checkpoints "
-    "WHERE checkpoint_ns = '' GROUP BY thread_id ORDER BY latest DESC LIMIT ?"
+    "SELECT thread_id, CASE WHEN length(metadata) <= 100000 THEN metadata END, MAX(checkpoint_id) AS latest "
+    "FROM checkpoints WHERE checkpoint_ns = '' AND length(thread_id) <= 1000 "
+    "GROUP BY thread_id ORDER BY latest DESC LIMIT ?"
 )
 _LATEST = "SELECT MAX(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ?"
 _INSERT = (
@@ -51,6 +65,38 @@ _DROP_WRITES = (
     "DELETE FROM writes WHERE thread_id = ? AND checkpoint_ns = ? AND (checkpoint_id < ? OR checkpoint_id = ?)"
 )
 _sound: set[Path] = set()
+# it repeats names from the file, which may steer a terminal; what cannot be read is an error of ours
+logging.getLogger("langgraph.checkpoint.serde.jsonplus").addFilter(lambda record: False)
+
+
+class _BoundedConnection(sqlite3.Connection):
+    """A connection to a file that may be a stranger's: its schema calls nothing, and no statement runs for ever."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._since = self._last = 0.0
+        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
+        self.set_progress_handler(self._takes_too_long, _STEPS)
+        self.execute("PRAGMA trusted_schema = OFF")
+
+    def _takes_too_long(self) -> bool:
+        now = time.monotonic()
+        if now - self._last > _PAUSE:  # another statement
+            self._since = now
+        self._last = now
+        return now - self._since > STATEMENT_SECONDS
+
+
+class _MessagesOnly(JsonPlusSerializer):
+    """Reads msgpack with messages and plain values; LangGraph's old JSON makes any object of LangChain's core."""
+
+    def __init__(self) -> None:
+        super().__init__(allowed_msgpack_modules=None)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        if data[0] == "json":
+            raise NotImplementedError
+        return super().loads_typed(data)
 
 
 class FileThreads(AsyncSqliteSaver):
@@ -60,7 +106,7 @@ class FileThreads(AsyncSqliteSaver):
     """
 
     def __init__(self, connection: aiosqlite.Connection) -> None:
-        super().__init__(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+        super().__init__(connection, serde=_MessagesOnly())
         self._stored: dict[str, str] = {}
 
     async def aput(
@@ -133,15 +179,16 @@ async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = aiosqlite.connect(file, timeout=LOCKED_SECONDS)
+        connection = aiosqlite.connect(file, timeout=LOCKED_SECONDS, factory=_BoundedConnection)
         _let_the_kernel_end(connection)
         saver = FileThreads(await stack.enter_async_context(connection))
-        await _make_tables(saver)
-        await connection.execute("PRAGMA synchronous = NORMAL")  # safe in WAL mode
         problem = await _damage(connection, file)
-        await connection.execute("BEGIN IMMEDIATE")
-        await connection.rollback()
-        stack.push_async_callback(saver.shrink)
+        if not problem:
+            await _make_tables(saver)
+            await connection.execute("PRAGMA synchronous = NORMAL")  # safe in WAL mode
+            await connection.execute("BEGIN IMMEDIATE")
+            await connection.rollback()
+            stack.push_async_callback(saver.shrink)
     except (OSError, ValueError, sqlite3.Error) as error:
         problem = why(error) or str(error)
     if problem:
@@ -171,14 +218,34 @@ def _let_the_kernel_end(connection: aiosqlite.Connection) -> None:
 
 
 async def _damage(connection: aiosqlite.Connection, file: Path) -> str:
-    """Return what is wrong with a file, or ""; it is read whole, so once in a kernel."""
+    """Return what is wrong with a file, or ""; it is read whole, so once in a kernel.
+
+    Nothing is asked of its tables before: one whose pages are in a circle has no end.
+    """
+    if not await _only_stores(connection):
+        return f"it has more than plain tables, a view or a trigger, which no file of threads has; {_AWAY}"
     if file in _sound:
         return ""
     rows = list(await connection.execute_fetchall("PRAGMA quick_check(1)"))
     if rows != [("ok",)]:
-        return "it is damaged; move it away, and a new one is made"
+        return f"it is damaged; {_AWAY}"
     _sound.add(file)
     return ""
+
+
+async def _only_stores(connection: aiosqlite.Connection) -> bool:
+    """Whether there are tables and indexes only: a view, a trigger or a column that is computed may have no end."""
+    statements = await connection.execute_fetchall("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 1000")
+    if not all(isinstance(sql, str) and _STORED.match(sql) for (sql,) in statements):
+        return False
+    listed = await connection.execute_fetchall("PRAGMA main.table_list")
+    if any(row[2] != "table" for row in listed):
+        return False
+    for table in ("checkpoints", "writes"):
+        columns = await connection.execute_fetchall(f"PRAGMA main.table_xinfo({table})")
+        if any(column[-1] for column in columns):  # hidden: computed
+            return False
+    return True
 
 
 def why(error: Exception) -> str:
@@ -189,6 +256,8 @@ def why(error: Exception) -> str:
     if "locked" in text or "busy" in text:
         return f"another process has locked it; {_ANOTHER}"
     if "not a database" in text or "malformed" in text:
-        return "it is damaged, or no SQLite file; move it away, and a new one is made"
+        return f"it is damaged, or no SQLite file; {_AWAY}"
+    if text == "interrupted":
+        return f"a statement took more than {STATEMENT_SECONDS:g} seconds; {_AWAY}"
     reason = error.strerror or text if isinstance(error, OSError) else text
     return f"{reason}; {_ANOTHER}"

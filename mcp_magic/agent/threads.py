@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 import uuid
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ MEMORY = ":memory:"
 
 TAB_SECONDS = 0.05
 """Seconds that Tab may wait for a file that is locked."""
+
+READING_SECONDS = 0.3
+"""Seconds that Tab may read one."""
 
 _DATABASE = re.compile(r"postgres(ql)?://")
 _memory: list[MemoryThreads] = []
@@ -185,11 +189,17 @@ def thread_names(where: Any = None) -> list[str]:
     text = str(where or "")
     if not isinstance(where, str | Path | None) or text == MEMORY or _DATABASE.match(text):
         return sorted(_seen.get(_key(where), ()))
-    query = "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' GROUP BY thread_id ORDER BY MAX(checkpoint_id)"
+    query = (
+        "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' AND length(thread_id) <= 1000 "
+        "GROUP BY thread_id ORDER BY MAX(checkpoint_id)"
+    )
     names: list[str] = []
     with suppress(sqlite3.Error, OSError, ValueError):
         uri = f"{_file(text).as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=TAB_SECONDS)) as connection:
+            until = time.monotonic() + READING_SECONDS
+            connection.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+            connection.execute("PRAGMA trusted_schema = OFF")
             names = [str(name) for (name,) in connection.execute(f"{query} DESC LIMIT 1000")]
     return names
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from mcp_magic.config.fields import FieldError, kind_of, path_of, reject_unknown
+from mcp_magic.config.jsonfile import read_bytes
 from mcp_magic.config.masking import MASK, long_enough
 from mcp_magic.errors import did_you_mean
 
@@ -171,7 +172,7 @@ def _key(name: str, value: Any, base: Path | None) -> str:
         return text
     path = path_of(text, base)
     try:
-        found = path.read_text(encoding="ascii")
+        found = read_bytes(path).decode("ascii")
     except (OSError, ValueError):
         found = ""
     if "PRIVATE KEY-----" not in found:

@@ -21,7 +21,7 @@ from mcp_magic.config.fields import FieldError, flag, kind_of, reject_unknown
 from mcp_magic.config.files import load_config, parse_servers
 from mcp_magic.config.jsonfile import parse_json, read_text
 from mcp_magic.config.names import check_name
-from mcp_magic.config.tomllines import find_line
+from mcp_magic.config.tomllines import find_line, parse_toml
 from mcp_magic.config.variables import MissingHereError, Variables
 from mcp_magic.errors import ConfigError, TargetError
 
@@ -99,7 +99,7 @@ def parse_declaration(
 def _toml_table(text: str, source: str, in_pyproject: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Parse, and return the table that counts with the keys that lead to it."""
     try:
-        data = tomllib.loads(text)
+        data = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         problem = _syntax_error(str(error), text, source)
     else:
@@ -215,6 +215,6 @@ def _declares(path: Path) -> bool:
     """Tell whether a pyproject.toml has our table; a broken one that names it is ours to complain about."""
     text = read_text(path)
     try:
-        return _pyproject_table(tomllib.loads(text)) is not None
+        return _pyproject_table(parse_toml(text)) is not None
     except tomllib.TOMLDecodeError:
         return "[tool.mcp_magic" in text

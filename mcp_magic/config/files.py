@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.entries import ServerEntry
 from mcp_magic.config.hostfiles import parse_servers
-from mcp_magic.config.jsonfile import parse_json, read_text
+from mcp_magic.config.jsonfile import LARGEST, LARGEST_DATA, parse_json, read_text
 from mcp_magic.config.names import slug
 from mcp_magic.errors import ConfigError, did_you_mean, listed
 
@@ -58,11 +58,14 @@ def load_config(
     """
     environ = os.environ if environ is None else environ
     path = path.expanduser().absolute()
-    data = parse_json(read_text(path), source=str(path))
+    home = home or _home(environ)
+    # Claude Code keeps more than its configuration there
+    largest = LARGEST_DATA if path == home / _CLAUDE_CODE else LARGEST
+    data = parse_json(read_text(path, largest), source=str(path))
     if path.name == _CLAUDE_CODE and isinstance(data, Mapping):
         return _claude_code(data, path, environ, directory or Path.cwd())
     base = path.parent.parent if path.parent.name in _EDITOR_FOLDERS else path.parent
-    personal = path.name == _CLAUDE_DESKTOP or base in (home or _home(environ), _jupyter(environ, path.parent))
+    personal = path.name == _CLAUDE_DESKTOP or base in (home, _jupyter(environ, path.parent))
     return parse_servers(data, source=str(path), environ=environ, base=base, cwd=None if personal else base)
 
 

@@ -1,4 +1,4 @@
-"""The line on which a TOML document says something, which `tomllib` does not tell.
+"""TOML of strangers within bounds, and the line on which it says something, which `tomllib` does not tell.
 
 The document is cut into statements by letting `tomllib` itself say when one is complete; strings over
 several lines, quoted and dotted keys, inline tables and arrays of tables are then its work, not ours.
@@ -7,18 +7,48 @@ several lines, quoted and dotted keys, inline tables and arrays of tables are th
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["find_line"]
+__all__ = ["find_line", "parse_toml"]
 
 Path = tuple[str | int, ...]
 
 MAX_STATEMENT_LINES = 200
 """A longer statement is given up: each of its lines is one more try."""
+
+MAX_TRIED = 500_000
+"""Characters that are parsed to find a line. After that the line is not told."""
+
+MAX_PARTS = 32
+"""Parts of the name of a key: `tomllib` takes a time that grows with their square."""
+
+_PART = r"""(?:[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*+"""
+_LONG_NAME = re.compile(rf"(?<![\w-]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_PARTS}}}")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Read TOML.
+
+    Raises:
+        tomllib.TOMLDecodeError: It is none, or is made to keep a parser busy.
+    """
+    if (found := _LONG_NAME.search(text)) is not None:
+        line = text.count("\n", 0, found.start()) + 1
+        raise tomllib.TOMLDecodeError(f"A name has more than {MAX_PARTS} parts (at line {line}, column 1)")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:
+        problem = f"A number has more than {sys.get_int_max_str_digits():,} digits"
+    except RecursionError:
+        problem = "Nested too deeply"
+    raise tomllib.TOMLDecodeError(problem)
 
 
 def find_line(text: str, path: Path) -> int | None:
@@ -59,12 +89,15 @@ def _statements(text: str) -> Iterator[tuple[int, str, Path, Any]]:
 def _chunks(text: str) -> Iterator[tuple[int, str, Any]]:
     """Cut into the shortest runs of lines that are TOML by themselves."""
     lines = text.replace("\r\n", "\n").split("\n")
-    start = 0
+    start = tried = 0
     while start < len(lines):
         for end in range(start + 1, min(len(lines), start + MAX_STATEMENT_LINES) + 1):
             chunk = "\n".join(lines[start:end])
+            tried += len(chunk)
+            if tried > MAX_TRIED:
+                return
             try:
-                value = tomllib.loads(chunk)
+                value = parse_toml(chunk)
             except tomllib.TOMLDecodeError:
                 continue
             yield start + 1, chunk, value

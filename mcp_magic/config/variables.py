@@ -12,16 +12,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from mcp_magic.config.fields import FieldError
+from mcp_magic.config.jsonfile import LARGEST, read_bytes
 from mcp_magic.errors import did_you_mean
 from mcp_magic.wording import sentence
 
 __all__ = ["MissingHereError", "Variables", "read_env_file", "referenced"]
 
-_REFERENCE = re.compile(r"\$\{(?:(?P<kind>env|input|config|command):)?(?P<name>[^{}]+?)(?P<default>:-[^{}]*)?\}")
+_REFERENCE = re.compile(  # what has no end is read once, however many `:-` are in it
+    r"\$\{(?:(?P<kind>env|input|config|command):)?(?P<name>(?:(?!:-)[^{}])++)(?P<default>:-[^{}]*+)?\}"
+)
+_WITHIN_DOTENV = re.compile(r"\$\{([^}:]*)")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 _EDITOR = ("workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/")
 
@@ -39,13 +44,30 @@ def read_env_file(path: Path) -> dict[str, str]:
     from dotenv import dotenv_values
 
     try:
-        with path.open(encoding="utf-8-sig") as stream:
-            return {name: value for name, value in dotenv_values(stream=stream).items() if value is not None}
+        text = read_bytes(path).decode("utf-8-sig")
+        if _is_bomb(dotenv_values(stream=StringIO(text), interpolate=False)):
+            problem = f"{path}: its variables are made of too many others."
+        else:
+            found = dotenv_values(stream=StringIO(text))
+            return {name: value for name, value in found.items() if value is not None}
     except OSError as error:
         problem = sentence(f"{path} cannot be read", error.strerror or str(error))
     except UnicodeDecodeError:
         problem = f"{path} is not UTF-8."
     raise MissingHereError(problem)
+
+
+def _is_bomb(values: Mapping[str, str | None]) -> bool:
+    """Whether variables that are made of others (`B=${A}${A}`) would fill the memory, or keep python-dotenv busy."""
+    sizes: dict[str, int] = {}
+    for name, value in values.items():
+        text = value or ""
+        if text.count("${") * len(text) > 50 * LARGEST:
+            return True
+        sizes[name] = len(text) + sum(sizes.get(match[1], 0) for match in _WITHIN_DOTENV.finditer(text))
+        if sizes[name] > LARGEST:
+            return True
+    return False
 
 
 def referenced(value: Any) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
+from mcp_magic.config.jsonfile import LARGEST_DATA, read_bytes
 from mcp_magic.core.elicitation import Answer
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.magics.answers_sampling import Replies
@@ -60,10 +61,10 @@ class Answers:
             ArgumentsError: It cannot be read, or holds no answers.
         """
         try:
-            answers = json.loads(path.read_text(encoding="utf-8"))
+            answers = json.loads(read_bytes(path, LARGEST_DATA))
         except OSError as error:
             problem = f"cannot read {path}: {error.strerror or error}"
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             problem = f"{path} holds no JSON: {error}"
         else:
             return cls(answers, path.name)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.magics.interrupts import interrupt, let_end
+from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -55,8 +56,8 @@ class InputAsker:
         reveal: Callable[[str], Callable[[], None]] | None = None,
     ) -> None:
         # looked up here: ipykernel puts its own input() in the place of Python's while a cell runs
-        self._read = read if read is not None else lambda prompt: input(prompt)
-        self._write = write if write is not None else lambda text: print(text, flush=True)
+        self._read = read if read is not None else lambda prompt: input(clean(prompt))
+        self._write = write if write is not None else lambda text: print(clean(text), flush=True)
         self._seconds = seconds
         self._reveal = reveal
         self._until: float | None = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.core.progress import KEPT_MESSAGES
 from mcp_magic.widgets.board_text import message_line, outcome_text, report_line
+from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,11 +47,11 @@ class Reporting:
         """Show a report from now on."""
         where = self._cells.circumstances()
         if where.kernel is None:
-            return Lines(report, lambda text: print(text, file=sys.stderr, flush=True))
+            return Lines(report, lambda text: print(clean(text), file=sys.stderr, flush=True))
         if not self._cells.asks_from_a_cell():
             return None  # a click: what it shows is lost in the frontend's log
         if not (where.widgets and where.allow_stdin):
-            return Lines(report, lambda text: print(text, flush=True))
+            return Lines(report, lambda text: print(clean(text), flush=True))
         return self._board().add(report)
 
     def _board(self) -> LiveBoard:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_magic.core.watching.text import status_text, update_line
 from mcp_magic.magics.asking import show_below
 from mcp_magic.magics.interrupts import until_interrupted
+from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -109,12 +110,12 @@ class Printer:
     def show(self, watch: Watch) -> None:
         """Print the resource at first, then each update, at last how it ended."""
         if self._said < 0:
-            print(f"{watch!s}\nCtrl-C ends it", flush=True)
+            print(clean(f"{watch!s}\nCtrl-C ends it"), flush=True)
         elif watch.updates > self._said or watch.problem:
-            print(update_line(watch), flush=True)
+            print(clean(update_line(watch)), flush=True)
         self._said = watch.updates
         if watch.ended:
-            print(status_text(watch), flush=True)
+            print(clean(status_text(watch)), flush=True)
 
     def detached(self) -> None:
         """A terminal is never detached."""

@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.jsonfile import LARGEST_DATA, read_bytes
 from mcp_magic.errors import ConfigError
 from mcp_magic.schema.changes import schema_changes
 from mcp_magic.schema.merge import json_equal
@@ -89,10 +90,10 @@ def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
     """
     advice = f"`%mcp snapshot {server} -o {path.name}` writes one"
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        found: Any = json.loads(read_bytes(path, LARGEST_DATA))
     except OSError as error:
         problem = f"{path}: {error.strerror}; {advice}"
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         problem = f"{path} is no JSON ({error}); {advice}"
     else:
         version = found.get("mcp_magic") if isinstance(found, dict) else None

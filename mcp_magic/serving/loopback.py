@@ -26,6 +26,18 @@ HOST = "127.0.0.1"
 STOP_SECONDS = 5.0
 """Seconds that requests under way have when the serving is stopped."""
 
+HEADER_SECONDS = 10.0
+"""Seconds that a connection has to send the head of a request with the token."""
+
+MOST_STRANGERS = 64
+"""Connections at a time that have not sent the token; the oldest makes room for one more."""
+
+BACKLOG = 128
+"""Connections that asyncio accepts at once; more wait in the system's queue, without a descriptor."""
+
+IDLE_SECONDS = 5
+"""Seconds that a connection may stay between two requests."""
+
 
 class Serving:
     """A server that other programs on this machine can reach.
@@ -60,7 +72,9 @@ class Serving:
 
     async def start(self, server: MCPServer[Any], listening: socket.socket) -> None:
         """Serve on a socket until `stop`."""
-        self._uvicorn = _uvicorn(_guarded(server.streamable_http_app(host=HOST), self.token))
+        entrance = _Entrance()
+        app = _guarded(server.streamable_http_app(host=HOST), self.token, entrance)
+        self._uvicorn = _uvicorn(app, entrance)
         serving = self._serve(server, listening)
         self._task = asyncio.get_running_loop().create_task(serving, name=f"mcp_magic serves {self.name}")
         while not self._uvicorn.started and not self._task.done():
@@ -123,8 +137,44 @@ def _write(file: Path, token: str) -> None:
         opened.write(token)
 
 
-def _uvicorn(app: Any) -> Any:
+class _Entrance:
+    """Connections that have not sent the token yet: any program, and any page in a browser, can open them.
+
+    They are few and do not last, or they would take all file descriptors of the kernel.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[Any, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
+
+    def comes(self, client: Any, transport: asyncio.Transport) -> None:
+        """Take a new connection in; the oldest goes if there are too many."""
+        if len(self._waiting) >= MOST_STRANGERS:
+            oldest, _ = self._waiting[next(iter(self._waiting))]
+            self.leaves(next(iter(self._waiting)))
+            oldest.abort()
+        ends = asyncio.get_running_loop().call_later(HEADER_SECONDS, transport.abort)
+        self._waiting[client] = transport, ends
+
+    def leaves(self, client: Any) -> None:
+        """Forget a connection that is closed, or has sent the token."""
+        if (found := self._waiting.pop(client, None)) is not None:
+            found[1].cancel()
+
+
+def _uvicorn(app: Any, entrance: _Entrance) -> Any:
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Entered(H11Protocol):
+        """Tells the entrance who comes and goes."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            entrance.comes(self.client, transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            entrance.leaves(self.client)
+            super().connection_lost(exc)
 
     class Quiet(uvicorn.Server):
         """Leaves Interrupt to the kernel."""
@@ -139,22 +189,27 @@ def _uvicorn(app: Any) -> Any:
         log_level="critical",
         access_log=False,
         lifespan="on",
+        http=Entered,
         ws="none",
+        proxy_headers=False,  # nobody else says who a client is
+        backlog=BACKLOG,
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=1,
     )
     return Quiet(config)
 
 
-def _guarded(app: Any, token: str) -> Any:
-    """Return an ASGI application that answers 401 to whoever has not the token."""
+def _guarded(app: Any, token: str, entrance: _Entrance) -> Any:
+    """Return an ASGI application that answers 401 to a request without the token, and reads no body of it."""
     wanted = f"Bearer {token}".encode()
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         given = dict(scope.get("headers") or ()).get(b"authorization", b"")
         if scope["type"] == "lifespan" or hmac.compare_digest(given, wanted):
+            entrance.leaves(scope.get("client"))
             await app(scope, receive, send)
             return
-        headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
+        headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain"), (b"connection", b"close")]
         await send({"type": "http.response.start", "status": 401, "headers": headers})
         await send({"type": "http.response.body", "body": b"a token is needed: Authorization: Bearer TOKEN\n"})
 

@@ -47,6 +47,7 @@ def lines(tape: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in tape.read_text("utf-8").splitlines()]
 
 
+@pytest.mark.lowest
 async def test_a_run_of_an_agent_is_played_without_asking_the_model(host: Host, tape: Path) -> None:
     model = ScriptedModel([PRICES, "They cost **3.50** together."])
     with deck.holding(tape, "record"):

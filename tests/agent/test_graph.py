@@ -32,6 +32,7 @@ def tools_said(state: dict[str, Any]) -> list[tuple[str, str]]:
     return [(m.status, m.text) for m in state["messages"] if isinstance(m, ToolMessage)]
 
 
+@pytest.mark.lowest
 async def test_a_model_calls_a_tool_and_answers_from_the_result(host: Host, shop: Shop) -> None:
     model = ScriptedModel([[("shop:price", {"item": "apple"})], "It costs 1.5."])
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.oauth.login import LogIn
 
 
+@pytest.mark.lowest
 @pytest.mark.parametrize("kind", ["modern", "handshake", "sse"])
 async def test_a_server_that_wants_a_log_in_gets_one(host: Host, kind: str) -> None:
     person = logging_in(host)

@@ -340,6 +340,7 @@ async def test_a_collector_that_is_not_there_harms_no_call_and_is_reported(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.lowest
 async def test_the_console_gets_a_line_a_span(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     telemetry.export("console")
     connection = await host.connect(own_server, name="near")

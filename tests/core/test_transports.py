@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.host import Host
 
 
+@pytest.mark.lowest
 async def test_a_python_server_over_stdio_is_listed_and_called(host: Host) -> None:
     connection = await host.connect(command("math_server"))
     assert connection.spec.transport == "stdio"
@@ -36,6 +37,7 @@ async def test_a_node_server_over_stdio_is_listed_and_called(host: Host) -> None
     assert (await connection.call_tool("get-sum", {"a": 1, "b": 2})).text == "The sum of 1 and 2 is 3."
 
 
+@pytest.mark.lowest
 async def test_a_server_over_streamable_http_is_listed_and_called(host: Host) -> None:
     with start_http(command("weather_server", "--transport", "http", "--port", "0")) as server:
         connection = await host.connect(server.url, name="weather")
@@ -74,6 +76,7 @@ async def test_a_url_that_is_neither_reports_the_first_answer(host: Host) -> Non
     )
 
 
+@pytest.mark.lowest
 async def test_a_websocket_server_is_listed_and_called(host: Host) -> None:
     async with serve_websocket(load("math_server").server) as url:
         connection = await host.connect(url, name="ws")

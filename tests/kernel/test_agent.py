@@ -69,6 +69,7 @@ def text_of(frontend: Frontend, code: str) -> str:
     return line
 
 
+@pytest.mark.lowest
 def test_a_call_is_shown_while_it_waits_is_approved_and_the_answer_follows_below(frontend: Frontend) -> None:
     frontend.run(f"m = {ASK_OSLO}")
     cell = frontend.start("%%mcp_agent --model $m --thread oslo -o run\nHow is the weather in Oslo?")

@@ -70,6 +70,7 @@ def html(form: ToolForm) -> str:
     return form._repr_mimebundle_()["text/html"]
 
 
+@pytest.mark.lowest
 async def test_run_shows_the_result_as_the_call_would(opened: Any, connection: Connection) -> None:
     form = await opened("defaults", count=7)
     assert form.result is None

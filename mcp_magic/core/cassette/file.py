@@ -26,11 +26,14 @@ import hashlib
 import json
 import os
 import re
+import sys
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.jsonfile import read_bytes
 from mcp_magic.errors import CassetteError
+from mcp_magic.schema.lines import as_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +47,15 @@ BLOB, PLAIN = "$blob", "$plain"
 
 BLOB_CHARACTERS = 1000
 """Characters from which on base64 gets a line of its own."""
+
+LARGEST = 64_000_000
+"""Bytes of the largest cassette that is read."""
+
+UNPACKED = 256_000_000
+"""Characters that may come of what is kept once, and of the folder."""
+
+DEEPEST = 250
+"""Levels of nesting that are read: the SDK reads about 200 of a message."""
 
 HERE = "«here»"
 """Stands for the folder in texts."""
@@ -74,25 +86,52 @@ class CassetteFile:
         """Return its lines after the header, with what was kept once put back in its places.
 
         Raises:
-            CassetteError: It cannot be read, is none, or is of a newer format.
+            CassetteError: It cannot be read, is none, is of a newer format, or would fill the memory.
         """
-        entries = list(self._lines())
-        header = entries.pop(0) if entries else {}
+        lines = self._lines()
+        self._check_header(next(lines, (0, {}))[1])
+        self._begun, self._blobs = True, {}
+        unpacking = _Unpacking(self._blobs, self._here)
+        found: list[dict[str, Any]] = []
+        for number, packed in lines:
+            entry = self._checked(number, packed, unpacking)
+            if "blob" in entry:
+                self._blobs[entry["blob"]] = entry["base64"]
+            else:
+                found.append(entry)
+        return found
+
+    def _check_header(self, header: dict[str, Any]) -> None:
         version = header.get("cassette")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise CassetteError(f'{self.path} is no cassette: its first line does not say {{"cassette": 1, ...}}.')
         if version > FORMAT:
             newer = f"{self.path} is a cassette of format {version}; this mcp_magic reads up to {FORMAT}"
             raise CassetteError(f"{newer}: update mcp_magic, or record it anew with `--mode record`.")
-        self._begun = True
-        self._blobs = {entry["blob"]: str(entry.get("base64", "")) for entry in entries if "blob" in entry}
-        return [self._unpacked(entry) for entry in entries if "blob" not in entry]
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
+    def _checked(self, number: int, packed: dict[str, Any], unpacking: _Unpacking) -> dict[str, Any]:
+        """Return a line, unpacked, if it says what a line of its kind must say."""
+        from mcp_magic.core.cassette.lines import problem_of
+
+        try:
+            entry = unpacking.whole(packed)
+            problem = problem_of(entry)
+        except _TooMuchError as error:
+            problem = str(error)
+        if problem:
+            raise self.damaged(f"line {number}", problem)
+        return entry
+
+    def damaged(self, place: str, problem: str) -> CassetteError:
+        """Return the error that says what is wrong in a place of it, and how it is made anew."""
+        file = as_word(str(self.path)) or "FILE"
+        return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it anew.")
+
+    def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         problem = ""
         text = ""
         try:
-            text = self.path.read_text(encoding="utf-8")
+            text = read_bytes(self.path, LARGEST).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             problem = f"the cassette {self.path} cannot be read: {getattr(error, 'strerror', None) or 'no UTF-8'}"
         if problem:
@@ -102,11 +141,11 @@ class CassetteFile:
             if not line.strip():
                 continue
             entry = _object(line)
-            if entry is None and number >= len(lines) and not text.endswith("\n"):
+            if isinstance(entry, str) and number >= len(lines) and not text.endswith("\n"):
                 return  # the kernel died while it was writing
-            if entry is None:
-                raise CassetteError(f"{self.path}, line {number}: no JSON object; is it a cassette?")
-            yield entry
+            if isinstance(entry, str):
+                raise self.damaged(f"line {number}", entry)
+            yield number, entry
 
     def begin(self, by: str) -> None:
         """Write it anew from here on.
@@ -179,26 +218,73 @@ class CassetteFile:
     def _without_folder(self, text: str) -> str:
         return text if self._place is None or self._here not in text else self._place.sub(HERE, text)
 
-    def _unpacked(self, value: Any) -> Any:
+
+class _TooMuchError(Exception):
+    """A cassette is made to fill the memory."""
+
+
+class _Unpacking:
+    """Puts what was kept once back in its places, within bounds: a body of a megabyte may have thousands.
+
+    Args:
+        blobs: By name.
+        here: The folder.
+    """
+
+    def __init__(self, blobs: dict[str, str], here: str) -> None:
+        self._blobs = blobs
+        self._here = here
+        self._left = UNPACKED
+
+    def whole(self, entry: dict[str, Any]) -> dict[str, Any]:
+        return {name: self._unpacked(inner, 1) for name, inner in entry.items()}
+
+    def _unpacked(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
-            return value.replace(HERE, self._here)
+            return self._text(value)
+        if depth > DEEPEST:
+            raise _TooMuchError(f"nested deeper than {DEEPEST} levels")
         if isinstance(value, list):
-            return [self._unpacked(item) for item in value]
+            return [self._unpacked(item, depth + 1) for item in value]
         if not isinstance(value, dict):
             return value
         if BLOB in value:
-            return str(value.get("prefix", "")) + self._blobs.get(value[BLOB], "")
-        if PLAIN in value:
+            return self._blob(value)
+        if isinstance(value.get(PLAIN), dict):
             value = value[PLAIN]
-        return {name: self._unpacked(inner) for name, inner in value.items()}
+        return {name: self._unpacked(inner, depth + 1) for name, inner in value.items()}
+
+    def _text(self, text: str) -> str:
+        if HERE not in text:
+            return text
+        self._takes(len(text) + text.count(HERE) * len(self._here))
+        return text.replace(HERE, self._here)
+
+    def _blob(self, value: dict[str, Any]) -> str:
+        name, prefix = value[BLOB], value.get("prefix", "")
+        body = self._blobs.get(name) if isinstance(name, str) else None
+        if body is None or not isinstance(prefix, str):
+            raise _TooMuchError(f'{{"{BLOB}": ...}} names no line {{"blob": ..., "base64": ...}}')
+        self._takes(len(prefix) + len(body))
+        return prefix + body
+
+    def _takes(self, characters: int) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise _TooMuchError(f"unpacked it has more than {UNPACKED:,} characters")
 
 
-def _object(line: str) -> dict[str, Any] | None:
+def _object(line: str) -> dict[str, Any] | str:
+    """Return what a line says, or why it is none."""
     try:
         found = json.loads(line)
+    except json.JSONDecodeError:
+        return "no JSON object; is it a cassette?"
     except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+        return f"a number has more than {sys.get_int_max_str_digits():,} digits"
+    except RecursionError:
+        return f"nested deeper than {DEEPEST} levels"
+    return found if isinstance(found, dict) else "no JSON object; is it a cassette?"
 
 
 def _path(folder: str) -> re.Pattern[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.cassette.scenes import Scene, Session
 
-__all__ = ["Server", "difference", "key_of", "shown"]
+__all__ = ["COMPARED", "Server", "difference", "key_of", "shown"]
 
 _AGAIN = frozenset(
     (
@@ -33,6 +33,9 @@ _AGAIN = frozenset(
 
 _BY_METHOD = ("initialize", "server/discover", LISTEN)
 """Methods whose parameters say what this client can do, and not what is asked."""
+
+COMPARED = 100
+"""Requests among which the nearest is looked for."""
 
 LONGEST = 80
 """Characters of a value in a message."""
@@ -157,7 +160,7 @@ class Server:
         if not alike:
             others = sorted({scene.method for scene in known} - set(_BY_METHOD))
             return f"{asked} is not in it; it has {', '.join(others[:8]) or 'nothing of this server'}"
-        nearest = max(alike, key=lambda scene: _likeness(key, params, scene))
+        nearest = max(alike[:COMPARED], key=lambda scene: _likeness(key, params, scene))
         differs = difference(_plain(params), _plain(nearest.params))
         return f"{asked} is not in it; the nearest is {shown(method, nearest.params)}: {differs}"
 

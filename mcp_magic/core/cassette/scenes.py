@@ -153,6 +153,8 @@ class _Reading:
         self._clock = 0.0
         self._count = 0
         self._open: dict[str, Scene] = {}
+        self._listening: dict[str, Scene] = {}
+        self._last: Scene | None = None
         self._all: dict[str, Scene] = {}
         self._asked: dict[str, Step] = {}
 
@@ -167,7 +169,7 @@ class _Reading:
         elif entry.get("to") != "client":
             return  # of a later version
         elif "method" not in message:
-            scene = self._open.pop(str(message.get("id")), None)
+            scene = self._settled(message["id"])
             step = Step("answer" if scene is not None else "stray", message, http=entry.get("http") or {})
             self._step(scene or self._latest(), step)
         elif "id" in message:
@@ -178,7 +180,7 @@ class _Reading:
 
     def _wrote(self, kind: str, message: dict[str, Any]) -> None:
         """Take what is no message; an answer that could not be read has the id of its request, and what that got."""
-        scene = self._open.pop(str(message["id"]), None) if "id" in message else self._latest()
+        scene = self._settled(message["id"]) if "id" in message else self._latest()
         if scene is not None and scene.steps and scene.steps[-1].kind == "ended":
             scene.steps.insert(-1, Step(kind, message, order=scene.steps[-1].order))  # its last words
             return
@@ -191,27 +193,35 @@ class _Reading:
             return
         params = message.get("params") or {}
         if message["method"] == "notifications/cancelled":
-            if (scene := self._open.get(str(params.get("requestId")))) is not None:
-                scene.cancelled = True
+            number = str(params.get("requestId"))
+            if (cancelled := self._open.get(number) or self._listening.get(number)) is not None:
+                cancelled.cancelled = True
             return
         scene = Scene(message.get("id"), message["method"], params, clock=self._clock)
         self.scenes.append(scene)
+        listens = scene.method == LISTEN
+        if not listens:
+            self._last = scene
         if scene.id is not None:
-            self._open[str(scene.id)] = self._all[str(scene.id)] = scene
+            (self._listening if listens else self._open)[str(scene.id)] = self._all[str(scene.id)] = scene
+
+    def _settled(self, number: Any) -> Scene | None:
+        """Return the request under way that has this id, and is under way no longer."""
+        return self._open.pop(str(number), None) or self._listening.pop(str(number), None)
 
     def _cause(self, message: dict[str, Any]) -> Scene | None:
         params = message.get("params") or {}
         if message["method"] == "notifications/progress" and "progressToken" in params:
             return self._all.get(str(params["progressToken"])) or self._latest()
         if message["method"] == _ACKNOWLEDGED:
-            return self._all.get(str(subscription_of(message))) or self._latest(LISTEN)
+            return self._all.get(str(subscription_of(message))) or next(
+                reversed(self._listening.values()), self._latest()
+            )
         return self._latest()
 
-    def _latest(self, method: str = "") -> Scene | None:
+    def _latest(self) -> Scene | None:
         """Return the latest request under way, or what was sent last."""
-        found = [s for s in self._open.values() if (s.method == method if method else s.method != LISTEN)]
-        sent = [scene for scene in self.scenes if scene.method != LISTEN]
-        return next(iter([*reversed(found), *sent[-1:]]), None)
+        return next(reversed(self._open.values()), self._last)
 
     def _step(self, scene: Scene | None, step: Step) -> None:
         self._count += 1

@@ -7,7 +7,8 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.checks import check_consent
-from mcp_magic.config.fields import FieldError
+from mcp_magic.config.fields import FieldError, kind_of
+from mcp_magic.config.tomllines import parse_toml
 from mcp_magic.core.consent.rules import ACTIONS, Rule
 from mcp_magic.errors import ConfigError
 
@@ -43,7 +44,10 @@ def parse_rules(text: str, *, source: str) -> list[Rule]:
     problem = ""
     rules: list[Rule] = []
     try:
-        for number, table in enumerate(tomllib.loads(text).get("consent", ()), 1):
+        tables = parse_toml(text).get("consent", [])
+        if not isinstance(tables, list):
+            raise FieldError(f"expected [[consent]] rules, got {kind_of(tables)}.", "consent")
+        for number, table in enumerate(tables, 1):
             check_consent(table, number)
             rules.append(rule_of(table, source=source))
     except tomllib.TOMLDecodeError as error:

@@ -22,8 +22,8 @@ __all__ = ["CallbackServer"]
 SILENT_SECONDS = 10.0
 """Seconds a connection may stay without a request; browsers open some in advance."""
 
-CONNECTIONS = 50
-"""Connections at a time; with more the oldest is closed, so that idle ones do not keep the browser away."""
+MOST_CONNECTIONS = 32
+"""Connections at a time, each a thread; the oldest makes room for one more."""
 
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mcp_magic</title><style>
 body{{font-family:system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;color-scheme:light dark}}
@@ -75,7 +75,7 @@ class CallbackServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = CONNECTIONS
+    request_queue_size = MOST_CONNECTIONS
     callback: CallbackServer
 
     def __init__(self, *arguments: Any) -> None:
@@ -83,10 +83,9 @@ class _Server(ThreadingHTTPServer):
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        if len(self._open) >= MOST_CONNECTIONS:
+            self._hang_up(next(iter(self._open)))
         self._open[request] = None
-        if len(self._open) > CONNECTIONS:
-            with suppress(OSError, StopIteration):
-                next(iter(self._open)).shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
@@ -95,8 +94,12 @@ class _Server(ThreadingHTTPServer):
 
     def hang_up(self) -> None:
         for connection in list(self._open):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+            self._hang_up(connection)
+
+    def _hang_up(self, connection: socket.socket) -> None:
+        self._open.pop(connection, None)
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a browser that hung up."""

@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.trace import NoOpTracer, Status, Tracer
 
 from mcp_magic.core.telemetry.spans import SCOPE, SDK_SCOPE
+from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +125,8 @@ def _line(span: ReadableSpan) -> str:
     told = json.dumps(dict(span.attributes or {}), ensure_ascii=False, default=list)
     own = f"{span.context.span_id:016x}" if span.context else ""
     above = f"{span.parent.span_id:016x}" if span.parent else "none"
-    return f"span {span.name}: {milliseconds:.1f} ms, {span.status.status_code.name}, id {own}, parent {above}, {told}"
+    line = f"span {span.name}: {milliseconds:.1f} ms, {span.status.status_code.name}, id {own}, parent {above}, {told}"
+    return clean(line).replace("\n", "\\n")
 
 
 class Switch(SpanProcessor):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
+from mcp_magic.config.jsonfile import LARGEST_DATA, read_bytes
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
@@ -103,10 +104,10 @@ def _schema(invocation: Invocation, given: str | None, own: Mapping[str, Any] | 
     file = invocation.directory / Path(str(value)).expanduser()
     problem = f"{file} holds no JSON object"
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = json.loads(read_bytes(file, LARGEST_DATA))
     except OSError as error:
         problem = f"{file}: {error.strerror}"
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         problem = f"{file} is no JSON: {error}"
     else:
         if isinstance(found, dict):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
+from mcp_magic.config.jsonfile import read_bytes
 from mcp_magic.core.consent.rulefiles import parse_rules, write_rules
 from mcp_magic.core.consent.rules import Rule
 from mcp_magic.core.coverage import outgrown
@@ -121,7 +122,7 @@ def _saved(name: str, rules: list[Rule]) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_bytes(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         problem = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
     raise ConfigError(problem)

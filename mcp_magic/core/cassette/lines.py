@@ -1,0 +1,173 @@
+"""What a line of each kind has to say: a cassette may come from a stranger, and is checked when it is read.
+
+A line may say more, and lines of other kinds are passed over: they are of a later version.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any, Required
+
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic takes the one of `typing` from Python 3.12 on
+
+__all__ = ["problem_of"]
+
+Number = Annotated[int, Field(ge=0, le=10**9)]
+Seconds = Annotated[float, Field(ge=0, le=10**6, allow_inf_nan=False)]
+Text = Annotated[str, Field(max_length=1000)]
+
+
+class Failure(TypedDict, total=False):
+    """The error of an answer."""
+
+    code: Required[int]
+    message: Required[str]
+
+
+class Status(TypedDict, total=False):
+    """How HTTP answered, where that was not as usual."""
+
+    status: Number
+    retry_after: Seconds | None
+    refused: bool
+    lost: str
+    failed: str
+    message: str
+    code: int
+
+
+class Blob(TypedDict):
+    """Base64 that is kept once."""
+
+    blob: Text
+    base64: str
+
+
+class Head(TypedDict, total=False):
+    """What a session begins with."""
+
+    session: Required[Number]
+    server: Required[Text]
+    transport: Text
+    where: str
+    added: bool
+    doctor: Number | None
+
+
+class Line(TypedDict, total=False):
+    """What happened in a session."""
+
+    session: Required[Number]
+    to: str
+    id: int | Text | None
+    method: Text
+    params: dict[str, Any] | None
+    result: dict[str, Any]
+    error: Failure
+    http: Status | None
+    stderr: str
+    garbage: str
+    ended: Any
+    exited: str
+    failed: Text
+    message: str
+    status: Number
+    code: int
+    pause: Seconds
+
+
+class Turn(TypedDict, total=False):
+    """What a model was asked, or what came of it."""
+
+    turn: Required[Number]
+    model: Text
+    digest: str
+    after: Annotated[list[Number], Field(min_length=2, max_length=2)]
+    messages: list[dict[str, Any]]
+    tools: Number | list[Any]
+    stop: list[str]
+    chunk: dict[str, Any]
+    answer: dict[str, Any]
+    done: Any
+    error: str
+    pause: Seconds
+
+
+class Step(TypedDict, total=False):
+    """A step of the doctor's report."""
+
+    step: Required[str]
+    seconds: Required[Seconds | None]
+    found: Required[list[Annotated[list[str], Field(min_length=2, max_length=3)]]]
+
+
+class Lint(TypedDict):
+    """What stands around the findings of the doctor's report."""
+
+    title: str
+    note: str
+    empty: str
+
+
+class Report(TypedDict, total=False):
+    """What the doctor found."""
+
+    doctor: Required[Number]
+    title: Required[str]
+    target: str
+    call: str | None
+    steps: Required[list[Step]]
+    findings: list[Annotated[list[str], Field(min_length=5, max_length=5)]]
+    lint: Lint
+
+
+_KINDS: dict[str, Any] = {"blob": Blob, "turn": Turn, "server": Head, "session": Line, "steps": Report}
+"""By the name that tells a kind, the first of which counts."""
+
+_MARKS = ("ok", "warning", "failed", "not needed", "not reached")
+_SEVERITIES = ("error", "warning", "note")
+
+
+@lru_cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_KINDS[kind])
+
+
+def problem_of(entry: dict[str, Any]) -> str:
+    """Return what is wrong with a line, or "".
+
+    >>> problem_of({"session": 1, "to": "client", "id": 2, "result": 3})
+    'result: Input should be a valid dictionary'
+    >>> problem_of({"session": 1, "to": "client"})
+    'it has neither method nor id'
+    """
+    kind = next((kind for kind in _KINDS if kind in entry), None)
+    if kind is None:
+        return ""
+    try:
+        _adapter(kind).validate_python(entry, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    if kind == "session":
+        return _of_message(entry)
+    return _of_report(entry) if kind == "steps" else ""
+
+
+def _of_message(entry: dict[str, Any]) -> str:
+    if entry.get("to") not in ("client", "server") or "method" in entry:
+        return ""
+    if "id" not in entry:
+        return "it has neither method nor id"
+    return "" if "result" in entry or "error" in entry else "it has neither result nor error"
+
+
+def _of_report(entry: dict[str, Any]) -> str:
+    if any(remark[0] not in _MARKS for step in entry["steps"] for remark in step["found"]):
+        return f"steps: expected one of {', '.join(_MARKS)} as the first of each that was found"
+    if "findings" in entry and "lint" not in entry:
+        return "lint: Field required"
+    if any(finding[1] not in _SEVERITIES for finding in entry.get("findings", ())):
+        return f"findings: expected one of {', '.join(_SEVERITIES)} as the second of each"
+    return ""

@@ -1,0 +1,90 @@
+"""What reaches a terminal of a server's or a file's words: no escape sequence, no second line that looks like ours."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from contextlib import closing
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import ormsgpack
+import pytest
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic.agent.threads import open_threads
+from mcp_magic.core.host import Host
+from mcp_magic.core.telemetry.telemetry import telemetry
+from mcp_magic.errors import MCPMagicError, ThreadError
+from mcp_magic.magics.asking_input import InputAsker
+from mcp_magic.magics.watching import Printer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEERS = "\x1b]0;mine\x07\x1b[2J\x9b31m\rspan\nspan \u202egnp"
+FORBIDDEN = "\x1b\x07\x9b\r\u202e"
+
+
+def harmless(text: str) -> bool:
+    return not any(character in text for character in FORBIDDEN)
+
+
+async def test_spans_on_the_console_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    server: MCPServer = MCPServer(STEERS)
+    server.add_tool(lambda: "x", name=f"t{STEERS}", description="x")
+    host = Host()
+    telemetry.export("console")
+    try:
+        connection = await host.connect(server, name="s")
+        await connection.call(f"t{STEERS}")
+        with pytest.raises(MCPMagicError):
+            await connection.prompt(f"p{STEERS}", {})
+    finally:
+        telemetry.export("")
+        await host.close()
+    said = capsys.readouterr().out
+    assert "span execute_tool t\\x1b]0;mine\\x07" in said
+    assert harmless(said)
+    assert all(line.startswith("span ") and ", id " in line for line in said.splitlines())
+
+
+def test_what_is_printed_while_a_resource_is_watched_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    watch: Any = SimpleNamespace(
+        updates=1, problem="", uri=f"a://{STEERS}", changed_at=1.0, differed_at=None, difference=None, note=STEERS
+    )
+    watch.ended, watch.began, watch.stopped_at = f"it ended: {STEERS}", 0.0, 1.0
+    printer = Printer()
+    printer.show(watch)
+    watch.updates = 2
+    printer.show(watch)
+    assert harmless(capsys.readouterr().out)
+
+
+def test_questions_on_a_terminal_steer_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("builtins.input", lambda prompt: asked.append(prompt) or "")
+    asker = InputAsker()
+    asker._write(STEERS)
+    asker._read(STEERS)
+    assert harmless(capsys.readouterr().out + asked[0])
+
+
+async def test_names_in_a_file_of_threads_reach_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    file = tmp_path / "threads.sqlite"
+    evil = ormsgpack.Ext(0, ormsgpack.packb([f"os{STEERS}", "system", "exit 1"]))
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(
+            "CREATE TABLE checkpoints (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT, "
+            "parent_checkpoint_id TEXT, type TEXT, checkpoint BLOB, metadata BLOB)"
+        )
+        content = ormsgpack.packb({"id": "1", "channel_values": {"messages": [evil]}})
+        connection.execute("INSERT INTO checkpoints VALUES ('t', '', '1', NULL, 'msgpack', ?, x'7b7d')", (content,))
+        connection.commit()
+    async with open_threads(file, fall_back=False) as opened:
+        with pytest.raises(ThreadError):
+            await opened.saver.aget_tuple({"configurable": {"thread_id": "t", "checkpoint_ns": ""}})
+    assert harmless(caplog.text)
