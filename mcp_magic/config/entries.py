@@ -157,6 +157,7 @@ def make_spec(
     if strict:
         _reject_other_kind(said, has_command)
     rest: dict[str, Any] = {"timeout": seconds(said.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(said, "trust")}
+    rest["variables"] = variables.values([known[key] for key in SERVER_KEYS if key in known])
     if "sampling" in said and (strict or not isinstance(said["sampling"], dict)):  # a table is another host's
         rest["sampling"] = sampling(said["sampling"])
     rest |= {"reconnect": flag(said, "reconnect")} if "reconnect" in said else {}

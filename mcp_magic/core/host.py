@@ -207,6 +207,7 @@ class Host(Opening):
 
     def _add(self, connection: Connection) -> None:
         connection.host = self
+        self.consent.definitions.meet(connection.name, connection.spec)
         go_on(self._connections.get(connection.name), connection)
         self._connections[connection.name] = connection
         connection.catalog.on_loaded = lambda kind: self._watchers.tell(connection.name)

@@ -11,9 +11,8 @@ import re
 from collections import deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from mcp_magic.config.masking import MASK, long_enough, mask_url
+from mcp_magic.config.masking import MASK, long_enough, mask_url, spellings
 from mcp_magic.core.trace.cut import KEPT_BYTES, LONGEST, Cut
 from mcp_magic.schema.secretnames import EVERYDAY, STEMS, is_secret_name
 
@@ -80,10 +79,9 @@ class Masker:
         return "<Masker>"
 
     def _written(self) -> tuple[str, ...]:
-        """Return the secrets as they may be written, the longest first: raw, inside of JSON text, inside of a URL."""
-        forms = set()
-        for secret in (*self._known, *self._learned):
-            forms |= {secret, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1], quote(secret, "")}
+        """Return the secrets as they may be written, the longest first."""
+        forms = {form for secret in self._known for form in spellings(secret)}
+        forms |= {form for secret in self._learned for form in spellings(secret, encoded=False)}
         return tuple(sorted(forms, key=len, reverse=True))
 
     def harmless(self, message: dict[str, Any]) -> bytes:
