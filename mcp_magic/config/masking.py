@@ -243,7 +243,7 @@ def long_enough(values: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def spellings(secret: str, *, encoded: bool = True) -> frozenset[str]:
-    r"""Return the ways in which a secret may be written: as it is, in a URL, in JSON (twice), in HTML, within base64.
+    r"""Return the ways in which a secret may be written: as it is, in a URL, in JSON, in HTML, within base64.
 
     Args:
         secret: What must not be shown.
@@ -254,7 +254,7 @@ def spellings(secret: str, *, encoded: bool = True) -> frozenset[str]:
     """
     found = {secret, html.escape(secret), quote(secret, ""), quote_plus(secret), quote(secret, _IN_PATHS)}
     found |= {_ESCAPE.sub(lambda escape: escape[0].lower(), text) for text in found if "%" in text}
-    for _ in range(2):  # JSON, and JSON in a text of JSON
+    for _ in range(3):  # JSON, JSON in a text of JSON, and that in the JSON of a message
         found |= {json.dumps(text, ensure_ascii=ascii_)[1:-1] for text in found for ascii_ in (True, False)}
     found |= {text.replace("/", "\\/") for text in found if "\\" not in text}
     return frozenset(found | _in_base64(secret)) if encoded else frozenset(found)
