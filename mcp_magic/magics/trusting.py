@@ -81,7 +81,7 @@ async def ask_for_servers(invocation: Invocation, entries: Iterable[ServerEntry]
     Args:
         invocation: Who asks.
         entries: The servers.
-        replacing: Whether open sessions of their names are replaced.
+        replacing: Whether the person named the file, and open sessions of these names are replaced.
 
     Raises:
         DeniedError: The answer is no, or nobody can answer; nothing was started.
@@ -91,7 +91,8 @@ async def ask_for_servers(invocation: Invocation, entries: Iterable[ServerEntry]
             continue
         alone = _alone(entry)
         taken = displaced(invocation, {slug(entry.name): entry.spec}, entry.source) if replacing else []
-        await ask_for_trust(invocation, alone, _wants(alone, invocation.directory), taken)
+        loose = _wants(alone, None if replacing else invocation.directory)
+        await ask_for_trust(invocation, alone, loose, taken)
 
 
 def needs_yes(entry: ServerEntry, directory: Path) -> bool:
@@ -104,14 +105,20 @@ def _alone(entry: ServerEntry) -> Declaration:
     return Declaration({entry.name: entry}, source=entry.source, digest=entry.digest)
 
 
-def _wants(declaration: Declaration, directory: Path) -> list[str]:
-    """Return what a declared server takes a yes for; nothing if the whole file has one, or is the person's own."""
+def _wants(declaration: Declaration, directory: Path | None) -> list[str]:
+    """Return what a declared server takes a yes for; nothing if the whole file has one, or is the person's own.
+
+    Args:
+        declaration: Of this server alone.
+        directory: Where the person named it, and perhaps meant one of their own; None if they named the file.
+    """
     if is_personal(declaration.source):
         return []
     with suppress(MCPMagicError):
         if is_trusted(load_declaration(Path(declaration.source))):
             return []
-    return [*loosened(declaration, {}), *(f"be taken for another: {line}" for line in shadowed(declaration, directory))]
+    hides = shadowed(declaration, directory) if directory is not None else []
+    return [*loosened(declaration, {}), *(f"be taken for another: {line}" for line in hides)]
 
 
 def shadowed(declaration: Declaration, directory: Path) -> list[str]:
@@ -119,7 +126,7 @@ def shadowed(declaration: Declaration, directory: Path) -> list[str]:
     project = Path(declaration.source).parent
     mine: dict[str, ServerEntry] = {}
     for entry in discover_servers(directory):
-        if entry.name and not Path(entry.source).is_relative_to(project):
+        if entry.name and is_personal(entry.source):
             mine.setdefault(slug(entry.name), entry)
     return [
         f"{slug(entry.name)} is the one of {project}, not your own in {mine[slug(entry.name)].source}"
