@@ -186,6 +186,7 @@ class Host(Opening):
         """
         connection = self[name]
         self.loop = asyncio.get_running_loop()
+        self.consent.definitions.meet(name, connection.spec)  # a command may run in another folder now
         try:
             await connection.reopen(by_hand=by_hand)
         finally:

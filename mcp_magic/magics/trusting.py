@@ -137,11 +137,11 @@ def shadowed(declaration: Declaration, directory: Path) -> list[str]:
 
 def displaced(invocation: Invocation, declared: dict[str, Spec], source: str) -> list[str]:
     """Say which open sessions would be replaced by other servers, but for those that the same file has opened."""
+    identity = invocation.host.consent.definitions.identity
     return [
-        f"replace your open session {name} ({connection.spec.where}); your rules for that one do not hold for it"
-        for name, connection in invocation.host.connections.items()
-        if name in declared
-        and connection.state in ("open", "reconnecting")
-        and connection.spec.identity != declared[name].identity
-        and invocation.settings.opened.get(name) != (source, connection.spec.identity)
+        f"replace your open session {session.name} ({session.spec.where}); your rules for that one do not hold for it"
+        for session in invocation.host.find()
+        if session.name in declared
+        and identity(session.name) != declared[session.name].identity
+        and invocation.settings.opened.get(session.name) != (source, identity(session.name))
     ]

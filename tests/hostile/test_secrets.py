@@ -15,6 +15,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_magic.config.files import load_config
 from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
 from mcp_magic.core.cassette.deck import deck
+from mcp_magic.core.doctor.doctor import examine
 from mcp_magic.core.host import Host
 from mcp_magic.core.trace.mask import Masker
 from mcp_magic.errors import ConnectError
@@ -187,3 +188,21 @@ async def test_errors_and_what_a_server_wrote_to_stderr_have_no_secret(
 def test_no_variable_is_no_change() -> None:
     spec = StdioSpec(command="npx", args=("server",))
     assert (spec.where, spec.secrets, spec.masked("as it is")) == ("npx server", frozenset(), "as it is")
+
+
+async def test_no_redirect_and_no_report_of_the_doctor_shows_a_secret(
+    host: Host, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    async def redirecting(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            location = f"http://elsewhere.example/{PLAIN}?token={PLAIN}".encode()
+            await send({"type": "http.response.start", "status": 307, "headers": [(b"location", location)]})
+            await send({"type": "http.response.body", "body": b""})
+
+    async with serving(redirecting) as at:
+        entry = declared(tmp_path, environ, {"url": f"{at.rstrip('/')}/${{MY_SECRET}}/mcp"})
+        with pytest.raises(ConnectError) as caught:
+            await host.connect(entry, name="web")
+        report = await examine(host, entry)
+    assert "redirects to http://elsewhere.example/***" in f"{report}"
+    assert PLAIN not in f"{caught.value} {caught.value!r} {report} {report!r} {report._repr_mimebundle_()} {report.df}"
