@@ -56,6 +56,7 @@ _RULE_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "exact": (lambda value: isinstance(value, bool), "true or false"),
     "definition": _TEXT,
     "servers": _TEXTS,
+    "identities": (lambda value: isinstance(value, dict) and all(map(_is_text, value.values())), "a table of text"),
 }
 
 

@@ -85,7 +85,7 @@ def parse_declaration(
     if text.lstrip().startswith("{"):
         data = parse_json(text, source=source)
         entries = parse_servers(data, source=source, environ=environ, base=base, cwd=base)
-        return _of_entries(entries, source, _digest(data))
+        return _of_entries(entries, source, data)
     in_pyproject = Path(source).name == "pyproject.toml"
     table, above = _toml_table(text, source, in_pyproject)
     try:
@@ -142,7 +142,7 @@ def _declaration(
     settings = _section(table, "settings")
     for name, value in settings.items():
         check_setting(name, value, known)
-    return Declaration(servers, tuple(rules), agents, settings, source, _digest(table))
+    return Declaration(servers, tuple(rules), agents, settings, source, _digest(table, servers))
 
 
 def _section(table: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -170,16 +170,17 @@ def _server(name: str, fields: Any, source: str, variables: Variables) -> Server
     raise problem
 
 
-def _digest(document: Any) -> str:
-    """Return the hash of what a document says: comments, and the rest of a pyproject.toml, are no part of it."""
-    return sha256(json.dumps(document, sort_keys=True, default=repr).encode()).hexdigest()
+def _digest(document: Any, servers: Mapping[str, ServerEntry]) -> str:
+    """Return the hash of what a document says, and each `env_file` in it: comments are no part of it."""
+    said = [document, {name: entry.digest for name, entry in servers.items()}]
+    return sha256(json.dumps(said, sort_keys=True, default=repr).encode()).hexdigest()
 
 
-def _of_entries(entries: list[ServerEntry], source: str, digest: str) -> Declaration:
+def _of_entries(entries: list[ServerEntry], source: str, document: Any) -> Declaration:
     servers: dict[str, ServerEntry] = {}
     for entry in entries:
         servers.setdefault(entry.name, entry)
-    return Declaration(servers=servers, source=source, digest=digest)
+    return Declaration(servers=servers, source=source, digest=_digest(document, servers))
 
 
 def load_declaration(
@@ -192,8 +193,8 @@ def load_declaration(
     """
     path = path.expanduser().absolute()
     if path.suffix == ".json":
-        digest = _digest(parse_json(read_text(path), source=str(path)))
-        return _of_entries(load_config(path, environ=environ), str(path), digest)
+        document = parse_json(read_text(path), source=str(path))
+        return _of_entries(load_config(path, environ=environ), str(path), document)
     return parse_declaration(read_text(path), source=str(path), environ=environ, base=path.parent, settings=settings)
 
 

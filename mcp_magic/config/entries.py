@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -60,6 +62,8 @@ class ServerEntry:
         shadowed_by: The source whose server of the same name is used instead.
         variables: The variables that it is given, by `${VAR}`.
         written: Its whole command line or its URL as the file has it, variables by name, secrets masked.
+        sets: The names of the variables and headers that the file sets.
+        digest: The hash of what the file says of it, and of what the `env_file` says that it names.
     """
 
     name: str
@@ -70,6 +74,8 @@ class ServerEntry:
     shadowed_by: str | None = None
     variables: tuple[str, ...] = ()
     written: str = ""
+    sets: tuple[str, ...] = ()
+    digest: str = ""
 
 
 def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:
@@ -78,7 +84,14 @@ def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapp
         written = mask_url(fields["url"])
     else:
         written = shlex.join(mask_arguments((fields["command"], *map(str, fields.get("args") or ()))))
-    return ServerEntry(name, source, spec, disabled, variables=referenced(fields), written=written)
+    sets = tuple(spec.env if isinstance(spec, StdioSpec) else spec.headers if isinstance(spec, UrlSpec) else ())
+    from_file = {}
+    if isinstance(spec, StdioSpec) and (fields.get("env_file") or fields.get("envFile")):
+        from_file = {name: value for name, value in spec.env.items() if name not in texts(fields, "env")}
+    digest = sha256(json.dumps([fields, from_file], sort_keys=True, default=repr).encode()).hexdigest()
+    return ServerEntry(
+        name, source, spec, disabled, variables=referenced(fields), written=written, sets=sets, digest=digest
+    )
 
 
 def spec_type(transport: Any) -> type[Spec]:
@@ -157,6 +170,7 @@ def make_spec(
     if strict:
         _reject_other_kind(said, has_command)
     rest: dict[str, Any] = {"timeout": seconds(said.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(said, "trust")}
+    rest["variables"] = variables.values([known[key] for key in SERVER_KEYS if key in known])
     if "sampling" in said and (strict or not isinstance(said["sampling"], dict)):  # a table is another host's
         rest["sampling"] = sampling(said["sampling"])
     rest |= {"reconnect": flag(said, "reconnect")} if "reconnect" in said else {}

@@ -23,6 +23,7 @@ __all__ = [
     "discover_servers",
     "find_configs",
     "find_server",
+    "is_personal",
     "load_config",
     "parse_servers",
 ]
@@ -93,9 +94,13 @@ def find_configs(directory: Path, *, home: Path, environ: Mapping[str, str]) -> 
     A project's files are looked for in `directory` and its parents up to the root of its git repository
     or `home`; when it is in neither, in `directory` only: `/tmp/mcp.json` may be anybody's.
     """
-    appdata = Path(environ["APPDATA"]) if environ.get("APPDATA") else home / "AppData" / "Roaming"
     candidates = [folder / name for folder in _project_folders(directory.absolute(), home) for name in _PROJECT_FILES]
-    candidates += [
+    return [path for path in dict.fromkeys([*candidates, *_personal_files(home, environ)]) if _is_file(path)]
+
+
+def _personal_files(home: Path, environ: Mapping[str, str]) -> list[Path]:
+    appdata = Path(environ["APPDATA"]) if environ.get("APPDATA") else home / "AppData" / "Roaming"
+    return [
         home / ".cursor" / "mcp.json",
         home / "Library" / "Application Support" / "Claude" / _CLAUDE_DESKTOP,
         appdata / "Claude" / _CLAUDE_DESKTOP,
@@ -103,7 +108,18 @@ def find_configs(directory: Path, *, home: Path, environ: Mapping[str, str]) -> 
         home / _CLAUDE_CODE,
         _jupyter(environ, home) / "mcp_settings.json",
     ]
-    return [path for path in dict.fromkeys(candidates) if _is_file(path)]
+
+
+def is_personal(source: str, *, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether a server's `source` is the person's own: the environment, or a file of their home folder.
+
+    >>> is_personal("MCP_SERVERS"), is_personal("/clone/.mcp.json", environ={"HOME": "/home/me"})
+    (True, False)
+    """
+    environ = os.environ if environ is None else environ
+    home = _home(environ)
+    own = [home / name for name in _PROJECT_FILES]
+    return source == ENVIRONMENT_SOURCE or Path(source) in [*own, *_personal_files(home, environ)]
 
 
 def _project_folders(directory: Path, home: Path) -> list[Path]:

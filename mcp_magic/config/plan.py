@@ -60,5 +60,5 @@ def _changes(old: Spec, new: Spec) -> str:
     """
     if type(old) is not type(new):
         return f"transport ({old.transport} to {new.transport})"
-    differ = [f.name for f in fields(new) if getattr(old, f.name) != getattr(new, f.name)]
+    differ = [f.name for f in fields(new) if f.compare and getattr(old, f.name) != getattr(new, f.name)]
     return listed(differ) if differ else ""

@@ -6,23 +6,31 @@ A spec says everything that is needed to open a session and nothing about the se
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shlex
 import sys
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
 from mcp_magic.config.auth import AuthOptions
 from mcp_magic.config.masking import (
     MASK,
     argument_secrets,
     header_secrets,
+    hidden_in,
     long_enough,
     mask_arguments,
     mask_url,
     named_secrets,
+    stable_arguments,
     url_secrets,
+    variable_secrets,
+    with_names,
 )
+from mcp_magic.schema.secretnames import is_declared_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,6 +76,7 @@ class Spec:
         sampling: Whether the server may ask for a model's words: `"off"`, `"ask"` (the person is asked) or `"auto"`.
         protocol: How a session is begun: `"auto"`, `"handshake"` (`initialize` only) or `"2026-07-28"`
             (`server/discover` only).
+        variables: What the `${VAR}` of its declaration stood for, by name; it is shown by name.
     """
 
     transport: ClassVar[str]
@@ -76,9 +85,10 @@ class Spec:
     sampling: str = "ask"
     reconnect: bool | None = None
     protocol: str = "auto"
+    variables: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{f.name}={self._shown(f.name)}" for f in fields(self) if self._said(f))
+        shown = ", ".join(f"{f.name}={self._shown(f.name)}" for f in fields(self) if f.repr and self._said(f))
         return f"{type(self).__name__}({shown})"
 
     def _said(self, f: Any) -> bool:
@@ -91,10 +101,10 @@ class Spec:
             case "env" | "headers":
                 return repr(dict.fromkeys(value, MASK))
             case "url":
-                return repr(mask_url(value))
+                return repr(mask_url(with_names(value, self.variables)))
             case "args":
-                return repr(list(mask_arguments(value)))
-        return repr(value)
+                return repr([with_names(shown, self.variables) for shown in mask_arguments(value)])
+        return with_names(repr(value), self.variables) if isinstance(value, str) else repr(value)
 
     @property
     def where(self) -> str:
@@ -104,13 +114,23 @@ class Spec:
     @property
     def secrets(self) -> frozenset[str]:
         """The values that must not be shown, wherever they turn up."""
-        return frozenset()
+        return long_enough(variable_secrets(self.variables))
+
+    @property
+    def identity(self) -> str:
+        """A digest of what is behind the name: the same for the same server, whatever its secrets are just now.
+
+        Consent is for this server: another command line, folder, URL or kind of server is another one.
+        """
+        text = json.dumps([*self._identified_by()], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def _identified_by(self) -> tuple[Any, ...]:
+        return self.transport, self.where
 
     def masked(self, text: str) -> str:
         """Return `text`, which a server or library wrote, with this spec's secrets masked."""
-        for secret in sorted(self.secrets, key=len, reverse=True):
-            text = text.replace(secret, MASK)
-        return text
+        return hidden_in(text, self.secrets)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -133,14 +153,19 @@ class StdioSpec(Spec):
     @property
     def where(self) -> str:
         """The command line, on one line."""
-        words = (_short(word) for word in (self.command, *mask_arguments(self.args)))
+        shown = (with_names(word, self.variables) for word in (self.command, *mask_arguments(self.args)))
+        words = (_short(word) for word in shown)
         line = " ".join(shlex.join(words).split())
         return line if len(line) <= MAX_WHERE else f"{line[:MAX_WHERE]}…"
 
     @property
     def secrets(self) -> frozenset[str]:
         """Values of secret-looking variables and options."""
-        return long_enough(named_secrets(self.env) | argument_secrets(self.args))
+        return super().secrets | long_enough(named_secrets(self.env) | argument_secrets(self.args))
+
+    def _identified_by(self) -> tuple[Any, ...]:
+        env = {name: MASK if is_declared_secret(name) else value for name, value in self.env.items()}
+        return self.command, stable_arguments(self.args), os.path.abspath(self.cwd or "."), env  # noqa: PTH100
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -162,13 +187,17 @@ class UrlSpec(Spec):
     @property
     def where(self) -> str:
         """The URL."""
-        return mask_url(self.url)
+        return mask_url(with_names(self.url, self.variables))
 
     @property
     def secrets(self) -> frozenset[str]:
         """Values of secret-looking headers (`Bearer x` also as `x`), user info, secret-looking query values, keys."""
         auth: frozenset[str] = getattr(self, "auth", AuthOptions()).secrets
-        return long_enough(header_secrets(self.headers) | url_secrets(self.url)) | auth
+        return super().secrets | long_enough(header_secrets(self.headers) | url_secrets(self.url)) | auth
+
+    def _identified_by(self) -> tuple[Any, ...]:
+        """Its host as it is, and the rest as it is shown."""
+        return urlsplit(self.url).netloc.rpartition("@")[2], self.where
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

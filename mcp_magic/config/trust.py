@@ -84,9 +84,11 @@ def _of_server(entry: ServerEntry) -> list[str]:
 
 
 def runs(entry: ServerEntry) -> str:
-    """Return the whole command line or the URL of a server, secrets masked, with the variables that it is given."""
+    """Return the whole command line or the URL of a server, secrets masked, and by name what it gets besides."""
     line = _line(entry.written)
-    return f"{line} (gets {', '.join(entry.variables)})" if entry.variables else line
+    line += f" (gets {', '.join(entry.variables)})" if entry.variables else ""
+    kind = "headers" if isinstance(entry.spec, UrlSpec) else "variables"
+    return f"{line} (sets the {kind} {_line(', '.join(entry.sets))})" if entry.sets else line
 
 
 def written(value: Any) -> str:

@@ -82,9 +82,13 @@ def referenced(value: Any) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for inner in value for name in referenced(inner)))
     if not isinstance(value, str):
         return ()
-    found = [match for match in _REFERENCE.finditer(value) if match["kind"] in (None, "env")]
-    names = [match["name"] for match in found if match["kind"] or match["default"] or match["name"] not in _EDITOR]
-    return tuple(dict.fromkeys(name for name in names if _VARIABLE.fullmatch(name)))
+    return tuple(dict.fromkeys(match["name"] for match in _references(value)))
+
+
+def _references(text: str) -> list[re.Match[str]]:
+    found = [match for match in _REFERENCE.finditer(text) if match["kind"] in (None, "env")]
+    ours = [match for match in found if match["kind"] or match["default"] or match["name"] not in _EDITOR]
+    return [match for match in ours if _VARIABLE.fullmatch(match["name"])]
 
 
 @dataclass(frozen=True, repr=False)  # the environment holds secrets
@@ -116,6 +120,23 @@ class Variables:
         if isinstance(value, (list, tuple)):
             return [self.expand(inner) for inner in value]
         return value
+
+    def values(self, value: Any) -> dict[str, str]:
+        """Return what the variables stand for that strings refer to; where a default stands in, that.
+
+        Raises:
+            MissingHereError, FieldError: as `expand`.
+
+        >>> Variables({"PORT": "80"}).values({"url": "http://${HOST:-localhost}:${PORT}/${workspaceFolder}"})
+        {'HOST': 'localhost', 'PORT': '80'}
+        """
+        if isinstance(value, Mapping):
+            value = list(value.values())
+        if isinstance(value, list | tuple):
+            return {name: found for inner in value for name, found in self.values(inner).items()}
+        if not isinstance(value, str):
+            return {}
+        return {match["name"]: self._replacement(match) for match in _references(value)}
 
     def _replacement(self, match: re.Match[str]) -> str:
         kind, name, default = match["kind"], match["name"], match["default"]

@@ -67,7 +67,7 @@ def request_error(
     # pydantic's ValidationError, a result that breaks its schema, an answer that is no JSON-RPC
     if isinstance(found, ValueError | RuntimeError) or broken:
         result = outcome.result if outcome is not None else None
-        reason = place.spec.masked(broken)[:300] or text_of(found, place) + bad_item(found, result)
+        reason = place.masked(broken)[:300] or text_of(found, place) + bad_item(found, result)
         return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
     return errors.SessionError(f"{what}: {type(found).__name__}: {text_of(found, place)}")
 
@@ -129,7 +129,7 @@ def _code_words(found: Any, place: Place) -> str:
     said = f"{clause(text_of(found, place))} ({found.code}, {fault.meaning}; fault: {who(fault)})"
     todo = fault.help.replace("{server}", place.name)
     more = "; ".join(part for part in (_details(found.data), todo) if part)
-    return f"{said}\n  {place.spec.masked(more)}" if more else said
+    return f"{said}\n  {place.masked(more)}" if more else said
 
 
 def _details(data: Any) -> str:

@@ -96,11 +96,11 @@ def _no_command(found: BaseException, place: Place) -> Exception:
         near = errors.did_you_mean(spec.command, (c for c in ("python", "python3", "node", "npx", "uvx", "uv", "deno")))
         near = near if near and shutil.which(near.split("'")[1]) else ""
         return errors.CommandNotFoundError(
-            f"{place.name}: the command {spec.command!r} is not found; is it installed and on PATH?{near}"
+            f"{place.name}: the command {spec.masked(spec.command)!r} is not found; is it installed and on PATH?{near}"
         )
     reason = getattr(found, "strerror", None) or str(found)
     return errors.CommandNotFoundError(
-        sentence(f"{place.name}: the command {spec.command!r} cannot be started", reason)
+        sentence(f"{place.name}: the command {spec.masked(spec.command)!r} cannot be started", reason)
     )
 
 

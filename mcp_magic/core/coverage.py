@@ -1,4 +1,4 @@
-"""Which rule decides about a call, and whether what it allows is still the tool that it was given for."""
+"""Which rule decides about a call, and whether what it allows is still what it was given for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.consent.rules import Rule
     from mcp_magic.core.definitions import Definitions
 
-__all__ = ["as_it_is", "because_changed", "covers", "outgrown", "ruling"]
+__all__ = ["another_server", "as_it_is", "because_changed", "covers", "outgrown", "ruling"]
 
 
 def as_it_is(request: Request, definitions: Definitions) -> Request:
@@ -48,16 +48,40 @@ def ruling(rules: Iterable[Rule], definitions: Definitions, request: Request) ->
 
 def covers(rule: Rule, name: str, definitions: Definitions) -> bool:
     """Whether a rule is about the tool as it is now; a tool that nobody has listed yet is what the rule means."""
+    if not _is_same_server(rule, name.partition(":")[0], definitions):
+        return False
     if rule.definition:
         return definitions.digest(name) in ("", rule.definition)
     return definitions.change(name, rule.since) is None
+
+
+def _is_same_server(rule: Rule, server: str, definitions: Definitions) -> bool:
+    """Whether a name is still that of the server that a rule was given for."""
+    if server in rule.identities:
+        return definitions.identity(server) in ("", rule.identities[server])
+    return definitions.replacement(server, rule.since) is None
+
+
+def another_server(rule: Rule, server: str, definitions: Definitions) -> str:
+    """Say that a rule was given for another server of this name; "" if it was given for this one.
+
+    Args:
+        rule: A rule that allows.
+        server: The server's name.
+        definitions: What is known of servers.
+    """
+    if _is_same_server(rule, server, definitions):
+        return ""
+    known = None if server in rule.identities else definitions.replacement(server, rule.since)
+    was = f": it was {known.before}, and is {known.now}" if known is not None else ""
+    return f"rule `{rule}` was given for another server called {server}{was}"
 
 
 def because_changed(request: Request, decision: Decision) -> Decision:
     """Let a refusal say that a rule would have allowed the tool as it was before."""
     if decision.approved or decision.by == PERSON or not request.outdated:
         return decision
-    changed = f"the tool has changed since rule `{request.outdated}` allowed it"
+    changed = request.replaced or f"the tool has changed since rule `{request.outdated}` allowed it"
     return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), changed))))
 
 

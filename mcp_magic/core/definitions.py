@@ -2,7 +2,8 @@
 
 A server may change what a tool is after a person has allowed it (a "rug pull"), also by going away and coming back
 under the same name. So the memory is by name, over all sessions, and a rule covers a tool as it was when the rule was
-given; one that was given before covers it as it was first seen.
+given; one that was given before covers it as it was first seen. The same holds for the server behind a name, which is
+its command line or its URL.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcp_magic.results.badges import Badge
 from mcp_magic.results.diff import Line, json_diff, text_diff
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
+    from mcp_magic.config.specs import Spec
     from mcp_magic.core.connection import Connection
 
-__all__ = ["Change", "Definitions", "definition_of", "digest"]
+__all__ = ["Change", "Definitions", "Replacement", "definition_of", "digest"]
 
 KEPT = 20
 """Definitions of one tool that are kept whole, besides the first; of the others the digest is kept."""
@@ -57,6 +59,26 @@ class Version(NamedTuple):
     time: float
     digest: str
     tool: Tool | None
+
+
+class Server(NamedTuple):
+    """A server that had a name: when it was met, as a number, its `Spec.identity`, and where it is."""
+
+    number: int
+    identity: str
+    where: str
+
+
+class Replacement(NamedTuple):
+    """That another server has a name now.
+
+    Attributes:
+        before: Where the one was that had it then.
+        now: Where the one is that has it now.
+    """
+
+    before: str
+    now: str
 
 
 class Change(NamedTuple):
@@ -108,17 +130,45 @@ _LABELS = {
 
 
 class Definitions:
-    """The definitions of all tools that a host has seen, by `"server:tool"`.
+    """The definitions of all tools that a host has seen, by `"server:tool"`, and the servers that they are of.
 
     Attributes:
-        count: How many definitions were seen; a rule keeps it to say when it was given.
+        count: How many definitions and servers were seen; a rule keeps it to say when it was given.
     """
 
     def __init__(self) -> None:
         self.count = 0
+        self._servers: dict[str, list[Server]] = {}
         self._versions: dict[str, list[Version]] = {}
         self._looked: dict[str, tuple[Any, ...]] = {}
         self._gone: dict[str, int] = {}
+
+    def meet(self, name: str, spec: Spec) -> None:
+        """Take note of the server that has a name from now on."""
+        servers = self._servers.setdefault(name, [])
+        if not servers or servers[-1].identity != spec.identity:
+            self.count += 1
+            servers.append(Server(self.count, spec.identity, spec.where))
+
+    def identity(self, server: str, since: int | None = None) -> str:
+        """Return the `Spec.identity` of the server that has a name, or had it at a time; "" if none had it yet."""
+        servers = self._servers.get(server)
+        if not servers:
+            return ""
+        return (servers[-1] if since is None else _at(servers, since)).identity
+
+    def replacement(self, server: str, since: int = 0) -> Replacement | None:
+        """Return that another server has the name than at a time; None if it is the same, or the first.
+
+        Args:
+            server: The name.
+            since: The `count` of that time, as for `change`.
+        """
+        servers = self._servers.get(server)
+        if not servers:
+            return None
+        then, now = _at(servers, since), servers[-1]
+        return None if then.identity == now.identity else Replacement(then.where, now.where)
 
     def look(self, connection: Connection | None) -> None:
         """Take note of what a connection lists now, if it has listed anew."""
@@ -188,6 +238,11 @@ class Definitions:
         self._sign(versions)
         return (versions[-1] if since is None else _at(versions, since)).digest
 
+    def seal(self, name: str) -> str:
+        """Return a text that is another as soon as a tool or its server is; "" for a tool that was never seen."""
+        found = self.digest(name)
+        return found and f"{found} {self.identity(name.partition(':')[0])}"
+
     def change(self, name: str, since: int = 0) -> Change | None:
         """Return how a tool differs from what it was at a time; None if it does not.
 
@@ -207,6 +262,9 @@ class Definitions:
         return iter(self._versions)
 
 
-def _at(versions: list[Version], since: int) -> Version:
+_Seen = TypeVar("_Seen", Version, Server)
+
+
+def _at(versions: list[_Seen], since: int) -> _Seen:
     """Return what was known at a time; what was first seen, if that was later."""
     return next((version for version in reversed(versions) if version.number <= since), versions[0])

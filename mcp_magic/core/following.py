@@ -89,10 +89,10 @@ class LogFollower:
 
     def _logged(self, message: LogMessage) -> None:
         assert self._connection is not None
-        self._new.append(message._replace(data=log_text(message.data, self._connection.spec.masked)))
+        self._new.append(message._replace(data=log_text(message.data, self._connection.trace.hide)))
         self._woken.set()
 
     def _read(self) -> None:
         if self._lines is not None and self._connection is not None:
             for written, line in self._lines.read():
-                self._new.append(LogMessage(written, "", STDERR, self._connection.spec.masked(line)))
+                self._new.append(LogMessage(written, "", STDERR, self._connection.trace.hide(line)))

@@ -186,6 +186,7 @@ class Host(Opening):
         """
         connection = self[name]
         self.loop = asyncio.get_running_loop()
+        self.consent.definitions.meet(name, connection.spec)  # a command may run in another folder now
         try:
             await connection.reopen(by_hand=by_hand)
         finally:
@@ -207,6 +208,7 @@ class Host(Opening):
 
     def _add(self, connection: Connection) -> None:
         connection.host = self
+        self.consent.definitions.meet(connection.name, connection.spec)
         go_on(self._connections.get(connection.name), connection)
         self._connections[connection.name] = connection
         connection.catalog.on_loaded = lambda kind: self._watchers.tell(connection.name)

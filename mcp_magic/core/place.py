@@ -43,6 +43,11 @@ class Place:
         self.line = line
         self.quiet: Position | None = None
 
+    def masked(self, text: str) -> str:
+        """Return text that a server wrote, with the secrets masked that are known, tokens of its log-in too."""
+        text = self.spec.masked(text)
+        return self.line.recorder.hide(text) if self.line else text
+
     def position(self) -> Position | None:
         """Return how much its stderr has now, or None if it is not ours."""
         errlog = self.line.errlog if self.line else None
@@ -78,7 +83,7 @@ class Place:
 
     def garbage(self) -> str:
         """The first thing the server wrote that is no MCP message, or an empty string."""
-        return self.spec.masked(self.line.garbage[0])[:120] if self.line and self.line.garbage else ""
+        return self.masked(self.line.garbage[0])[:120] if self.line and self.line.garbage else ""
 
 
 def text_of(error: BaseException, place: Place) -> str:
@@ -87,8 +92,7 @@ def text_of(error: BaseException, place: Place) -> str:
     if named(error, "pydantic_core", "ValidationError"):
         first = error.errors()[0]  # type: ignore[attr-defined]
         text = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    text = place.spec.masked(text.splitlines()[0])
-    return (place.line.recorder.hide(text) if place.line else text)[:300]
+    return place.masked(text.splitlines()[0])[:300]
 
 
 def not_recorded(error: BaseException, place: Place) -> bool:

@@ -153,8 +153,8 @@ class Requests(Finding, Linted):
         """Return the arguments with which a call may go out."""
         if decision is None:
             return await consent.check(request)
-        if decision.definition and decision.definition != consent.definitions.digest(request.name):
-            decision = Decision.deny("the tool's definition has changed since it was approved", by="check")
+        if decision.definition and decision.definition != consent.definitions.seal(request.name):
+            decision = Decision.deny("the tool, or its server, has changed since it was approved", by="check")
         if not decision.approved:
             raise consent.refusal(request, decision)
         return request.arguments if decision.arguments is None else decision.arguments

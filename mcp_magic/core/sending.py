@@ -119,7 +119,7 @@ class Sending(Attempts):
             reports=self.reports,
             on_progress=on_progress,
             max_total=max_total,
-            masked=self._place.spec.masked,
+            masked=self._place.masked,
             prepared=prepared,
         )
 

@@ -52,9 +52,10 @@ def authorize(logins: LogIns, asking: Asking, cells: Cells) -> None:
     if logins.authorizer is None:
         authorizing = Authorizing(asking, cells)
         logins.authorizer, logins.possible = authorizing, authorizing.possible
+        logins.confirm = asking.confirm
 
 
 def authorize_no_more(logins: LogIns) -> None:
     """Undo that."""
     if isinstance(logins.authorizer, Authorizing):
-        logins.authorizer = logins.possible = None
+        logins.authorizer = logins.possible = logins.confirm = None

@@ -41,6 +41,7 @@ class MCPMagics(Magics, Settings):
         self.read_environment()
         self.cells = Cells(shell)
         self.agents: dict[str, dict[str, Any]] = {}
+        self.opened: dict[str, tuple[str, str]] = {}
         self.served: dict[str, Serving] = {}
         self.comm_status = CommStatus(self.cells)
         self.history = PlainHistory(shell)

@@ -90,13 +90,15 @@ def take_over(invocation: Invocation, declaration: Declaration, origin: Origin, 
 
 
 def _rule(table: dict[str, Any], declaration: Declaration, origin: Origin) -> Rule:
-    """Make a rule; one of a file that allows is about the servers that the file declares, and no others."""
+    """Make a rule. One that allows means the servers declared with it; that of a file is about no others."""
     rule = replace(rule_of(table, source=origin.source), cell=origin.cell)
-    if origin.cell or rule.action != "allow":
+    if rule.action != "allow":
         return rule
-    declared = tuple(slug(entry.name) for entry in declaration.started)
-    own = declared if rule.servers is None else tuple(name for name in rule.servers if name in declared)
-    return replace(rule, servers=own)
+    own = {slug(entry.name): entry.spec.identity for entry in declaration.started if entry.spec is not None}
+    rule = replace(rule, identities={**rule.identities, **own})
+    if origin.cell:
+        return rule
+    return replace(rule, servers=tuple(own if rule.servers is None else filter(own.__contains__, rule.servers)))
 
 
 def _replace(rules: list[Rule], new: list[Rule], origin: Origin) -> None:

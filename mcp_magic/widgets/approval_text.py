@@ -136,6 +136,8 @@ def _badges(request: Request) -> list[Badge]:
 
 def _changed(request: Request) -> str:
     """Say that the tool is not what it was, and what that means."""
+    if request.replaced:
+        return f"{request.replaced[0].upper()}{one_line(request.replaced[1:], 600)}."
     what = "This tool has changed"
     if request.change is not None:
         when = time.strftime("%H:%M:%S", time.localtime(request.change.time))

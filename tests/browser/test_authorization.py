@@ -39,6 +39,9 @@ def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
 
 def test_a_click_on_the_link_logs_in_and_the_notebook_keeps_no_secret(lab: Lab, protected: Protected) -> None:
     cell = start(lab, f"%mcp connect {protected.url} --name notes")
+    expect(output(cell)).to_contain_text("This program is not known there yet. It would register at 127.0.0.1")
+    assert not protected.authority.asked("register"), "nobody is told before the person says yes"
+    press(output(cell), "Yes")
     link = output(cell).get_by_role("link", name="in a new tab")
     expect(link).to_be_visible()
     expect(output(cell)).to_contain_text("It asks for: read, offline_access")
@@ -62,6 +65,7 @@ def test_a_click_on_the_link_logs_in_and_the_notebook_keeps_no_secret(lab: Lab, 
 def test_an_address_is_pasted_where_the_browser_is_elsewhere(lab: Lab, protected: Protected) -> None:
     start(lab, "%mcp logout notes")
     cell = start(lab, f"%mcp connect {protected.url} --name notes")
+    press(output(cell), "Yes")
     address = output(cell).locator("input[type=text]")
     expect(address).to_be_visible()
     address.fill("http://example.com/")

@@ -270,7 +270,7 @@ async def test_a_tool_that_changes_while_the_question_waits_was_not_approved(hos
         return Decision.approve(always="tool")
 
     host.consent.approver = slow
-    with pytest.raises(errors.DeniedError, match="the tool's definition changed while it waited"):
+    with pytest.raises(errors.DeniedError, match="the tool, or its server, changed while it waited"):
         await agent_calls(host)
     assert host.consent.rules == []
 
@@ -282,7 +282,7 @@ async def test_what_was_approved_does_not_go_out_if_the_tool_has_changed_meanwhi
     host.consent.approver = Person()
     decision = await host.consent.review(Request("changing", "work", {}, "agent", await connection.find_tool("work")))
     await change(host, description=EVIL)
-    with pytest.raises(errors.DeniedError, match="the tool's definition has changed since it was approved"):
+    with pytest.raises(errors.DeniedError, match="the tool, or its server, has changed since it was approved"):
         await connection.call_tool("work", {}, asker="agent", decision=decision)
 
 
@@ -355,7 +355,7 @@ async def test_what_waits_beside_an_approved_call_does_not_let_it_go_out_changed
     model = ScriptedModel([[("changing:work", {"n": 1}), ("changing:set_text", {"text": "x"})], "done"])
     state = await build_graph(model, host).ainvoke({"messages": [HumanMessage("go")]})
     said = [message.text for message in state["messages"] if message.type == "tool"]
-    assert "the tool's definition has changed since it was approved" in said[0]
+    assert "the tool, or its server, has changed since it was approved" in said[0]
     assert said[1] == "worked with {'text': 'x'}"
 
 

@@ -46,12 +46,34 @@ def connect(frontend: Frontend, protected: Protected) -> Iterator[str]:
 
 
 def link(frontend: Frontend, cell: Shown) -> str:
-    """Wait for the panel below a cell; return the address that its link leads to."""
+    """Say yes to the registration, if it is asked for, and wait for the link; return the address that it leads to."""
+    frontend.read_until(lambda: bool(frontend._named("Yes", cell) or frontend._named("Cancel", cell)), what="a panel")
+    if frontend._named("Yes", cell):
+        frontend.click("Yes", cell=cell)
     frontend.read_until(lambda: len(frontend._named("Cancel", cell)) == 1, what="the panel")
     texts = [str(frontend.models[name].get("value")) for live in cell.live for name in frontend._inside(live)]
     found = re.search(r'<a href="([^"]+)"|<a [^>]*href="([^"]+)"', " ".join(texts))
     assert found is not None, texts
     return unescape(found[1] or found[2])
+
+
+def left(cell: Shown) -> list[str]:
+    """Return what stays below a cell, without the answer to whether this program may register."""
+    return [line for line in cell.lines if not line.startswith("✓ yes: Log in to notes (")]
+
+
+def test_a_person_who_says_no_is_not_registered_and_shown_no_link(
+    frontend: Frontend, protected: Protected, connect: str
+) -> None:
+    before = len(protected.authority.asked("register"))
+    cell = frontend.start(connect)
+    frontend.read_until(lambda: bool(frontend._named("No", cell)), what="the question")
+    frontend.click("No", cell=cell)
+    frontend.finish(cell)
+
+    assert cell.ename == "AuthorizationError"
+    assert cell.evalue.endswith("was not begun: you said no.")
+    assert len(protected.authority.asked("register")) == before
 
 
 def test_the_person_follows_the_link_and_the_browser_comes_back(
@@ -68,9 +90,9 @@ def test_the_person_follows_the_link_and_the_browser_comes_back(
     assert asked == 0, "the link is opened only by the person"
     assert "You can close this window" in page.text
     assert re.fullmatch(
-        r"✓ came back: log-in to notes at 127\.0\.0\.1:\d+ \(read, offline_access\), [\d.]+ s", cell.lines[0]
+        r"✓ came back: log-in to notes at 127\.0\.0\.1:\d+ \(read, offline_access\), [\d.]+ s", left(cell)[0]
     )
-    assert cell.lines[1] == "'open'"
+    assert left(cell)[1] == "'open'"
     assert cell.live == []
     assert result.lines == ["'client-1: read offline_access'"]
     shown = f"{[each.displays for each in frontend._cells.values()]} {history.stdout} {cell.streams}"
@@ -91,7 +113,7 @@ def test_where_the_browser_is_elsewhere_the_address_is_pasted(
             )
     frontend.finish(cell)
 
-    assert cell.lines[1] == "'open'"
+    assert left(cell)[1] == "'open'"
     assert back.partition("code=")[2][:20] not in str(cell.displays)
 
 
@@ -103,7 +125,7 @@ def test_cancel_ends_it(frontend: Frontend, connect: str) -> None:
 
     assert cell.ename == "AuthorizationError"
     assert re.fullmatch(r"notes: the log-in at 127\.0\.0\.1:\d+ was cancelled\.", cell.evalue)
-    assert cell.lines[0].startswith("… cancelled: log-in to notes at ")
+    assert left(cell)[0].startswith("… cancelled: log-in to notes at ")
 
 
 def test_interrupt_ends_it(frontend: Frontend, connect: str) -> None:
@@ -113,8 +135,8 @@ def test_interrupt_ends_it(frontend: Frontend, connect: str) -> None:
     frontend.finish(cell)
 
     assert cell.ename == "KeyboardInterrupt"
-    frontend.read_until(lambda: bool(cell.lines), what="the line that stays")  # the connection ends by itself
-    assert cell.lines[0].startswith("… not answered: log-in to notes at ")
+    frontend.read_until(lambda: bool(left(cell)), what="the line that stays")  # the connection ends by itself
+    assert left(cell)[0].startswith("… not answered: log-in to notes at ")
     assert back is not None
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(f"http://127.0.0.1:{back[1]}/callback")
@@ -133,7 +155,7 @@ def test_interrupt_ends_one_that_a_listing_has_begun(frontend: Frontend, protect
     interrupted = time.perf_counter()
     frontend.finish(cell)
     seconds = time.perf_counter() - interrupted
-    frontend.read_until(lambda: bool(cell.lines), what="the line that stays")
+    frontend.read_until(lambda: bool(left(cell)), what="the line that stays")
 
     assert cell.ename == "KeyboardInterrupt"
     assert seconds < 1, "half a second, and as much for a machine that is busy"
@@ -194,6 +216,7 @@ def test_a_kernel_without_clicks_takes_the_address_unseen(
         kernel.ok("%load_ext mcp_magic")
         older = Frontend(kernel)
         cell = older.start(f"c = %mcp connect {protected.url} --name notes\nc.state")
+        assert older.answer("y") == ["[y]es, [n]o: "]
         request = kernel.client.get_stdin_msg(timeout=20)["content"]
         older.read_until(lambda: "code_challenge" in cell.stdout, what="the link")
         url = re.search(r"Open  (\S+)", cell.stdout)

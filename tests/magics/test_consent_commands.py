@@ -89,7 +89,10 @@ async def test_rules_with_a_secret_are_listed_masked_and_not_saved(magic: Any, t
     assert [row["arguments"] for row in saved] == [None, "api_key='***'"]
     assert "saved to rules.toml but for rule 2: rules of one run and rules with a secret are not written" in str(saved)
     definition = host.consent.definitions.digest("math:add")
-    assert (tmp_path / "rules.toml").read_text() == (f'[[consent]]\nallow = "math:add"\ndefinition = "{definition}"\n')
+    identities = f'{{ math = "{host["math"].spec.identity}" }}'
+    assert (tmp_path / "rules.toml").read_text() == (
+        f'[[consent]]\nallow = "math:add"\nidentities = {identities}\ndefinition = "{definition}"\n'
+    )
 
 
 async def test_the_settings_of_consent_reach_the_host(magic: Any, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from mcp_magic.core.calltext import changes
 from mcp_magic.core.consent.audit import Audit, Record, masked, now
 from mcp_magic.core.consent.decisions import PERSON, Approver, Decision, Request
 from mcp_magic.core.consent.rules import Rule, exactly, lasting_rule
-from mcp_magic.core.coverage import as_it_is, because_changed, ruling
+from mcp_magic.core.coverage import another_server, as_it_is, because_changed, ruling
 from mcp_magic.core.definitions import Definitions
 from mcp_magic.errors import ArgumentsError, ConfigError, DeniedError, listed
 from mcp_magic.results.safe import one_line
@@ -113,7 +113,7 @@ class Consent:
             return Decision(True)
         self.audit.add(record_of(request, decision, time.perf_counter() - started))
         self._remember(request, decision, since)
-        return replace(decision, definition=self.definitions.digest(request.name))
+        return replace(decision, definition=self.definitions.seal(request.name))
 
     async def decide(
         self, request: Request, *, policy: str | None = None, approver: Approver | None = None
@@ -125,7 +125,8 @@ class Consent:
                 return None
             action = _by_policy(policy or self.policy, request)
         elif rule.action == "allow" and action == "ask":
-            request = replace(request, outdated=str(rule))
+            replaced = another_server(rule, request.server, self.definitions)
+            request = replace(request, outdated=str(rule), replaced=replaced)
         by = f"rule `{rule}`" if rule else f"approval = {policy or self.policy!r}"
         if action == "allow":
             return Decision(True, by=by)
@@ -193,7 +194,7 @@ class Consent:
             if not self.magics and self.rule_for(request) is None:
                 reason += f'; host.consent.policy = "auto" or {VARIABLE}=auto allows what no rule asks about'
             return Decision.deny(reason, by="nobody")
-        before, definition = copy.deepcopy(request.arguments), self.definitions.digest(request.name)
+        before, definition = copy.deepcopy(request.arguments), self.definitions.seal(request.name)
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self.timeout):
@@ -214,8 +215,8 @@ class Consent:
             raise TypeError(f"it gave back {type(decision).__name__}, no Decision")
         if not decision.approved:
             return decision
-        if self.definitions.digest(request.name) != definition:
-            return Decision.deny("the tool's definition changed while it waited", by="check")
+        if self.definitions.seal(request.name) != definition:
+            return Decision.deny("the tool, or its server, changed while it waited", by="check")
         if decision.arguments is None:
             unchanged = json_equal(before, request.arguments)
             return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")

@@ -31,6 +31,7 @@ class Request:
         run: The agent run that asks, or None.
         change: How the definition differs from the one that the person knew, or None.
         outdated: The rule that allowed the tool as it was before, or "".
+        replaced: In words that this rule was given for another server of this name, or "".
     """
 
     server: str
@@ -42,6 +43,7 @@ class Request:
     run: str | None = None
     change: Change | None = field(default=None, compare=False)
     outdated: str = field(default="", compare=False)
+    replaced: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
@@ -65,7 +67,7 @@ class Decision:
         reason: Why not, for whoever asked.
         by: Who decided.
         always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run).
-        definition: The digest of the tool's definition that it is about, or "" where none is known.
+        definition: The seal (`Definitions.seal`) of the tool that it is about, or "" where none is known.
     """
 
     approved: bool

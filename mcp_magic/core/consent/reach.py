@@ -56,10 +56,12 @@ def _servers_cover(earlier: Rule, later: Rule) -> bool:
 
 def _allows_the_same(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
     """Whether two permissions are for the same definitions; else the later one counts when a tool has changed."""
-    return earlier.definition == later.definition and all(
+    if (earlier.definition, dict(earlier.identities)) != (later.definition, dict(later.identities)):
+        return False
+    return all(
         definitions.digest(name, earlier.since) == definitions.digest(name, later.since)
-        for name in definitions
-        if later.names(name)
+        and definitions.identity(server, earlier.since) == definitions.identity(server, later.since)
+        for name, server in ((name, name.partition(":")[0]) for name in definitions if later.names(name))
     )
 
 

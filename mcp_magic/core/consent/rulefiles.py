@@ -32,6 +32,7 @@ def rule_of(table: Mapping[str, Any], *, source: str = "") -> Rule:
         exact=table.get("exact", False),
         definition=table.get("definition", ""),
         servers=tuple(table["servers"]) if "servers" in table else None,
+        identities=dict(table.get("identities", {})),
     )
 
 
@@ -73,7 +74,7 @@ def write_rules(rules: Iterable[Rule], definitions: Definitions | None = None) -
     <BLANKLINE>
     """
     kept = [rule for rule in rules if rule.run is None and not rule.holds_secret]
-    return "".join(_table(rule, _definition(rule, definitions)) for rule in kept)
+    return "".join(_table(rule, _definition(rule, definitions), _identities(rule, definitions)) for rule in kept)
 
 
 def _definition(rule: Rule, definitions: Definitions | None) -> str:
@@ -83,7 +84,16 @@ def _definition(rule: Rule, definitions: Definitions | None) -> str:
     return definitions.digest(rule.tool, rule.since)
 
 
-def _table(rule: Rule, definition: str) -> str:
+def _identities(rule: Rule, definitions: Definitions | None) -> Mapping[str, str]:
+    """Return which servers a rule allows: that of its name, if it is known; a pattern for names has none."""
+    server = rule.tool.partition(":")[0]
+    if rule.action != "allow" or rule.identities or definitions is None or set("*?[") & set(server):
+        return rule.identities
+    known = definitions.identity(server, rule.since)
+    return {server: known} if known else {}
+
+
+def _table(rule: Rule, definition: str, identities: Mapping[str, str]) -> str:
     lines = ["[[consent]]", f"{rule.action} = {_toml(rule.tool)}"]
     if rule.arguments:
         pairs = ", ".join(f"{_key(name)} = {_toml(value)}" for name, value in rule.arguments.items())
@@ -92,6 +102,8 @@ def _table(rule: Rule, definition: str) -> str:
         lines.append("exact = true")
     if rule.servers is not None:
         lines.append(f"servers = {_toml(list(rule.servers))}")
+    if identities:
+        lines.append(f"identities = {_toml(dict(identities))}")
     if definition:
         lines.append(f"definition = {_toml(definition)}")
     if rule.reason:

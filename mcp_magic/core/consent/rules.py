@@ -42,6 +42,8 @@ class Rule:
         since: When it was given, as `Definitions.count`: it allows tools as they were then, or first seen later.
         definition: The digest of the only definition that it allows, from a saved file, or "".
         cell: Which cell declared it, where one did, or "".
+        identities: By server name the `Spec.identity` of the only server of that name that it allows; a saved rule, and
+            one that a declaration makes, is for these servers and for no others that come under their names.
         servers: The only servers that it is about, or None: a file allows the tools of servers that it declares.
     """
 
@@ -57,6 +59,7 @@ class Rule:
     definition: str = field(default="", compare=False)
     cell: str = field(default="", compare=False, repr=False)
     servers: tuple[str, ...] | None = None
+    identities: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Put patterns inside of objects under their paths.

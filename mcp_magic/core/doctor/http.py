@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from mcp_magic.core.doctor.wire import Reply, discover, initialize, is_message
+from mcp_magic.core.oauth.addresses import Reach
 from mcp_magic.core.transports import CONNECT_SECONDS
 from mcp_magic.core.websocket import tls_context
 
@@ -91,7 +92,15 @@ class HttpPatient:
         return await self._send("GET", urljoin(self._url, path), {"accept": "text/event-stream"}, None, 0)
 
     async def document(self, url: str) -> Reply:
-        """Get a JSON document of another server: none of this server's credentials go there."""
+        """Get a JSON document of another server: none of this server's credentials go there.
+
+        Not from this machine or its network, if the server is outside.
+        """
+        issuer = getattr(getattr(self._spec, "auth", None), "issuer", None)
+        if address := await Reach(self._url, [issuer]).refused(url):
+            reply = Reply()
+            reply.failure = f"{url} leads to {address}, an address of this machine or its network"
+            return reply
         return await self._send("GET", url, {"accept": "application/json"}, None, 0, foreign=True)
 
     async def _post(self, message: dict[str, Any], headers: Mapping[str, str]) -> Reply:

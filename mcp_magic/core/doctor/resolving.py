@@ -86,9 +86,8 @@ def _meaning(target: Any, spec: Spec, found: list[ServerEntry]) -> str:
 def _url(spec: UrlSpec, step: Step) -> None:
     parts = urlsplit(spec.url)
     headers = ", ".join(sorted(spec.headers)) or "none"
-    step.ok(
-        f"host {parts.hostname}, port {_port(parts.port, parts.scheme)}, path {parts.path or '/'}, headers: {headers}"
-    )
+    path = spec.masked(parts.path) or "/"
+    step.ok(f"host {parts.hostname}, port {_port(parts.port, parts.scheme)}, path {path}, headers: {headers}")
     if parts.path in ("", "/"):
         step.ok("the URL has no path; most servers are under /mcp")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared._httpx_utils import next_request_within_origin
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import httpx2
+
+    from mcp_magic.core.oauth.addresses import Reach
 
 __all__ = ["Asking", "mark_stripped"]
 
@@ -37,9 +40,11 @@ class Asking(OAuthClientProvider):
 
     Attributes:
         client: The HTTP client of the session.
+        reach: Where the log-in may lead.
     """
 
     client: httpx2.AsyncClient
+    reach: Reach
     _prover: Prover | None
     _bound: bool
     _offers_dpop: bool
@@ -92,7 +97,10 @@ class Asking(OAuthClientProvider):
         failure = ""
         try:
             for _ in range(REDIRECTS + 1):
-                request.extensions |= {OWN: True, "timeout": timeout}
+                url = str(request.url)
+                await self._check_reach(url)
+                watching = self.reach.watching(request, partial(self._astray, url))
+                request.extensions |= {OWN: True, "timeout": timeout, "trace": watching}
                 answer = await self.client.send(request, auth=None, follow_redirects=False)
                 following = next_request_within_origin(answer)
                 if following is None:
@@ -108,6 +116,19 @@ class Asking(OAuthClientProvider):
                 f"{self.parties.server}: {where}, which the log-in needs, {failure}; try again when it runs."
             )
         return answer
+
+    async def _check_reach(self, url: str) -> None:
+        """Raise where a URL leads into this machine or its network, and the MCP server is outside."""
+        if address := await self.reach.refused(url):
+            raise self._astray(url, address)
+
+    def _astray(self, url: str, address: str) -> AuthorizationError:
+        parts, at = self.parties, host_and_port(url)
+        where = at if address in at else f"{at} ({address})"
+        return AuthorizationError(
+            f"{parts.server}: {parts.where} leads its log-in to {where}, an address of this machine or its network; "
+            f"nothing was sent there. If that is where you log in, name it: --issuer {urlsplit(url).scheme}://{at}"
+        )
 
     async def _note_offers(self, answer: httpx2.Response) -> None:
         """Note whether metadata offer tokens that are bound to a key (RFC 9449, section 5.1), which the SDK drops."""

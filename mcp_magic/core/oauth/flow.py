@@ -74,6 +74,7 @@ class Flow(Renewing):
                     response = yield request
                 if not self._is_refused(response):
                     return
+                self.reach.heard(response)
             try:
                 again = await self._renew(request, response, token, done, began)
             except AuthorizationError as error:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.core.oauth.login import LogIn
 from mcp_magic.core.oauth.store import Store, make_store
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mcp_magic.core.oauth.login import Redirected
 
 __all__ = ["Authorizer", "LogIns"]
+
+T = TypeVar("T")
 
 LOGIN_SECONDS = 300.0
 """Seconds a person has to log in."""
@@ -40,12 +42,15 @@ class LogIns:
     Attributes:
         authorizer: Shows a log-in to the person; None where nobody can be asked.
         possible: Whether a person can be asked just now.
+        confirm: Asks the person for a yes before this program registers at an authorization server: `async def (text)`,
+            which returns None where nobody can be asked. A program that sets only `authorizer` is not asked.
         seconds: How long a log-in may take.
         where: Where tokens are kept: auto, keyring, file or memory.
     """
 
     authorizer: Authorizer | None = None
     possible: Callable[[], Awaitable[bool]] | None = None
+    confirm: Callable[[str], Coroutine[Any, Any, bool | None]] | None = None
     seconds: float = LOGIN_SECONDS
     where: str = "auto"
     _stores: dict[str, Store] = field(default_factory=dict, repr=False)
@@ -71,18 +76,25 @@ class LogIns:
             AuthorizationError: They did not, or not in time.
         """
         callback.judge = login.redirected
-        with person_asked():
-            call, made = current_call(), current.get()
-            shown = self._shown(login)
-            question = asyncio.ensure_future(shown) if call is None else call.ask(shown)  # below the cell that called
-            try:
-                while not question.done() and not (made is not None and made.given_up):
-                    await asyncio.wait({question}, timeout=GIVEN_UP_SECONDS)
-            finally:
-                question.cancel()
-        if not question.done() or question.cancelled():  # in the handshake era its request goes on
-            raise AuthorizationError(f"{login.server}: the log-in at {login.host} was interrupted.")
-        return question.result()
+        return await _asked(self._shown(login), f"{login.server}: the log-in at {login.host} was interrupted.")
+
+    async def permits(self, text: str, interrupted: str) -> bool | None:
+        """Ask the person for a yes; None where nobody can be asked.
+
+        Args:
+            text: What it is for.
+            interrupted: The error if nobody waits for the answer any more.
+
+        Raises:
+            AuthorizationError: Nobody waits for the answer any more, or nobody answered in time.
+        """
+        if self.confirm is None:
+            return True
+        try:
+            return await _asked(self.confirm(text), interrupted)
+        except TimeoutError:
+            late = f"nobody answered in time: {text.partition(chr(10))[0]}"
+        raise AuthorizationError(late)
 
     async def _shown(self, login: LogIn) -> Redirected:
         assert self.authorizer is not None
@@ -112,3 +124,18 @@ class LogIns:
             f"{login.server}: nobody logged in at {login.host} within {login.seconds:g} s{again}. "
             "Try again; MCPMagics.login_timeout gives more time."
         )
+
+
+async def _asked(question: Coroutine[Any, Any, T], interrupted: str) -> T:
+    """Wait for the answer to a question, below the cell that called; the clock of the call stands still."""
+    with person_asked():
+        call, made = current_call(), current.get()
+        asking = asyncio.ensure_future(question) if call is None else call.ask(question)
+        try:
+            while not asking.done() and not (made is not None and made.given_up):
+                await asyncio.wait({asking}, timeout=GIVEN_UP_SECONDS)
+        finally:
+            asking.cancel()
+    if not asking.done() or asking.cancelled():  # in the handshake era its request goes on
+        raise AuthorizationError(interrupted)
+    return asking.result()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from mcp_magic.core.oauth.addresses import Reach
 from mcp_magic.core.oauth.store import FileStore, server_key
 from mcp_magic.core.oauth.words import host_and_port, is_private
 
@@ -58,6 +59,8 @@ async def _revoke(record: Record, spec: UrlSpec) -> LoggedOut:
         return LoggedOut(authority, "forgotten: there was a registration, and no token")
     if not endpoint or not is_private(endpoint):
         return LoggedOut(authority, "forgotten; it has no way to revoke tokens")
+    if await Reach(spec.url, [getattr(getattr(spec, "auth", None), "issuer", None)]).refused(endpoint):
+        return LoggedOut(authority, "forgotten; it wanted that to be told to an address of this machine or its network")
     client, secret = _client(record, spec)
     # a refresh token first: what it gave ends with it, at most servers
     kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]

@@ -19,6 +19,7 @@ from mcp_magic.core.linkhost import host_of, why_not_open
 from mcp_magic.core.oauth.callback import CallbackServer
 from mcp_magic.core.oauth.login import LogIn
 from mcp_magic.core.oauth.registered import Registered, Wanted
+from mcp_magic.core.oauth.words import host_and_port
 from mcp_magic.errors import AuthorizationError
 
 if TYPE_CHECKING:
@@ -119,6 +120,31 @@ class _Person(Registered):
             )
         if self._callback is None:
             raise AuthorizationError(self._nobody())
+        if self.context.client_info is None:
+            await self._ask_to_register(str(outgoing.url))
+
+    async def _ask_to_register(self, url: str) -> None:
+        """Ask the person before this program makes itself known anywhere; once, and with all hosts that are involved.
+
+        Raises:
+            AuthorizationError: The answer is no, or there is none.
+        """
+        metadata, parties = self.context.oauth_metadata, self.parties
+        page = str(metadata.authorization_endpoint) if metadata is not None else url
+        token = str(metadata.token_endpoint) if metadata is not None else url
+        for other in (url, page, token):
+            await self._check_reach(other)
+        at, shown, giver = (host_of(other) or host_and_port(other) for other in (url, page, token))
+        answer = await self.at.logins.permits(
+            f"Log in to {parties.server} ({parties.where}) at {shown}?\n"
+            f"This program is not known there yet. It would register at {at}, show you the link to a log-in page of "
+            f"{shown}, and get its tokens from {giver}.",
+            f"{parties.server}: the log-in at {parties.authority} was interrupted.",
+        )
+        if answer is None:
+            raise AuthorizationError(self._nobody())
+        if not answer:
+            raise AuthorizationError(f"{parties.server}: the log-in at {parties.authority} was not begun: you said no.")
 
     def _registered(self, options: AuthOptions) -> OAuthClientInformationFull:
         made = super()._registered(options)
@@ -141,6 +167,7 @@ class _Person(Registered):
                 f"{self.parties.server}: the address of the log-in page{host} {why}; it was not opened. "
                 "Its operator has to mend that."
             )
+        await self._check_reach(url)
         self._check_pkce()
         self._url = url
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.shared.auth import OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 
+from mcp_magic.core.oauth.addresses import Reach
 from mcp_magic.core.oauth.asking import Asking
 from mcp_magic.core.oauth.dpop import Prover
 from mcp_magic.core.oauth.lock import locked
@@ -51,6 +52,7 @@ class Renewing(Asking):
     def join(self, at: Situation) -> None:
         """Become the log-in of a session."""
         self.at = at
+        self.reach = Reach(at.spec.url, [at.spec.auth.issuer])
         self._prover: Prover | None = None
         self._bound = self._offers_dpop = False
 

@@ -10,9 +10,8 @@ import json
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from mcp_magic.config.masking import MASK, long_enough, mask_url
+from mcp_magic.config.masking import MASK, long_enough, mask_url, spellings
 from mcp_magic.core.trace.cut import KEPT_BYTES, LONGEST, Cut
 from mcp_magic.schema.secretnames import EVERYDAY, STEMS, is_secret_name
 
@@ -72,13 +71,16 @@ class Masker:
     def __init__(self, secrets: Iterable[str]) -> None:
         self._known = frozenset(secrets)
         self._learned: dict[str, frozenset[str]] = {}
-        self._fixed = _spellings(self._known)
+        self._fixed = self._spelled()
         self._entered: frozenset[str] = frozenset()
         self._forms = self._written()
         self._dump = _pydantics()
 
     def __repr__(self) -> str:
         return "<Masker>"
+
+    def _spelled(self) -> frozenset[str]:
+        return frozenset(form for secret in self._known for form in spellings(secret))
 
     def _written(self) -> tuple[str, ...]:
         """Return the secrets as they may be written, the longest first."""
@@ -153,7 +155,7 @@ class Masker:
         fresh = long_enough(secrets) - self._known
         if fresh:
             self._known |= fresh
-            self._fixed = _spellings(self._known)
+            self._fixed = self._spelled()
             self._forms = self._written()
 
     def conceal(self, answered: Mapping[str, Any]) -> None:
@@ -169,7 +171,7 @@ class Masker:
         elif isinstance(value, str) and self._new(value):
             if len(self._learned) >= LEARNED:
                 del self._learned[next(iter(self._learned))]
-            self._learned[value] = _spellings([value])
+            self._learned[value] = spellings(value, encoded=False)
             self._forms = self._written()
 
     def _new(self, value: str) -> bool:
@@ -196,15 +198,6 @@ class Masker:
         if _has_word(text.lower()):
             text = _SCHEME.sub(rf"\1\2{MASK}", _without_named(text))
         return text
-
-
-def _spellings(secrets: Iterable[str]) -> frozenset[str]:
-    """Return secrets as they may be written: raw, inside of JSON text, inside of a URL."""
-    forms = set()
-    for secret in secrets:
-        forms |= {secret, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1]}
-        forms.add(quote(secret, "", errors="replace"))  # half of a surrogate pair has no UTF-8
-    return frozenset(forms)
 
 
 def _has_word(lowered: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,12 @@ from mcp_magic.config.fields import PROTOCOLS, SAMPLING_MODES
 from mcp_magic.config.files import find_server, load_config
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.names import slug
-from mcp_magic.config.targets import parse_env, parse_header
+from mcp_magic.config.targets import parse_env, parse_header, resolve_target
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, did_you_mean, listed
 from mcp_magic.magics.auth_options import auth_options, auth_table
 from mcp_magic.magics.commands.servers import server_listing, server_row
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.trusting import ask_for_servers
 from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.schema.lines import as_command
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.connection import Connection
     from mcp_magic.results import Listing
 
-__all__ = ["COMMAND", "one_target", "options", "session_options"]
+__all__ = ["COMMAND", "asked_for", "one_target", "options", "session_options"]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +64,30 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connecti
     if arguments.config:
         return await _from_file(invocation, arguments)
     target = one_target(invocation, arguments.target)
-    return await invocation.host.connect(target, name=arguments.name, **session_options(invocation, arguments))
+    given = await asked_for(invocation, target, session_options(invocation, arguments))
+    return await invocation.host.connect(target, name=arguments.name, **given)
+
+
+async def asked_for(invocation: Invocation, target: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Ask about a configured server if a target names one; return the options, with what the name was found to mean.
+
+    Raises:
+        DeniedError: The answer is no, or nobody can answer.
+    """
+    found: list[ServerEntry] = []
+
+    def find(name: str) -> ServerEntry:
+        found.append(options["find_entry"](name))
+        return found[0]
+
+    if not isinstance(target, str):
+        return options
+    with suppress(MCPMagicError):  # which is said where it is opened
+        resolve_target(target, **{**options, "find_entry": find})
+    if not found:
+        return options
+    await ask_for_servers(invocation, found)
+    return {**options, "find_entry": lambda name: found[0]}
 
 
 def session_options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -126,8 +151,12 @@ async def _from_file(invocation: Invocation, arguments: argparse.Namespace) -> L
 async def open_entries(invocation: Invocation, entries: Iterable[ServerEntry]) -> list[dict[str, Any]]:
     """Open configured servers in parallel and return a row for each, with what went wrong."""
     entries = list(entries)
+    await ask_for_servers(invocation, entries, replacing=True)
     ready = {slug(e.name): e.spec for e in entries if e.spec and not e.disabled and not e.problem}
     opened = await invocation.host.connect_many(ready)
+    for entry in entries:
+        if entry.spec is not None:
+            invocation.settings.opened[slug(entry.name)] = entry.source, entry.spec.identity
     return [_row(entry, opened.get(slug(entry.name))) for entry in entries]
 
 

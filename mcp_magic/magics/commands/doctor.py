@@ -40,6 +40,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> DoctorRe
     given = connect.session_options(invocation, arguments)
     if arguments.config:
         given["find_entry"] = _entries(invocation.directory / Path(arguments.config).expanduser())
+    given = await connect.asked_for(invocation, target, given)
     asked = {"name": arguments.name, "call": arguments.call, "login": arguments.login}
     return await examine(invocation.host, target, **asked, **given)
 

@@ -84,7 +84,7 @@ def _lines(stderr: str, last: int, source: str = STDERR) -> list[LogMessage]:
 
 def _messages(connection: Connection, last: int, least: str) -> list[LogMessage]:
     wanted = [message for message in connection.notices.messages if at_least(message.level, least)]
-    masked = connection.spec.masked
+    masked = connection.trace.hide
     return [message._replace(data=log_text(message.data, masked)) for message in wanted[-last:] if last]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.files import discover_servers
 from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.trusting import needs_yes
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,8 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Explorer
     from mcp_magic.widgets.explorer_detail import make_form
 
     configured = discover_servers(invocation.directory)
-    offered = {e.name: e.spec for e in configured if e.spec and not (e.problem or e.disabled or e.shadowed_by)}
+    ready = [e for e in configured if e.spec and not (e.problem or e.disabled or e.shadowed_by)]
+    offered = {e.name: e.spec for e in ready if e.spec and not needs_yes(e, invocation.directory)}
 
     def form(connection: Connection, item: Item) -> Any:
         return make_form(connection, item, invocation.settings.call_timeout)

@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.declaration import find_declaration, load_declaration, parse_declaration
-from mcp_magic.config.files import discover_servers
 from mcp_magic.config.names import slug
 from mcp_magic.config.plan import plan
-from mcp_magic.config.trust import is_trusted, loosened, runs, trust, trust_line, written
+from mcp_magic.config.trust import loosened, runs, written
 from mcp_magic.core.consent.rules import ACTIONS
 from mcp_magic.core.edited import edited
-from mcp_magic.errors import DeniedError, MCPMagicError, listed
-from mcp_magic.magics.asking import Asking
+from mcp_magic.errors import MCPMagicError, listed
 from mcp_magic.magics.commands.servers import server_row
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.rule_remarks import fitting_nothing, never_reached
 from mcp_magic.magics.takeover import Origin, origin_of, take_over
+from mcp_magic.magics.trusting import ask_for_trust, displaced, shadowed
 from mcp_magic.results import Listing
-from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
     import argparse
@@ -44,63 +42,29 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Connect what is missing, leave what is right, reconnect what changed."""
     declaration = _declaration(invocation, arguments.file)
     host, origin, ready = invocation.host, origin_of(invocation, declaration.source), declaration.started
-    notes = await _trusted(invocation, declaration, dry=arguments.dry_run)
     declared = {slug(entry.name): entry.spec for entry in ready if entry.spec}
+    notes: list[str] = []
+    if not origin.cell:  # a cell needs no yes: who runs it could run anything
+        current = {name: getattr(invocation.settings, name) for name in declaration.settings}
+        taken = displaced(invocation, declared, declaration.source)
+        loose = loosened(declaration, current)
+        notes = await ask_for_trust(invocation, declaration, loose, taken, dry=arguments.dry_run)
     open_ = {name: connection.spec for name, connection in host.connections.items() if connection.state == "open"}
     steps = plan(declared, open_, prune=arguments.prune)
     if not arguments.dry_run:
         invocation.settings.apply(declaration.settings)
     replaced = take_over(invocation, declaration, origin, dry=arguments.dry_run)
     outcomes = {} if arguments.dry_run else await _carry_out(invocation, steps, declared)
+    for name in outcomes:
+        invocation.settings.opened[name] = declaration.source, declared[name].identity
     entries = {slug(entry.name): entry for entry in ready}
     rows = [_row(invocation, step, outcomes, entries.get(step.name), dry=arguments.dry_run) for step in steps]
     rows += [_left_out(entry) for entry in declaration.servers.values() if entry not in ready]
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
-    notes += _said(declaration) + ([] if origin.cell else _shadowed(declaration, invocation.directory))
+    notes += _said(declaration) + ([] if origin.cell else shadowed(declaration, invocation.directory))
     notes += [*replaced, *([] if arguments.dry_run else _idle_rules(declaration, origin, host))]
     empty = f"{declaration.source} declares no servers"
     return Listing(rows, title=title, empty=empty, note="; ".join(notes), kind="up")
-
-
-async def _trusted(invocation: Invocation, declaration: Declaration, *, dry: bool) -> list[str]:
-    """Ask the person about a file that loosens something, once; return what is to be said of it.
-
-    A cell needs no yes: who runs it could run anything.
-
-    Raises:
-        DeniedError: The answer is no, or nobody can answer; nothing was done.
-    """
-    current = {name: getattr(invocation.settings, name) for name in declaration.settings}
-    loose = [] if invocation.body is not None else loosened(declaration, current)
-    if not loose or is_trusted(declaration):
-        return []
-    if dry:
-        return [f"takes your yes: {'; '.join(loose)}"]
-    await _ask(invocation, declaration, loose)
-    try:
-        trust(declaration)
-    except OSError as error:
-        return [f"your yes cannot be kept: {error.strerror}"]
-    return []
-
-
-async def _ask(invocation: Invocation, declaration: Declaration, loose: list[str]) -> None:
-    settings, source = invocation.settings, clean(declaration.source)
-    starts = [f"- {slug(entry.name)}: {runs(entry)}" for entry in declaration.started]
-    question = [f"Do you trust {source}?", "It wants to", *(f"- {line}" for line in loose)]
-    question += ["and to start or connect", *starts] if starts else []
-    refused = f"{source} was not applied, nothing was started. It wants to {'; '.join(loose)}."
-    try:
-        answer = await Asking(settings.cells, settings, invocation.host.consent).confirm("\n".join(question))
-    except TimeoutError:
-        raise DeniedError(f"{refused} Nobody answered within {invocation.host.consent.timeout:g} s.") from None
-    if answer is None:
-        raise DeniedError(
-            f"{refused}\nNobody can be asked here. This line in a terminal says yes to the file as it is now: "
-            f"`{trust_line(declaration)}`"
-        )
-    if not answer:
-        raise DeniedError(f"{refused} You said no.")
 
 
 def _said(declaration: Declaration) -> list[str]:
@@ -113,20 +77,6 @@ def _said(declaration: Declaration) -> list[str]:
         *([f"agents declared: {listed(declaration.agents)}"] if declaration.agents else []),
         *([f"sets {', '.join(settings)}"] if settings else []),
         *([f"rules: {', '.join(rules)}"] if rules else []),
-    ]
-
-
-def _shadowed(declaration: Declaration, directory: Path) -> list[str]:
-    """Say which servers of the person's own files have names that a project's file gives to other ones."""
-    project = Path(declaration.source).parent
-    mine: dict[str, ServerEntry] = {}
-    for entry in discover_servers(directory):
-        if entry.name and not Path(entry.source).is_relative_to(project):
-            mine.setdefault(slug(entry.name), entry)
-    return [
-        f"{slug(entry.name)} is the one of {project}, not your own in {mine[slug(entry.name)].source}"
-        for entry in declaration.started
-        if slug(entry.name) in mine and mine[slug(entry.name)].spec != entry.spec
     ]
 
 

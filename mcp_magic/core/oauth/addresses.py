@@ -1,0 +1,138 @@
+"""Which addresses a log-in may lead to: a server of the internet must not make this machine ask its own network.
+
+The MCP server says where its authorization server is, and that one where its endpoints are. What they name on this
+machine or in its network is asked only if the MCP server is there as well, or if the person named that host. Link-local
+addresses, where clouds give out credentials, are asked only if the person named them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    import httpx2
+
+__all__ = ["Reach"]
+
+LOOKUP_SECONDS = 3.0
+"""Seconds in which a name has to be found. One that is not found leads nowhere, or a proxy finds it."""
+
+_EMBEDDED = int(ip_address("64:ff9b::"))
+"""The prefix of IPv6 addresses that stand for IPv4 ones (NAT64, RFC 6052)."""
+
+_METADATA = ip_address("fd00:ec2::254")
+"""Where Amazon's machines get their credentials over IPv6."""
+
+Address = IPv4Address | IPv6Address
+
+
+class Reach:
+    """Where the log-in of one server may lead.
+
+    Args:
+        url: The MCP server's.
+        named: Other URLs that the person named.
+    """
+
+    def __init__(self, url: str, named: Iterable[str | None] = ()) -> None:
+        self._server = _host(url)
+        self._named = {self._server, *(_host(other) for other in named if other)}
+        self._peer: Address | None = None
+
+    def heard(self, response: httpx2.Response) -> None:
+        """Take note of the address from which the MCP server answers."""
+        self._peer = _peer(response.extensions.get("network_stream")) or self._peer
+
+    async def refused(self, url: str) -> str:
+        """Return the address to which a URL must not lead; "" where it may be asked."""
+        host = _host(url)
+        if host in self._named:
+            return ""
+        return await self._refused(await _addresses(host))
+
+    async def _refused(self, addresses: Iterable[Address]) -> str:
+        inside = [address for address in addresses if _is_internal(address)]
+        local = [address for address in inside if address.is_link_local or address == _METADATA]
+        if local or (inside and not await self._is_inside()):
+            return str([*local, *inside][0])
+        return ""
+
+    async def _is_inside(self) -> bool:
+        """Whether the MCP server is on this machine or in its network, by its name and by where it answered from."""
+        found = await _addresses(self._server)
+        return bool(found) and all(map(_is_internal, [*found, *([self._peer] if self._peer else [])]))
+
+    def watching(self, request: httpx2.Request, refuse: Callable[[str], Exception]) -> Callable[..., Awaitable[None]]:
+        """Return the `trace` extension of a request that ends it where its connection leads to a refused address.
+
+        A name may be found elsewhere when it is looked up again (DNS rebinding): here it is the connection itself.
+
+        Args:
+            request: The request.
+            refuse: Makes the error from the address.
+        """
+        host = request.url.raw_host.decode("ascii").strip("[]")
+        asked = ""
+
+        async def trace(event: str, info: dict[str, Any]) -> None:
+            nonlocal asked
+            if event == "connection.connect_tcp.started":
+                asked = str(info.get("host", "")).strip("[]")
+            elif event == "connection.connect_tcp.complete" and asked == host not in self._named:  # else it is a proxy
+                stream = info["return_value"]
+                peer = _peer(stream)
+                if peer is not None and (address := await self._refused([peer])):
+                    await stream.aclose()
+                    raise refuse(address)
+
+        return trace
+
+
+def _host(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _peer(stream: Any) -> Address | None:
+    """Return the other end of a connection, if it is known."""
+    found = None
+    with suppress(OSError, AttributeError, ValueError, TypeError, IndexError):
+        found = ip_address(str(stream.get_extra_info("server_addr")[0]).partition("%")[0])
+    return found
+
+
+async def _addresses(host: str) -> list[Address]:
+    """Return the addresses of a host, also of one that is written as an address; none if it is not found."""
+    with suppress(ValueError):
+        return [ip_address(host.partition("%")[0])]
+    if host == "localhost" or host.endswith(".localhost"):
+        return [ip_address("127.0.0.1")]
+    found: list[Any] = []
+    with suppress(OSError, UnicodeError, TimeoutError, NotImplementedError):
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            found = await asyncio.get_running_loop().getaddrinfo(host, None)
+    return [ip_address(str(address[4][0]).partition("%")[0]) for address in found]
+
+
+def _is_internal(address: Address) -> bool:
+    """Whether an address is not one of the internet.
+
+    >>> [_is_internal(ip_address(text)) for text in ("127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "0.0.0.0")]
+    [True, True, True, True, True]
+    >>> [_is_internal(ip_address(text)) for text in ("::ffff:10.0.0.1", "64:ff9b::7f00:1", "93.184.216.34")]
+    [True, True, False]
+    """
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped or address.sixtofour:
+            return _is_internal(address.ipv4_mapped or address.sixtofour or address)
+        if int(address) >> 32 == _EMBEDDED >> 32:
+            return _is_internal(IPv4Address(int(address) & 0xFFFFFFFF))
+    return not address.is_global or address.is_multicast
