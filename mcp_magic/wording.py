@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
 __all__ = ["HIDDEN", "clause", "clean", "counted", "did_you_mean", "free_name", "listed", "sentence"]
+
+MAX_COMPARED = 1_000
+"""Valid names that a wrong one is compared with."""
 
 # Colours are only removed: what is left reads as it was meant, and hidden text (SGR 8) shows.
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
@@ -76,7 +80,7 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     >>> did_you_mean("zzz", ["math"])
     ''
     """
-    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, list(itertools.islice(valid, MAX_COMPARED)), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""  # written with `repr`, nothing in it is hidden
 
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_magic.schema.budget import MAX_NODES
 from mcp_magic.schema.merge import merge
 from mcp_magic.schema.resolve import Resolver
 
 __all__ = ["portable"]
-
-MAX_NODES = 5_000
-"""Schemas that one becomes at most; a hostile one doubles at each reference."""
 
 MAX_ROUNDS = 2
 """Times that a schema which holds itself is written out; below that its type is left."""

@@ -81,7 +81,12 @@ def _choices_text(values: list[Any]) -> str:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    names = list(dict.fromkeys(texts))
+    found: dict[str, None] = {}
+    for text in texts:
+        found[text] = None
+        if len(found) > MAX_CHOICES:
+            break
+    names = list(found)
     return " or ".join(names[:MAX_CHOICES]) + (" or more" if len(names) > MAX_CHOICES else "")
 
 

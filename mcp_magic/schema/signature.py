@@ -47,7 +47,7 @@ def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
     named = [child for child in root.children if _is_parameter(child.name)]
     named.sort(key=lambda child: (not child.needed, not child.required))
     parameters = [_parameter(child) for child in named]
-    if root.is_open or len(named) < len(root.children):
+    if root.is_open or root.unlisted or len(named) < len(root.children):
         name = "arguments"
         while any(child.name == name for child in named):
             name += "_"
@@ -91,9 +91,11 @@ def make_docstring(
     parts = [heading] if heading and heading != text.partition("\n")[0] else []
     parts += [text] if text else []
     parts = parts or [name]
-    children = root_field(schema).children
+    root = root_field(schema)
+    children = root.children
     if children:
-        parts.append("\n".join(["Args:", *(f"    {describe(child)}" for child in children)]))
+        more = [f"    … {root.unlisted:,} more"] if root.unlisted else []
+        parts.append("\n".join(["Args:", *(f"    {describe(child)}" for child in children), *more]))
     unwritable = [child.name for child in children if not _is_parameter(child.name)]
     if unwritable:
         names = ", ".join(f"{name!r}: ..." for name in unwritable)
