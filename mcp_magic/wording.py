@@ -15,6 +15,9 @@ __all__ = ["HIDDEN", "clause", "clean", "counted", "did_you_mean", "free_name", 
 MAX_COMPARED = 1_000
 """Valid names that a wrong one is compared with."""
 
+MAX_NAME = 200
+"""Characters of one of several names in a message."""
+
 # Colours are only removed: what is left reads as it was meant, and hidden text (SGR 8) shows.
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 # C0 and C1 controls, invisible and bidirectional formatting, tags, lone surrogates (no UTF-8 can carry
@@ -97,7 +100,8 @@ def listed(names: Iterable[str], limit: int = 8) -> str:
     names = list(names)
     if not names:
         return "none"
-    shown = ", ".join(clean(name).replace("\n", "\\n") for name in names[:limit])
+    cut = (name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…" for name in names[:limit])
+    shown = ", ".join(clean(name).replace("\n", "\\n") for name in cut)
     rest = len(names) - limit
     return f"{shown} and {rest} more" if rest > 0 else shown
 

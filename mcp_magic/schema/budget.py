@@ -1,9 +1,9 @@
 """How much is made of one server's schema.
 
-A server writes its schemas, and a few lines of references describe a tree without end, or one that doubles at each level.
-So all that is made from a schema counts against one budget: fields (forms, examples, signatures, documentation, stubs,
-completion, what a model is told) and the steps of a validation. What is past it is "any value", is counted as
-"N more", or is not checked, and then the server has the last word.
+A server writes its schemas, and a few lines of references describe a tree without end, or one that doubles at each
+level. So all that is made from a schema counts against one budget: fields (forms, examples, signatures, documentation,
+stubs, completion, what a model is told) and the steps of a validation. What is past it takes any value, is counted as
+"N more", or is not checked; then the server has the last word.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["MAX_DEPTH", "MAX_NODES", "Budget", "StepsExceeded", "limited_steps", "spend_step"]
 
 MAX_NODES = 5_000
-"""Fields that are made of one schema. Real tools have some hundred at most; OpenAI takes no more properties than this."""
+"""Fields that are made of one schema. Real tools have a hundred or two; OpenAI takes no more properties than this."""
 
 MAX_STEPS = 50_000
 """References and `allOf` parts that are followed for them."""
 
 MAX_DEPTH = 64
-"""Levels of a schema that are looked at. JSON over the wire has 200 at most, two of them for each level of properties."""
+"""Levels of a schema that are looked at. JSON over the wire has 200, of which a level of properties takes two."""
 
 MAX_CHECKS = 20_000
 """Subschemas that one validation tries, half a second of work at most, ..."""

@@ -160,12 +160,13 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> None:
 
 
 def is_bounded(schema: Mapping[str, Any]) -> bool:
-    """Return whether checking a value takes a bounded number of steps, as far as an example tells.
+    """Return whether checking a value takes a bounded number of steps, as far as examples tell.
 
     >>> is_bounded({"properties": {"n": {"type": "integer"}}, "required": ["n"]})
     True
     """
     schema_errors(example_arguments(schema), schema)
+    schema_errors({child.name: {} for child in root_field(schema).children if child.required}, schema)  # fits nothing
     return not _compile(schema).given_up
 
 

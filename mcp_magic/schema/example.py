@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,11 @@ def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
     root = root_field(schema)
     stated = root.schema.get("examples")
     for each in stated if isinstance(stated, list) else ():
-        if isinstance(each, dict) and all(child.name in each for child in root.children if child.required):
+        if (
+            isinstance(each, dict)
+            and _is_json(each)
+            and all(child.name in each for child in root.children if child.required)
+        ):
             return each
     objects = [variant for variant in root.variants if variant.kind == "object"]
     return _object(objects[0] if objects else root, 0, Budget(MAX_VALUES))
@@ -88,13 +93,23 @@ def example_value(field: Field) -> Any:
 
 def _value(field: Field, depth: int, budget: Budget) -> Any:
     stated = field.schema.get("examples")
-    if isinstance(stated, list) and stated:
+    if isinstance(stated, list) and stated and _is_json(stated[0]):
         return stated[0]
-    if "example" in field.schema:  # OpenAPI's spelling
+    if "example" in field.schema and _is_json(field.schema["example"]):  # OpenAPI's spelling
         return field.schema["example"]
-    if field.default is not MISSING and (field.default is not None or not field.required):
-        return field.default
+    default = field.default
+    if default is not MISSING and (default is not None or not field.required) and _is_json(default):
+        return default
     return _made(field, depth, budget)
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value that a schema states can be sent: `1e400` is read as infinity, which JSON does not have."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _made(field: Field, depth: int, budget: Budget) -> Any:

@@ -154,7 +154,8 @@ class Field:
     @functools.cached_property
     def _required_names(self) -> frozenset[str]:
         required = self.schema.get("required")
-        return frozenset(name for name in required if isinstance(name, str)) if isinstance(required, list) else frozenset()
+        names = required if isinstance(required, list) else ()
+        return frozenset(name for name in names if isinstance(name, str))
 
     @functools.cached_property
     def prefix(self) -> tuple[Field, ...]:

@@ -23,7 +23,7 @@ Schema = dict[str, Any]
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a keyword's value is a JSON number (booleans are not; nor is `1e400`, which is read as infinity)."""
+    """Return whether a keyword's value is a JSON number (booleans are not, nor is `1e400`, which reads as infinity)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
 
 
@@ -108,7 +108,7 @@ def _union(near: Any, far: Any) -> Any:
 def _types(near: Any, far: Any) -> Any:
     left = near if isinstance(near, list) else [near]
     right = far if isinstance(far, list) else [far]
-    left, right = (dict.fromkeys(name for name in names if isinstance(name, str)) for names in (left, right))
+    left, right = ([name for name in distinct(names) if isinstance(name, str)] for names in (left, right))
     common = [name for name in left if name in right or (name == "integer" and "number" in right)]
     common += [name for name in right if name == "integer" and "number" in left and name not in common]
     if not common:

@@ -25,6 +25,9 @@ _TOLD_BY_TYPE = frozenset(
 )
 """Keywords that `expected ...` spells out; the others need jsonschema's own words."""
 
+MAX_NAME = 120
+"""Characters of a name in a message."""
+
 MAX_MISSING = 20
 """Missing names of one object in a message."""
 
@@ -107,7 +110,9 @@ def _missing(error: ValidationError, path: Sequence[str | int], field: Field) ->
     texts = []
     for name in names[:MAX_MISSING]:
         child = field.at(name)
-        texts.append(f"{path_text([*path, name])} ({child.type_text if child is not None else 'any'})")
+        texts.append(
+            f"{shorten(path_text([*path, name]), MAX_NAME)} ({child.type_text if child is not None else 'any'})"
+        )
     return ", ".join(texts) + (f" and {len(names) - MAX_MISSING:,} more" if len(names) > MAX_MISSING else "")
 
 

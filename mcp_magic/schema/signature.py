@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["bind_arguments", "identifier", "make_docstring", "make_signature"]
 
+MAX_MISSING = 20
+"""Missing arguments in a message."""
+
 
 def identifier(name: str) -> str:
     """Return a name that Python can write.
@@ -141,7 +144,8 @@ def bind_arguments(
     if missing:
         unwritable = [child.name for child in missing if not _is_parameter(child.name)]
         how = f"; give it as **{{{unwritable[0]!r}: ...}}" if unwritable else ""
-        raise ArgumentsError(f"missing: {', '.join(f'{child.name} ({child.type_text})' for child in missing)}{how}")
+        names = listed((f"{child.name} ({child.type_text})" for child in missing), MAX_MISSING)
+        raise ArgumentsError(f"missing: {names}{how}")
     return given
 
 

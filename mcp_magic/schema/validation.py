@@ -85,7 +85,8 @@ def schema_problem(schema: Any, cls: type[Validator] | None = None) -> Validatio
     validator = _metaschema_validator(cls or _draft_of(schema))
     try:
         with limited_steps(None):
-            return best_match(validator.iter_errors(schema))
+            problem: ValidationError | None = best_match(validator.iter_errors(schema))
+            return problem
     except StepsExceeded:
         return None
 

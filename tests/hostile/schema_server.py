@@ -10,7 +10,8 @@ from typing import Any
 from tests.faults.speaking import LEGACY, answer_to, completed
 
 LEVELS = 30
-MANY = 50_000
+MANY = 20_000
+SEVERAL = 6_000
 
 
 def of(argument: Any, **more: Any) -> dict[str, Any]:
@@ -62,6 +63,15 @@ TREE = {"type": "object", "properties": {"left": {"$ref": "#/$defs/T"}, "right":
 TREE_DEFS = {"T": {**TREE, "required": ["left", "right"]}}
 WIDE = {f"p{number}": {"$ref": "#/$defs/W"} for number in range(40)}
 
+UNION = [
+    {**of({"$ref": "#/$defs/U"}), "properties": {f"p{n}": {"$ref": "#/$defs/U"}, "k": {"const": n}}} for n in range(30)
+]
+KEYWORDS = (
+    *("type", "enum", "anyOf", "allOf", "oneOf", "properties", "items", "prefixItems", "required", "$ref", "minimum"),
+    *("pattern", "format", "examples", "enumNames", "additionalProperties", "patternProperties", "not", "if", "$id"),
+    *("$schema", "$defs"),
+)
+
 SCHEMAS: dict[str, Any] = {
     "min_items": of({"type": "array", "minItems": 10**9, "items": {"type": "integer"}}),
     "min_items_nested": of(
@@ -75,17 +85,16 @@ SCHEMAS: dict[str, Any] = {
             },
         }
     ),
-    "min_items_tree": of({"$ref": "#/$defs/A"}, **{"$defs": {"A": {"type": "array", "minItems": 20, "items": {"$ref": "#/$defs/A"}}}}),
+    "min_items_tree": of(
+        {"$ref": "#/$defs/A"}, **{"$defs": {"A": {"type": "array", "minItems": 20, "items": {"$ref": "#/$defs/A"}}}}
+    ),
     "recursive": {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
     "recursive_tree": {**of({"$ref": "#/$defs/T"}), "$defs": TREE_DEFS},
     "recursive_wide": {
         **of({"$ref": "#/$defs/W"}),
         "$defs": {"W": {"type": "object", "properties": WIDE, "required": list(WIDE)}},
     },
-    "recursive_union": {
-        **of({"$ref": "#/$defs/U"}),
-        "$defs": {"U": {"anyOf": [{"type": "object", "properties": {f"p{n}": {"$ref": "#/$defs/U"}, "k": {"const": n}}, "required": ["k", f"p{n}"]} for n in range(30)]}},
-    },
+    "recursive_union": {**of({"$ref": "#/$defs/U"}), "$defs": {"U": {"anyOf": UNION}}},
     "all_of": doubling("allOf"),
     "any_of": doubling("anyOf"),
     "one_of": doubling("oneOf"),
@@ -96,44 +105,51 @@ SCHEMAS: dict[str, Any] = {
     "dependent": dependent(),
     "all_of_wide": of({"allOf": [{"properties": {f"p{m}_{n}": {} for m in range(50)}} for n in range(300)]}),
     "all_of_any_of": of({"allOf": [{"anyOf": [{"title": f"{m} {n}"} for m in range(30)]} for n in range(30)]}),
-    "any_of_wide": of({"anyOf": [{"type": "object", "properties": {f"p{n}": {"type": "integer"}}, "required": [f"p{n}"]} for n in range(5_000)]}),
-    "any_of_objects": {"type": "object", "anyOf": [{"properties": {f"p{m}": {"const": n} for m in range(100)}} for n in range(100)]},
+    "any_of_wide": of({"anyOf": [of({}, required=[f"p{n}"]) for n in range(1_500)]}),
+    "any_of_objects": {
+        "type": "object",
+        "anyOf": [{"properties": {f"p{m}": {"const": n} for m in range(100)}} for n in range(100)],
+    },
     "enum": of({"type": "string", "enum": [f"value {number}" for number in range(10_000)]}),
-    "enum_numbers": of({"enum": list(range(MANY))}),
+    "enum_numbers": of({"enum": list(range(SEVERAL))}),
     "enum_objects": of({"enum": [{"n": number, "nan": math.nan} for number in range(10_000)]}),
-    "enum_all_of": of({"allOf": [{"enum": [{"n": n} for n in range(3_000)]}, {"enum": [{"n": -n} for n in range(3_000)]}]}),
+    "enum_all_of": of({"allOf": [{"enum": [{"n": n * by} for n in range(3_000)]} for by in (1, -1)]}),
     "properties": {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(MANY)}},
     "properties_required": {
         "type": "object",
-        "properties": {f"p{number}": {"type": "string"} for number in range(MANY)},
-        "required": [f"p{number}" for number in range(MANY)],
+        "properties": {f"p{number}": {"type": "string"} for number in range(SEVERAL)},
+        "required": [f"p{number}" for number in range(SEVERAL)],
     },
-    "properties_odd": {"type": "object", "properties": {f"p[{n}]": {"type": "string"} for n in range(MANY)}},
+    "properties_odd": {"type": "object", "properties": {f"p[{n}]": {"type": "string"} for n in range(SEVERAL)}},
     "properties_refs": {
         "type": "object",
-        "properties": {f"p{number}": {"$ref": "#/$defs/A"} for number in range(MANY)},
+        "properties": {f"p{number}": {"$ref": "#/$defs/A"} for number in range(SEVERAL)},
         "$defs": {"A": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
     },
-    "properties_inside": of({"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(MANY)}}),
-    "required_alone": {"type": "object", "required": [f"p{number}" for number in range(MANY)]},
-    "definitions": of({"$ref": "#anchor"}, **{"$defs": {f"d{n}": {"$anchor": f"a{n}"} for n in range(MANY)}}),
-    "reference_chain": of({"$ref": "#/$defs/d0"}, **{"$defs": {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(5_000)}}),
-    "deep_items": of(nested(2_000)),
-    "deep_all_of": of(nested(2_000, "allOf")),
-    "deep_any_of": of(nested(2_000, "anyOf")),
-    "deep_properties": of(nested(2_000, "properties")),
-    "deep_default": of({"default": json.loads("[" * 900 + "]" * 900), "enum": [json.loads("[" * 900 + "]" * 900)]}),
+    "properties_inside": of(
+        {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(SEVERAL)}}
+    ),
+    "required_alone": {"type": "object", "required": [f"p{number}" for number in range(SEVERAL)]},
+    "definitions": of({"$ref": "#anchor"}, **{"$defs": {f"d{n}": {"$anchor": f"a{n}"} for n in range(SEVERAL)}}),
+    "reference_chain": of(
+        {"$ref": "#/$defs/d0"}, **{"$defs": {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(5_000)}}
+    ),
+    "deep_items": of(nested(180)),
+    "deep_all_of": of(nested(90, "allOf")),
+    "deep_any_of": of(nested(90, "anyOf")),
+    "deep_properties": of(nested(90, "properties")),
+    "deep_default": of({"default": json.loads("[" * 180 + "]" * 180), "enum": [json.loads("[" * 180 + "]" * 180)]}),
     "true": of(True),
     "false": of(False),
-    "list": of([1, {"a": []}]),
-    "number": of(5),
-    "text": of("integer"),
-    "null": of(None),
-    "properties_list": {"type": "object", "properties": []},
-    "properties_text": {"type": "object", "properties": "a", "required": "a"},
-    "required_odd": {"type": "object", "properties": {"a": {}}, "required": [5, None, ["a"], {"a": 1}]},
+    "list": of({"type": "object", "properties": {"b": [1, {"a": []}]}, "required": ["b"]}),
+    "number": of({"type": "object", "properties": {"b": 5}, "required": ["b"]}),
+    "text": of({"type": "object", "properties": {"b": "integer"}, "required": ["b"]}),
+    "null": of({"type": "object", "properties": {"b": None}, "required": ["b"]}),
+    "properties_list": of({"type": "object", "properties": []}),
+    "properties_text": of({"type": "object", "properties": "a", "required": "a"}),
+    "required_odd": of({"type": "object", "properties": {"a": {}}, "required": [5, None, ["a"], {"a": 1}]}),
     "min_infinite": of({"type": "array", "minItems": math.inf, "maxItems": math.inf}),
-    "min_nan": of({"type": "array", "minItems": math.nan, "items": {"type": "integer", "minimum": math.nan}}),
+    "min_nan": of({"type": "array", "minItems": math.nan, "items": {"minimum": math.nan}}),
     "min_negative": of({"type": "array", "minItems": -5, "maxItems": -7}),
     "min_text": of({"type": "array", "minItems": "3", "maxItems": [3]}),
     "min_length": of({"type": "string", "minLength": 1e308, "maxLength": -math.inf}),
@@ -148,7 +164,7 @@ SCHEMAS: dict[str, Any] = {
     "type_object": of({"type": {"a": 1}}),
     "reference_self": {**of({"$ref": "#/properties/a"})},
     "reference_number": of({"$ref": 5, "$dynamicRef": [], "$anchor": {}}),
-    "reference_root": {"$ref": "#"},
+    "reference_root": {"type": "object", "$ref": "#"},
     "reference_far": of({"$ref": "http://127.0.0.1:9/schema.json"}),
     "reference_bad": of({"$ref": "http://[::1"}),
     "id_bad": {**of({"$ref": "other.json"}), "$id": "http://[::1"},
@@ -156,33 +172,54 @@ SCHEMAS: dict[str, Any] = {
     "default_nan": of({"type": "number", "default": math.nan, "examples": [math.inf]}),
     "const_huge": of({"const": "x" * 1_000_000}),
     "format_list": of({"type": "string", "format": ["date"], "pattern": ["a"], "contentEncoding": 5}),
-    "title_long": of({"type": "string", "title": "T" * 1_000_000, "description": "D" * 1_000_000}, title="T" * 1_000_000),
+    "title_long": of(
+        {"type": "string", "title": "T" * 1_000_000, "description": "D" * 1_000_000}, title="T" * 1_000_000
+    ),
     "title_spaces": of({"type": "string", "description": " " * 500_000 + "base " * 100_000}),
     "title_odd": of({"type": "string", "title": 5, "description": ["a"]}, title={}, description=[]),
     "name_long": {"type": "object", "properties": {"n" * 1_000_000: {"type": "string"}}, "required": ["n" * 1_000_000]},
-    "name_odd": {"type": "object", "properties": {"": {}, "\ud83d": {}, "a b": {}, "None": {}, "\x00": {}}, "required": ["", "\ud83d"]},
-    "keywords_null": of({key: None for key in ("type", "enum", "anyOf", "allOf", "oneOf", "properties", "items", "required", "$ref", "minimum", "pattern", "format", "examples", "enumNames", "additionalProperties", "patternProperties", "not", "if")}),
-    "keywords_list": of({key: [[]] for key in ("type", "enum", "anyOf", "allOf", "oneOf", "properties", "prefixItems", "required", "$ref", "minimum", "pattern", "format", "examples", "enumNames", "additionalProperties", "patternProperties", "not", "if", "$id", "$schema", "$defs")}),
-    "draft_odd": {**of({"type": "integer"}), "$schema": ["x"]},
+    "name_odd": {"type": "object", "properties": {"": {}, "a b": {}, "None": {}, "\x00": {}}, "required": [""]},
+    "keywords_null": of(dict.fromkeys(KEYWORDS)),
+    "keywords_list": of({key: [[]] for key in KEYWORDS}),
+    "draft_odd": of({"$schema": ["x"], "type": "integer"}),
     "enum_empty": of({"type": "string", "enum": [], "anyOf": [], "oneOf": [], "allOf": []}),
-    "pattern_properties": {"type": "object", "patternProperties": {f"^p{n}": {} for n in range(2_000)}, "additionalProperties": False},
-    "unique": of({"type": "array", "uniqueItems": True, "contains": {"$ref": "#/properties/a"}, "minContains": math.inf}),
+    "pattern_properties": {
+        "type": "object",
+        "patternProperties": {f"^p{n}": {} for n in range(2_000)},
+        "additionalProperties": False,
+    },
+    "unique": of({"type": "array", "uniqueItems": True, "contains": {"$ref": "#/properties/a"}}),
 }
 """By name what a tool says of its arguments, or of its answers."""
 
 
-def tools() -> list[dict[str, Any]]:
-    takes = [{"name": f"takes_{name}", "inputSchema": schema} for name, schema in SCHEMAS.items()]
-    plain = {"type": "object", "properties": {}}
-    return takes + [{"name": f"answers_{n}", "inputSchema": plain, "outputSchema": s} for n, s in SCHEMAS.items()]
-
+UNREADABLE: dict[str, Any] = {
+    "true": True,
+    "false": False,
+    "list": [{"type": "object"}],
+    "number": 5,
+    "null": None,
+    "too_deep": of({"default": "@deep"}),
+    "half_an_emoji": of({"type": "string"}, title="\ud83d"),
+}
+"""What is no schema of a tool at all, or no JSON that the SDK reads."""
 
 ANSWER = {"a": {"a": {}, "b": {}}, "b": {}, "c": 1}
 
 
+def tools() -> list[dict[str, Any]]:
+    """Return two tools for each schema: one that takes arguments by it, one that answers by it."""
+    plain = {"type": "object", "properties": {}}
+    takes = [{"name": f"takes_{name}", "inputSchema": schema} for name, schema in SCHEMAS.items()]
+    return takes + [{"name": f"answers_{n}", "inputSchema": plain, "outputSchema": s} for n, s in SCHEMAS.items()]
+
+
 def main() -> None:
-    """Serve over stdio until the end of the input; with a name as argument, the tools of one schema only."""
-    offered = [tool for tool in tools() if not sys.argv[1:] or tool["name"].partition("_")[2] in sys.argv[1:]]
+    """Serve over stdio until the end of the input; the name of a schema as argument: the tools with that one alone."""
+    name = sys.argv[1] if sys.argv[1:] else ""
+    offered = [tool for tool in tools() if not name or tool["name"].partition("_")[2] == name]
+    if name.startswith("unreadable_"):
+        offered = [{"name": name, "inputSchema": UNREADABLE[name.removeprefix("unreadable_")]}]
     for line in sys.stdin:
         message = json.loads(line)
         answer = answer_to(message, LEGACY, [])
@@ -192,7 +229,8 @@ def main() -> None:
             result = {"content": [{"type": "text", "text": "done"}], "structuredContent": ANSWER}
             answer = {"jsonrpc": "2.0", "id": message["id"], "result": completed(result, LEGACY)}
         if answer is not None:
-            print(json.dumps(answer).replace("Infinity", "1e400"), flush=True)
+            text = json.dumps(answer).replace("Infinity", "1e400").replace("NaN", "null")
+            print(text.replace('"@deep"', "[" * 2_000 + "]" * 2_000), flush=True)
 
 
 if __name__ == "__main__":
