@@ -10,8 +10,8 @@ from typing import Any
 from tests.faults.speaking import LEGACY, answer_to, completed
 
 LEVELS = 30
-MANY = 20_000
-SEVERAL = 6_000
+MANY = 8_000
+SEVERAL = 5_200
 
 
 def of(argument: Any, **more: Any) -> dict[str, Any]:
