@@ -126,9 +126,6 @@ SCHEMAS: dict[str, Any] = {
         "properties": {f"p{number}": {"$ref": "#/$defs/A"} for number in range(SEVERAL)},
         "$defs": {"A": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
     },
-    "properties_inside": of(
-        {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(SEVERAL)}}
-    ),
     "required_alone": {"type": "object", "required": [f"p{number}" for number in range(SEVERAL)]},
     "definitions": of({"$ref": "#anchor"}, **{"$defs": {f"d{n}": {"$anchor": f"a{n}"} for n in range(SEVERAL)}}),
     "reference_chain": of(
