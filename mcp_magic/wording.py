@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HIDDEN", "clause", "clean", "counted", "did_you_mean", "free_name", "listed", "sentence"]
 
+MAX_COMPARED = 1_000
+"""Valid names that a wrong one is compared with."""
+
 MAX_NAME = 200
-"""Characters of a name that is compared with others: that takes the product of their lengths."""
+"""Characters of a name that is compared with others, which takes the product of their lengths; and in a message."""
 
 # Colours are only removed: what is left reads as it was meant, and hidden text (SGR 8) shows.
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
@@ -79,7 +83,9 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     >>> did_you_mean("zzz", ["math"])
     ''
     """
-    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6) if len(name) <= MAX_NAME else ()
+    if len(name) > MAX_NAME:
+        return ""
+    close = difflib.get_close_matches(name, list(itertools.islice(valid, MAX_COMPARED)), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""  # written with `repr`, nothing in it is hidden
 
 
@@ -96,7 +102,8 @@ def listed(names: Iterable[str], limit: int = 8) -> str:
     names = list(names)
     if not names:
         return "none"
-    shown = ", ".join(clean(name).replace("\n", "\\n") for name in names[:limit])
+    cut = (name if len(name) <= MAX_NAME else name[: MAX_NAME - 1] + "…" for name in names[:limit])
+    shown = ", ".join(clean(name).replace("\n", "\\n") for name in cut)
     rest = len(names) - limit
     return f"{shown} and {rest} more" if rest > 0 else shown
 

@@ -6,18 +6,22 @@ What a model is given is a hint; arguments are checked against the schema that t
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from mcp_magic.schema.merge import is_number, json_equal
+from mcp_magic.schema.budget import MAX_DEPTH, Budget
+from mcp_magic.schema.merge import distinct, is_number
 from mcp_magic.schema.patterns import is_checked
+from mcp_magic.schema.resolve import index_in
 
 __all__ = ["acceptable"]
 
-MAX_DEPTH = 64
-"""Levels that are kept; what is deeper may be anything."""
+MAX_CHAIN = 64
+"""References that are followed from one to the next."""
 
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
@@ -31,28 +35,38 @@ def acceptable(schema: Mapping[str, Any]) -> Schema:
     """Return a valid schema that says what `schema` says, as far as that is valid; an ordinary one is returned equal.
 
     Keywords with values that are none of theirs are left out, older drafts' forms of arrays and bounds brought up to
-    date, arrays without `items` get one, references that lead nowhere in the document are dropped.
+    date, arrays without `items` get one, references that lead nowhere in the document are dropped. Of a schema past its
+    budget (`schema.budget`) the rest may be anything; properties and choices that are left out are counted in words.
 
     >>> acceptable({"type": "array"}), acceptable({"type": "any", "minLength": "3", "title": "A"})
     ({'type': 'array', 'items': {}}, {'title': 'A'})
     """
-    cleaned = _schema(schema, 0)
+    cleaned = _schema(schema, _Level(0, Budget()))
     followed: Schema = _without_dangling(cleaned, cleaned)
     return followed
 
 
-def _schema(schema: Any, depth: int) -> Schema:
+class _Level(NamedTuple):
+    """Where a walk is, and what it may still keep."""
+
+    depth: int
+    budget: Budget
+
+
+def _schema(schema: Any, level: _Level) -> Schema:
     if schema is False:
         return {"not": {}}
-    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+    if not isinstance(schema, Mapping) or level.depth > MAX_DEPTH:
         return {}
     kept: Schema = {}
+    inner = _Level(level.depth + 1, level.budget)
     for key, value in _modern(schema).items():
         check = _KEYWORDS.get(key)
-        known = value if check is None else check(value, depth + 1)
+        known = value if check is None else check(value, inner)
         if known is not _NOT_VALID:
             kept[key] = known
     _mend_patterns(schema, kept)
+    _tell_cut(schema, kept)
     types = kept.get("type", ())
     if "items" not in kept and "array" in ([types] if isinstance(types, str) else types):
         kept["items"] = {}  # OpenAI: "array schema missing items"
@@ -81,37 +95,52 @@ def _mend_patterns(schema: Mapping[str, Any], kept: Schema) -> None:
     """Say in words what was a regular expression of another dialect: OpenAI takes only those that Python can read."""
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and "pattern" not in kept:
-        kept["description"] = f"{kept.get('description', '')} (pattern: {pattern[:200]})".strip()
+        _add_note(kept, f"pattern: {pattern[:200]}")
     names = schema.get("patternProperties")
     if isinstance(names, Mapping) and len(names) > len(kept.get("patternProperties", ())):
         kept.pop("additionalProperties", None)
 
 
-def _a(kind: type) -> Callable[[Any, int], Any]:
-    return lambda value, depth: value if isinstance(value, kind) else _NOT_VALID
+def _tell_cut(schema: Mapping[str, Any], kept: Schema) -> None:
+    """Say in words how many properties and choices were left out."""
+    if isinstance(choices := schema.get("enum"), list) and choices and "enum" not in kept:
+        shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in choices[:5])
+        _add_note(kept, f"one of {len(choices):,} values, such as {shown[:200]}")
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and len(properties) > len(kept.get("properties", ())):
+        kept["required"] = [name for name in kept.get("required", ()) if name in kept.get("properties", ())]
+        _add_note(kept, f"{len(properties) - len(kept['properties']):,} more properties are not listed")
 
 
-def _anchor(value: Any, depth: int) -> Any:
+def _add_note(kept: Schema, note: str) -> None:
+    kept["description"] = f"{kept.get('description', '')} ({note})".strip()
+
+
+def _a(kind: type) -> Callable[[Any, _Level], Any]:
+    return lambda value, level: value if isinstance(value, kind) else _NOT_VALID
+
+
+def _anchor(value: Any, level: _Level) -> Any:
     return value if isinstance(value, str) and _ANCHOR.fullmatch(value) else _NOT_VALID
 
 
-def _dialect(value: Any, depth: int) -> Any:
+def _dialect(value: Any, level: _Level) -> Any:
     return value if isinstance(value, str) and re.fullmatch(r"https?://[\w./#-]+", value, re.ASCII) else _NOT_VALID
 
 
-def _number(value: Any, depth: int) -> Any:
+def _number(value: Any, level: _Level) -> Any:
     return value if is_number(value) else _NOT_VALID
 
 
-def _positive(value: Any, depth: int) -> Any:
+def _positive(value: Any, level: _Level) -> Any:
     return value if is_number(value) and value > 0 else _NOT_VALID
 
 
-def _count(value: Any, depth: int) -> Any:
+def _count(value: Any, level: _Level) -> Any:
     return int(value) if is_number(value) and value >= 0 and value == int(value) else _NOT_VALID
 
 
-def _pattern(value: Any, depth: int) -> Any:
+def _pattern(value: Any, level: _Level) -> Any:
     if not isinstance(value, str) or not is_checked(value):
         return _NOT_VALID
     try:
@@ -121,70 +150,70 @@ def _pattern(value: Any, depth: int) -> Any:
     return value
 
 
-def _type(value: Any, depth: int) -> Any:
+def _type(value: Any, level: _Level) -> Any:
     if isinstance(value, str):
         return value if value in TYPES else _NOT_VALID
     names = [name for name in value if name in TYPES] if isinstance(value, list) else []
     return list(dict.fromkeys(names)) or _NOT_VALID
 
 
-def _values(value: Any, depth: int) -> Any:
+def _values(value: Any, level: _Level) -> Any:
     if not isinstance(value, list):
         return _NOT_VALID
-    different: list[Any] = []
-    for each in value:
-        if not any(json_equal(each, known) for known in different):
-            different.append(each)
-    return different or _NOT_VALID
+    if len(value) > level.budget.nodes:
+        return _NOT_VALID
+    level.budget.take(len(value))
+    return distinct(value) or _NOT_VALID
 
 
-def _names(value: Any, depth: int) -> Any:
+def _names(value: Any, level: _Level) -> Any:
     if not isinstance(value, list):
         return _NOT_VALID
     return list(dict.fromkeys(name for name in value if isinstance(name, str)))
 
 
-def _part(value: Any, depth: int) -> Any:
-    return _schema(value, depth) if isinstance(value, bool | Mapping) else _NOT_VALID
+def _part(value: Any, level: _Level) -> Any:
+    return _schema(value, level) if isinstance(value, bool | Mapping) else _NOT_VALID
 
 
-def _part_or_flag(value: Any, depth: int) -> Any:
-    return value if isinstance(value, bool) else _part(value, depth)
+def _part_or_flag(value: Any, level: _Level) -> Any:
+    return value if isinstance(value, bool) else _part(value, level)
 
 
-def _parts(value: Any, depth: int) -> Any:
-    parts = [_part(each, depth) for each in value] if isinstance(value, list) else []
+def _parts(value: Any, level: _Level) -> Any:
+    parts = [_part(each, level) for each in value[: level.budget.take(len(value))]] if isinstance(value, list) else []
     return [part for part in parts if part is not _NOT_VALID] or _NOT_VALID
 
 
-def _named_parts(value: Any, depth: int) -> Any:
+def _named_parts(value: Any, level: _Level) -> Any:
     if not isinstance(value, Mapping):
         return _NOT_VALID
-    parts = {name: _part(each, depth) for name, each in value.items()}
+    kept = itertools.islice(value.items(), level.budget.take(len(value)))
+    parts = {name: _part(each, level) for name, each in kept}
     return {name: {} if part is _NOT_VALID else part for name, part in parts.items()}
 
 
-def _named_by_pattern(value: Any, depth: int) -> Any:
-    parts = _named_parts(value, depth)
+def _named_by_pattern(value: Any, level: _Level) -> Any:
+    parts = _named_parts(value, level)
     if parts is _NOT_VALID:
         return parts
-    return {name: part for name, part in parts.items() if _pattern(name, depth) is not _NOT_VALID}
+    return {name: part for name, part in parts.items() if _pattern(name, level) is not _NOT_VALID}
 
 
-def _named_names(value: Any, depth: int) -> Any:
+def _named_names(value: Any, level: _Level) -> Any:
     if not isinstance(value, Mapping):
         return _NOT_VALID
-    return {name: _names(each, depth) for name, each in value.items() if isinstance(each, list)}
+    return {name: _names(each, level) for name, each in value.items() if isinstance(each, list)}
 
 
-def _dependencies(value: Any, depth: int) -> Any:
+def _dependencies(value: Any, level: _Level) -> Any:
     if not isinstance(value, Mapping):
         return _NOT_VALID
-    parts = _named_parts({name: each for name, each in value.items() if not isinstance(each, list)}, depth)
-    return {**parts, **_named_names(value, depth)}
+    parts = _named_parts({name: each for name, each in value.items() if not isinstance(each, list)}, level)
+    return {**parts, **_named_names(value, level)}
 
 
-_KEYWORDS: dict[str, Callable[[Any, int], Any]] = {
+_KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     "type": _type,
     "enum": _values,
     "required": _names,
@@ -227,7 +256,7 @@ def _leads_to_schema(ref: str, root: Schema) -> bool:
     seen: set[str] = set()
     while ref not in seen:
         seen.add(ref)
-        target = _target(ref, root)
+        target = _target(ref, root) if len(seen) < MAX_CHAIN else None
         if not isinstance(target, dict | bool):
             return False
         further = target.get("$ref") if isinstance(target, dict) else None
@@ -243,8 +272,8 @@ def _target(ref: str, root: Schema) -> Any:
     place: Any = root
     for part in ref.split("/")[1:]:
         key = unquote(part).replace("~1", "/").replace("~0", "~")
-        if isinstance(place, list) and key.isdecimal() and int(key) < len(place):
-            place = place[int(key)]
+        if isinstance(place, list) and (index := index_in(place, key)) is not None:
+            place = place[index]
         elif isinstance(place, dict):
             place = place.get(key)
         else:

@@ -18,7 +18,7 @@ from mcp_magic.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["LARGEST", "LARGEST_DATA", "parse_json", "read_bytes", "read_text"]
+__all__ = ["LARGEST", "LARGEST_DATA", "parse_json", "read_bytes", "read_text", "write_text"]
 
 LARGEST = 1_000_000
 """Bytes of the largest configuration that is read. A file of a stranger may be of any size."""
@@ -108,3 +108,21 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
     except UnicodeDecodeError as error:
         problem = f"{path}: not UTF-8 (byte {error.start})"
     raise ConfigError(problem)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 file, whatever the locale; half of a surrogate pair, which UTF-8 has not, as its escape sequence.
+
+    Raises:
+        ConfigError: when it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        return
+    except OSError as error:
+        problem = error.strerror or str(error)
+    except UnicodeEncodeError:
+        problem = "the locale has no such characters for the name of a file; choose another, or set LANG=C.UTF-8"
+    except ValueError as error:  # a null byte in the name
+        problem = str(error)
+    raise ConfigError(f"{path} cannot be written: {problem}")

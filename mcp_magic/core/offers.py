@@ -27,14 +27,17 @@ __all__ = ["change_of", "prompt_part", "resource_part", "template_part", "tool_c
 def tool_card(connection: Connection, tool: Tool) -> ToolCard:
     """Return a tool's card: description, hints, what has changed, arguments, output, an example call."""
     change = change_of(connection, tool)
+    arguments, unlisted = _field_rows(tool.input_schema)
+    output, output_unlisted = _field_rows(tool.output_schema or {})
     return ToolCard(
         tool,
         server=connection.name,
         example=schema.call_line(
             f"{connection.name}:{tool.name}", schema.example_arguments(tool.input_schema), schema=tool.input_schema
         ),
-        arguments=_field_rows(tool.input_schema),
-        output=_field_rows(tool.output_schema) if tool.output_schema else None,
+        arguments=arguments,
+        output=output if tool.output_schema else None,
+        unlisted=(unlisted, output_unlisted),
         trusted=connection.spec.trust,
         marks=[change.badge] if change else (),
         difference=change.lines if change else (),
@@ -46,8 +49,10 @@ def change_of(connection: Connection, tool: Tool) -> Change | None:
     return connection.consent.definitions.change(f"{connection.name}:{tool.name}") if connection.consent else None
 
 
-def _field_rows(of: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
+def _field_rows(of: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
+    """Return a row for each property, and how many have none because the schema is too large."""
+    root = schema.root_field(of)
+    rows = [
         {
             "name": field.name,
             "type": field.type_text,
@@ -55,8 +60,9 @@ def _field_rows(of: Mapping[str, Any]) -> list[dict[str, Any]]:
             "default": None if field.default is schema.MISSING else field.default,
             "description": _described(field),
         }
-        for field in schema.root_field(of).children
+        for field in root.children
     ]
+    return rows, root.unlisted
 
 
 def _described(field: Field) -> str:

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_magic.schema.budget import MAX_DEPTH, MAX_NODES
 from mcp_magic.schema.merge import merge
 from mcp_magic.schema.resolve import Resolver
 
 __all__ = ["portable"]
-
-MAX_NODES = 5_000
-"""Schemas that one becomes at most; a hostile one doubles at each reference."""
 
 MAX_ROUNDS = 2
 """Times that a schema which holds itself is written out; below that its type is left."""
@@ -62,14 +60,21 @@ class _Inliner:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._resolver = Resolver(root)
         self._nodes = 0
+        self._depth = 0
 
     def inline(self, schema: Any, trail: tuple[str, ...]) -> Any:
         """Return a schema without references; `trail` holds those on the way here."""
         self._nodes += 1
         if not isinstance(schema, Mapping):
             return schema
-        if self._nodes > MAX_NODES:
+        if self._nodes > MAX_NODES or self._depth >= MAX_DEPTH:
             return _outline(schema)
+        self._depth += 1
+        made = self._inlined(schema, trail)
+        self._depth -= 1
+        return made
+
+    def _inlined(self, schema: Mapping[str, Any], trail: tuple[str, ...]) -> Any:
         kept = {key: value for key, value in schema.items() if key not in (*_REFERENCES, *_IDENTIFIERS)}
         made = {key: self._keyword(key, value, trail) for key, value in kept.items()}
         made = {key: value for key, value in made.items() if key in _NAMED or not _mentions_reference(value)}

@@ -38,6 +38,7 @@ class ToolCard:
         trusted: Whether the person believes this server's hints.
         marks: Badges besides those of the hints.
         difference: What has changed since it was first seen.
+        unlisted: How many arguments, and fields of the output, have no row because the schema is too large.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class ToolCard:
         trusted: bool = False,
         marks: Sequence[Badge] = (),
         difference: Sequence[Line] = (),
+        unlisted: tuple[int, int] = (0, 0),
     ) -> None:
         self.tool = tool
         self.server = server
@@ -60,6 +62,7 @@ class ToolCard:
         self.trusted = trusted
         self.marks = list(marks)
         self.difference = list(difference)
+        self.unlisted = unlisted
 
     @property
     def name(self) -> str:
@@ -104,17 +107,19 @@ class ToolCard:
         blocks = [f"{heading}\n{' '.join(map(str, self.badges))}"]
         blocks += [f"{_CHANGED}\n{diff_text(self.difference, '  ')}"] if self.difference else []
         blocks.append(self._description())
-        blocks.append(self._plain_table("arguments", self.arguments) or "no arguments")
-        blocks.append(self._plain_table("returns", self.output or ()))
+        blocks.append(self._plain_table("arguments", self.arguments, self.unlisted[0]) or "no arguments")
+        blocks.append(self._plain_table("returns", self.output or (), self.unlisted[1]))
         blocks.append(cut(self.example, 2000))
         return "\n\n".join(block for block in blocks if block)
 
-    def _plain_table(self, title: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    def _plain_table(self, title: str, rows: Sequence[Mapping[str, Any]], unlisted: int) -> str:
         if not rows:
             return ""
         values = [[_cell(row.get(name)) for name in _COLUMNS] for row in rows[: limits.display.listing_rows]]
+        more = _more(len(rows) + unlisted - len(values))
         names, values = _without_empty(values)
-        return f"{title}\n{aligned(names, values, total=terminal_width(), cell=limits.display.cell, names=True)}"
+        text = aligned(names, values, total=terminal_width(), cell=limits.display.cell, names=True)
+        return f"{title}\n{text}" + (f"\n{more}" if more else "")
 
     def _html(self) -> Markup:
         heading = [tag("b", one_line(self.name, 200)), f" {one_line(self.title, 200)} " if self.title else " "]
@@ -123,17 +128,20 @@ class ToolCard:
             parts.append(details(_CHANGED, diff_html(self.difference), opened=True))
         if self.description:
             parts.append(tag("div", self._description(), style="white-space:pre-wrap"))
-        parts.append(self._html_table(self.arguments) if self.arguments else note("no arguments"))
+        parts.append(self._html_table(self.arguments, self.unlisted[0]) if self.arguments else note("no arguments"))
         if self.output:
-            parts.append(details("returns", self._html_table(self.output)))
+            parts.append(details("returns", self._html_table(self.output, self.unlisted[1])))
         parts.append(tag("pre", tag("code", cut(self.example, 2000)), class_="mcp-line"))
         return joined(parts)
 
-    def _html_table(self, rows: Sequence[Mapping[str, Any]]) -> Markup:
+    def _html_table(self, rows: Sequence[Mapping[str, Any]], unlisted: int) -> Markup:
         names, values = _without_empty([[_cell(row.get(name)) for name in _COLUMNS] for row in rows])
         html, shown = table(names, values, limit=limits.display.bytes // 3)
-        more = f"… {len(rows) - shown} more" if shown < len(rows) else ""
-        return joined([html, note(more)])
+        return joined([html, note(_more(len(rows) + unlisted - shown))])
+
+
+def _more(count: int) -> str:
+    return f"… {count:,} more" if count else ""
 
 
 def _cell(value: Any) -> str:

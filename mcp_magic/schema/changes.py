@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mcp_magic.schema.fields import Field, root_field
-from mcp_magic.schema.merge import is_number, json_equal
+from mcp_magic.schema.merge import is_number, json_equal, json_key
 from mcp_magic.schema.sentinels import MISSING
 
 if TYPE_CHECKING:
@@ -161,9 +161,10 @@ def _choices(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaCh
         text = f"takes only {new.type_text} now" if narrower else f"takes any {new.type_text} now"
         yield SchemaChange(path, text, narrower == (side == "input"))
         return
-    for gone in [value for value in before if value not in now]:
+    had, has = set(map(json_key, before)), set(map(json_key, now))
+    for gone in (value for value in before if json_key(value) not in has):
         yield SchemaChange(path, f"{gone!r} is no choice any more", side == "input")
-    for added in [value for value in now if value not in before]:
+    for added in (value for value in now if json_key(value) not in had):
         yield SchemaChange(path, f"{added!r} is a choice now", side == "output")
 
 

@@ -7,13 +7,15 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.schema.budget import StepsExceeded, limited_steps
+from mcp_magic.schema.example import example_arguments
 from mcp_magic.schema.fields import Field, root_field
 from mcp_magic.schema.formats import FORMATS, fits_format
 from mcp_magic.schema.messages import together
 from mcp_magic.schema.patterns import unchecked
 from mcp_magic.schema.quick import quick_check
 from mcp_magic.schema.report import path_text, problems_of
-from mcp_magic.schema.validation import import_jsonschema, make_validator
+from mcp_magic.schema.validation import import_jsonschema, make_validator, schema_problem
 from mcp_magic.schema.values import json_arguments
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-__all__ = ["check_answer", "check_arguments", "prepare_arguments", "schema_errors"]
+__all__ = ["check_answer", "check_arguments", "is_bounded", "prepare_arguments", "schema_errors"]
 
 MAX_COMPILED = 512
 """Schemas whose compiled form is kept."""
@@ -33,12 +35,17 @@ MAX_ERRORS = 200
 
 @dataclass(slots=True)
 class _Compiled:
-    """A schema made ready. It holds the schema, so that the `id` it is kept under stays its own."""
+    """A schema made ready. It holds the schema, so that the `id` it is kept under stays its own.
+
+    Attributes:
+        given_up: Whether a validation has taken all its steps; what is not plain is not checked then.
+    """
 
     schema: Mapping[str, Any]
     fits: Callable[[Mapping[str, Any]], bool]
     validator: Validator | None = None
     answers: Validator | None = None
+    given_up: bool = False
 
 
 _compiled: dict[int, _Compiled] = {}
@@ -120,7 +127,7 @@ def schema_errors(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> li
 
 
 def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Raise unless structured content fits a tool's output schema; patterns are bounded (`schema.patterns`).
+    """Raise unless structured content fits a tool's output schema, as far as patterns and steps are bounded.
 
     Args:
         structured: JSON values.
@@ -133,25 +140,39 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
         ValueError: It does not fit, or the schema is invalid or refers to another document.
     """
     compiled = _compile(schema)
-    if compiled.fits(structured):
+    if compiled.given_up or compiled.fits(structured):
         return []
     import_jsonschema()
-    from jsonschema import FormatChecker, SchemaError
     from jsonschema.exceptions import best_match
-    from referencing.exceptions import Unresolvable
 
     try:
         if compiled.answers is None:
-            validator: Any = make_validator(schema)
-            validator.check_schema(schema, FormatChecker(formats=()))  # without: the format "regex" compiles patterns
-            compiled.answers = validator
-        with unchecked() as patterns:
+            if (invalid := schema_problem(schema)) is not None:
+                raise ValueError(f"the output schema is invalid: {invalid}")
+            compiled.answers = make_validator(schema)
+        with unchecked() as patterns, limited_steps(structured):
             problem = best_match(compiled.answers.iter_errors(structured))
-    except (SchemaError, Unresolvable) as error:
+    except (StepsExceeded, RecursionError):
+        compiled.given_up = True
+        return []
+    except ValueError:
+        raise
+    except Exception as error:  # a reference that leads nowhere, or whatever an invalid keyword happens to raise
         raise ValueError(f"the output schema is invalid: {error}") from error
     if problem is not None:
         raise ValueError(f"Invalid structured content: {problem}") from problem
     return list(patterns)
+
+
+def is_bounded(schema: Mapping[str, Any]) -> bool:
+    """Return whether checking a value takes a bounded number of steps, as far as examples tell.
+
+    >>> is_bounded({"properties": {"n": {"type": "integer"}}, "required": ["n"]})
+    True
+    """
+    schema_errors(example_arguments(schema), schema)
+    schema_errors({child.name: {} for child in root_field(schema).children if child.required}, schema)  # fits nothing
+    return not _compile(schema).given_up
 
 
 def _compile(schema: Mapping[str, Any]) -> _Compiled:
@@ -183,10 +204,15 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
 def _errors(compiled: _Compiled, arguments: dict[str, Any]) -> list[ValidationError]:
     """Return what jsonschema finds, up to where it cannot go on."""
     found: list[ValidationError] = []
+    if compiled.given_up:
+        return found
     try:
         if compiled.validator is None:
             compiled.validator = _validator(compiled.schema)
-        found.extend(itertools.islice(compiled.validator.iter_errors(arguments), MAX_ERRORS))
+        with limited_steps(arguments):
+            found.extend(itertools.islice(compiled.validator.iter_errors(arguments), MAX_ERRORS))
+    except StepsExceeded:
+        compiled.given_up = True
     except Exception:
         # An invalid schema raises whatever its keyword happens to (TypeError, re.error, UnknownType,
         # Unresolvable, RecursionError). The server made the schema, so the server shall judge.

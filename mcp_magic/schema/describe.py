@@ -81,7 +81,12 @@ def _choices_text(values: list[Any]) -> str:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    names = list(dict.fromkeys(texts))
+    found: dict[str, None] = {}
+    for text in texts:
+        found[text] = None
+        if len(found) > MAX_CHOICES:
+            break
+    names = list(found)
     return " or ".join(names[:MAX_CHOICES]) + (" or more" if len(names) > MAX_CHOICES else "")
 
 
@@ -121,7 +126,7 @@ def constraints_text(schema: Mapping[str, Any]) -> str:
         _count(schema, "Properties", "name"),
     ]
     if is_number(schema.get("multipleOf")):
-        parts.append(f"a multiple of {schema['multipleOf']}")
+        parts.append(f"a multiple of {_digits(schema['multipleOf'])}")
     if isinstance(schema.get("pattern"), str):
         unchecked = "" if is_checked(schema["pattern"]) else " (not checked here)"
         parts.append(f"matches {shorten(schema['pattern'])}{unchecked}")
@@ -138,19 +143,28 @@ def _range(schema: Mapping[str, Any]) -> list[str]:
     if below is True:
         high, below = None, high
     if is_number(low) and is_number(high):
-        return [f"{low} to {high}" if low != high else f"exactly {low}"]
+        return [f"{_digits(low)} to {_digits(high)}" if low != high else f"exactly {_digits(low)}"]
     words = (("at least", low), ("more than", above), ("at most", high), ("less than", below))
-    return [f"{word} {bound}" for word, bound in words if is_number(bound)]
+    return [f"{word} {_digits(bound)}" for word, bound in words if is_number(bound)]
+
+
+def _digits(number: float) -> str:
+    """Return a number for a message; of one with thousands of digits the first."""
+    try:
+        return shorten(str(number), MAX_TEXT)
+    except ValueError:  # Python writes no more than 4,300 digits
+        return "a huge number"
 
 
 def _count(schema: Mapping[str, Any], keyword: str, noun: str) -> str:
     low, high = schema.get(f"min{keyword}"), schema.get(f"max{keyword}")
     low = low if is_number(low) and low else None
     if low is not None and is_number(high):
-        return f"exactly {low} {_plural(noun, low)}" if low == high else f"{low} to {high} {noun}s"
+        least = _digits(low)
+        return f"exactly {least} {_plural(noun, low)}" if low == high else f"{least} to {_digits(high)} {noun}s"
     if low is not None:
-        return f"at least {low} {_plural(noun, low)}"
-    return f"at most {high} {_plural(noun, high)}" if is_number(high) else ""
+        return f"at least {_digits(low)} {_plural(noun, low)}"
+    return f"at most {_digits(high)} {_plural(noun, high)}" if is_number(high) else ""
 
 
 def _plural(noun: str, count: Any) -> str:

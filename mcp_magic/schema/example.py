@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.schema.budget import Budget
 from mcp_magic.schema.fields import root_field
 from mcp_magic.schema.merge import is_number
 from mcp_magic.schema.sentinels import MISSING
@@ -18,6 +20,12 @@ __all__ = ["example_arguments", "example_value"]
 
 MAX_DEPTH = 6
 """Levels of objects in an example; a schema that requires itself has no instance at all."""
+
+MAX_REQUIRED_DEPTH = 20
+"""Levels of lists that must not be empty."""
+
+MAX_VALUES = 200
+"""Values in an example. One that has to be larger to be valid is cut: it would be no use to anybody."""
 
 _FORMATS = {
     "date": "2026-01-31",
@@ -51,25 +59,43 @@ def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
     root = root_field(schema)
     stated = root.schema.get("examples")
     for each in stated if isinstance(stated, list) else ():
-        if isinstance(each, dict) and all(child.name in each for child in root.children if child.required):
+        if (
+            isinstance(each, dict)
+            and _is_json(each)
+            and all(child.name in each for child in root.children if child.required)
+        ):
             return each
     objects = [variant for variant in root.variants if variant.kind == "object"]
-    return _object(objects[0] if objects else root, 0)
+    return _object(objects[0] if objects else root, 0, Budget(MAX_VALUES))
 
 
-def example_value(field: Field, depth: int = 0) -> Any:
+def example_value(field: Field) -> Any:
     """Return a plausible value of a field."""
+    return _value(field, 0, Budget(MAX_VALUES))
+
+
+def _value(field: Field, depth: int, budget: Budget) -> Any:
     stated = field.schema.get("examples")
-    if isinstance(stated, list) and stated:
+    if isinstance(stated, list) and stated and _is_json(stated[0]):
         return stated[0]
-    if "example" in field.schema:  # OpenAPI's spelling
+    if "example" in field.schema and _is_json(field.schema["example"]):  # OpenAPI's spelling
         return field.schema["example"]
-    if field.default is not MISSING and (field.default is not None or not field.required):
-        return field.default
-    return _made(field, depth)
+    default = field.default
+    if default is not MISSING and (default is not None or not field.required) and _is_json(default):
+        return default
+    return _made(field, depth, budget)
 
 
-def _made(field: Field, depth: int) -> Any:
+def _is_json(value: Any) -> bool:
+    """Whether a value that a schema states can be sent: `1e400` is read as infinity, which JSON does not have."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _made(field: Field, depth: int, budget: Budget) -> Any:
     match field.kind:
         case "enum" | "const":
             return field.choices[0][0] if field.choices else None
@@ -80,16 +106,23 @@ def _made(field: Field, depth: int) -> Any:
         case "null":
             return None
         case "array":
-            return _array(field, depth)
+            return _array(field, depth, budget)
         case "object":
-            return _object(field, depth)
+            return _object(field, depth, budget)
         case "union":
-            return example_value(field.variants[0], depth)
+            return _value(field.variants[0], depth, budget) if field.variants else None
     return _string(field)
 
 
 def _number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
-    """The number nearest to one that is in range."""
+    """The number nearest to one that is in range; one where floats do not reach that far."""
+    try:
+        return _in_range(schema, whole=whole)
+    except (OverflowError, ValueError, ZeroDivisionError):
+        return 1
+
+
+def _in_range(schema: Mapping[str, Any], *, whole: bool) -> int | float:
     step = schema.get("multipleOf")
     step = step if is_number(step) and step > 0 else 1 if whole else None
     low, high = _bound(schema, "minimum", "exclusiveMinimum", max), _bound(schema, "maximum", "exclusiveMaximum", min)
@@ -138,17 +171,18 @@ def _string(field: Field) -> str:
     return text[: int(high)] if is_number(high) else text
 
 
-def _array(field: Field, depth: int) -> list[Any]:
+def _array(field: Field, depth: int, budget: Budget) -> list[Any]:
     low, high = field.schema.get("minItems"), field.schema.get("maxItems")
     count = int(low) if is_number(low) and low > 0 else max(1, len(field.prefix))
     count = min(count, 20, int(high) if is_number(high) else count)
-    fields = [field.at(index) for index in range(count)]
-    if depth >= MAX_DEPTH and not low:
+    if depth >= MAX_DEPTH and (not low or depth > MAX_REQUIRED_DEPTH):
         return []
-    return [example_value(each, depth + 1) for each in fields if each is not None]
+    fields = [field.at(index) for index in range(budget.take(count))]
+    return [_value(each, depth + 1, budget) for each in fields if each is not None]
 
 
-def _object(field: Field, depth: int) -> dict[str, Any]:
+def _object(field: Field, depth: int, budget: Budget) -> dict[str, Any]:
     if depth > MAX_DEPTH:
         return {}
-    return {child.name: example_value(child, depth + 1) for child in field.children if child.required}
+    required = [child for child in field.children if child.required]
+    return {child.name: _value(child, depth + 1, budget) for child in required[: budget.take(len(required))]}

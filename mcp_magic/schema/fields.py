@@ -1,18 +1,21 @@
 """JSON Schema as a tree of fields, for forms, help, messages, signatures and completion.
 
-The tree is made as it is walked, so a recursive schema is an endless tree and costs nothing.
+The tree is made as it is walked, so a recursive schema costs nothing until somebody walks it. One that is walked
+ends with the schema's budget (`schema.budget`): fields past it are not listed, or take any value.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_magic.schema import describe
+from mcp_magic.schema.budget import MAX_DEPTH
 from mcp_magic.schema.kinds import TYPES, Kind, choices_of, inferred_kind, is_fixed, name_matches, says_base64, text_of
-from mcp_magic.schema.merge import json_equal
+from mcp_magic.schema.merge import distinct
 from mcp_magic.schema.resolve import Plain, Resolver
 from mcp_magic.schema.sentinels import MISSING
 
@@ -33,16 +36,24 @@ class Field:
         name: The property's name; "" for the root.
         raw: The schema as the server wrote it.
         required: Whether the object that it belongs to must have it.
+        depth: How many levels of the schema it is in.
     """
 
     name: str
     raw: Any = field(repr=False)
     required: bool = False
     resolver: Resolver = field(repr=False, kw_only=True)
+    depth: int = field(default=0, repr=False, kw_only=True)
 
     @functools.cached_property
     def _plain(self) -> Plain:
-        return self.resolver.plain(self.raw)
+        return self.resolver.plain(self.raw if self.depth < MAX_DEPTH else True)
+
+    def _inner(self, name: str, raw: Any, required: bool = False) -> Field:
+        return Field(name, raw, required, resolver=self.resolver, depth=self.depth + 1)
+
+    def _within_budget(self, count: int) -> int:
+        return self.resolver.budget.take(count)
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -110,18 +121,41 @@ class Field:
         """The alternatives of a union (none is a union itself)."""
         if self.kind != "union":
             return ()
-        return tuple(Field(self.name, leaf, self.required, resolver=self.resolver) for leaf in self._plain.alternatives)
+        leaves = self._plain.alternatives
+        return tuple(self._inner(self.name, leaf, self.required) for leaf in leaves[: self._within_budget(len(leaves))])
 
     @functools.cached_property
     def children(self) -> tuple[Field, ...]:
-        """The properties in order; of a union, those of all its objects, required if all of them require it."""
+        """The properties in order; of a union, those of all its objects, required if all of them require it.
+
+        Those past the schema's budget are left out, see `unlisted`; `at` knows them all the same.
+        """
         if self.kind == "union":
             return _merged_children(self)
-        properties, required = self.schema.get("properties"), self.schema.get("required")
-        if self.kind != "object" or not isinstance(properties, Mapping):
-            return ()
-        needed = required if isinstance(required, list) else []
-        return tuple(Field(str(name), raw, name in needed, resolver=self.resolver) for name, raw in properties.items())
+        listed = itertools.islice(self._raws.items(), self._within_budget(len(self._raws)))
+        return tuple(self._inner(str(name), raw, name in self._required_names) for name, raw in listed)
+
+    @property
+    def unlisted(self) -> int:
+        """How many properties `children` leaves out because they are past the schema's budget."""
+        return max(0, len(self._raws) - len(self.children)) if self.kind == "object" else 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the schema's budget is used up: what was not made yet is not listed, or takes any value."""
+        return min(self.resolver.budget.nodes, self.resolver.budget.steps) <= 0
+
+    @functools.cached_property
+    def _raws(self) -> Mapping[str, Any]:
+        """The schemas of an object's properties by name."""
+        properties = self.schema.get("properties")
+        return properties if self.kind == "object" and isinstance(properties, Mapping) else {}
+
+    @functools.cached_property
+    def _required_names(self) -> frozenset[str]:
+        required = self.schema.get("required")
+        names = required if isinstance(required, list) else ()
+        return frozenset(name for name in names if isinstance(name, str))
 
     @functools.cached_property
     def prefix(self) -> tuple[Field, ...]:
@@ -129,7 +163,8 @@ class Field:
         listed = self.schema.get("prefixItems", self.schema.get("items"))
         if self.kind != "array" or not isinstance(listed, list):
             return ()
-        return tuple(Field(f"{self.name}[{i}]", raw, True, resolver=self.resolver) for i, raw in enumerate(listed))
+        kept = listed[: self._within_budget(len(listed))]
+        return tuple(self._inner(f"{self.name}[{i}]", raw, True) for i, raw in enumerate(kept))
 
     @functools.cached_property
     def item(self) -> Field | None:
@@ -141,14 +176,14 @@ class Field:
             rest = self.schema.get("additionalItems", True)
         if self.prefix and isinstance(rest, bool):
             rest = {"anyOf": [each.raw for each in self.prefix]}
-        return Field(f"{self.name}[]", rest, False, resolver=self.resolver)
+        return self._inner(f"{self.name}[]", rest if self._within_budget(1) else True)
 
     @functools.cached_property
     def additional(self) -> Field | bool:
         """What JSON Schema says of properties that are not listed: a field, True (anything) or False (none)."""
         rest = self.schema.get("additionalProperties", True)
         if isinstance(rest, Mapping) and rest:
-            return Field("", rest, False, resolver=self.resolver)
+            return self._inner("", rest if self._within_budget(1) else True)
         return rest is not False
 
     @functools.cached_property
@@ -183,15 +218,19 @@ class Field:
             if not arrays:
                 return self._anything("") if self.kind == "any" else None
             return arrays[0].prefix[key] if key < len(arrays[0].prefix) else arrays[0].item
-        return self._properties.get(key) or self._unlisted(key)
+        return self.listed(key) or self._unlisted(key)
 
     @functools.cached_property
-    def _properties(self) -> dict[str, Field]:
-        return {child.name: child for child in self.children}
+    def _named(self) -> dict[str, Field]:
+        """The properties that were asked for by name; of a union all, because they are merged."""
+        return {child.name: child for child in self.children} if self.kind == "union" else {}
 
     def listed(self, name: str) -> Field | None:
         """Return the field of a property that the schema lists, or None."""
-        return self._properties.get(name)
+        known = self._named.get(name)
+        if known is None and name in self._raws:
+            known = self._named[name] = self._inner(name, self._raws[name], name in self._required_names)
+        return known
 
     def _unlisted(self, name: str) -> Field | None:
         for each in self.variants:
@@ -200,13 +239,13 @@ class Field:
         patterns = self.schema.get("patternProperties")
         for pattern, raw in patterns.items() if isinstance(patterns, Mapping) else ():
             if name_matches(pattern, name):
-                return Field(name, raw, False, resolver=self.resolver)
+                return self._inner(name, raw)
         if isinstance(self.additional, Field):
-            return Field(name, self.additional.raw, False, resolver=self.resolver)
+            return self._inner(name, self.additional.raw)
         return self._anything(name) if self.is_open and self.additional else None
 
     def _anything(self, name: str) -> Field:
-        return Field(name, True, False, resolver=self.resolver)
+        return self._inner(name, True)
 
     @functools.cached_property
     def type_text(self) -> str:
@@ -240,11 +279,8 @@ def _merged_children(union: Field) -> tuple[Field, ...]:
         found.setdefault(child.name, []).append(child)
     merged = []
     for name, fields in found.items():
-        distinct: list[Any] = []
-        for each in fields:
-            if not any(json_equal(each.raw, other) for other in distinct):
-                distinct.append(each.raw)
-        raw = distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
+        raws = distinct({id(each.raw): each.raw for each in fields}.values())
+        raw = raws[0] if len(raws) == 1 else {"anyOf": raws}
         required = len(fields) == len(objects) and all(each.required for each in fields)
-        merged.append(Field(name, raw, required, resolver=union.resolver))
+        merged.append(Field(name, raw, required, resolver=union.resolver, depth=union.depth + 1))
     return tuple(merged)

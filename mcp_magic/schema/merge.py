@@ -5,10 +5,11 @@ The merged schema is for people and for turning text into values; validation use
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeGuard
 
-__all__ = ["ANNOTATIONS", "is_number", "json_equal", "merge"]
+__all__ = ["ANNOTATIONS", "distinct", "is_number", "json_equal", "json_key", "merge"]
 
 ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment")
@@ -22,8 +23,8 @@ Schema = dict[str, Any]
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a keyword's value is a JSON number (booleans are not; draft-04 has boolean bounds)."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Return whether a keyword's value is a JSON number (booleans are not, nor is `1e400`, which reads as infinity)."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
 
 
 def json_equal(left: Any, right: Any) -> bool:
@@ -39,6 +40,33 @@ def json_equal(left: Any, right: Any) -> bool:
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(json_equal(left[key], right[key]) for key in left)
     return bool(left == right)
+
+
+def json_key(value: Any) -> Hashable:
+    """Return what two JSON values share exactly if they are equal, to find equal ones without comparing each pair.
+
+    >>> json_key([1, {"a": 2}]) == json_key([1.0, {"a": 2}]), json_key(1) == json_key(True)
+    (True, False)
+    """
+    if isinstance(value, bool):
+        return bool, value
+    if isinstance(value, list | tuple):
+        return list, tuple(map(json_key, value))
+    if isinstance(value, Mapping):
+        return dict, frozenset((key, json_key(inner)) for key, inner in value.items())
+    return value if isinstance(value, Hashable) else (type(value), id(value))
+
+
+def distinct(values: Iterable[Any]) -> list[Any]:
+    """Return JSON values in order, equal ones once.
+
+    >>> distinct([1, True, 1.0, [2], [2]])
+    [1, True, [2]]
+    """
+    found: dict[Hashable, Any] = {}
+    for value in values:
+        found.setdefault(json_key(value), value)
+    return list(found.values())
 
 
 def merge(near: Mapping[str, Any], far: Mapping[str, Any]) -> Schema:
@@ -74,12 +102,13 @@ def _both(near: Any, far: Any) -> Any:
 def _union(near: Any, far: Any) -> Any:
     if not (isinstance(near, list) and isinstance(far, list)):
         return near if isinstance(near, list) else far
-    return near + [name for name in far if name not in near]
+    return distinct([*near, *far])
 
 
 def _types(near: Any, far: Any) -> Any:
     left = near if isinstance(near, list) else [near]
     right = far if isinstance(far, list) else [far]
+    left, right = ([name for name in distinct(names) if isinstance(name, str)] for names in (left, right))
     common = [name for name in left if name in right or (name == "integer" and "number" in right)]
     common += [name for name in right if name == "integer" and "number" in left and name not in common]
     if not common:
@@ -90,13 +119,14 @@ def _types(near: Any, far: Any) -> Any:
 def _enums(near: Any, far: Any) -> Any:
     if not (isinstance(near, list) and isinstance(far, list)):
         return near if isinstance(near, list) else far
-    return [value for value in near if any(json_equal(value, other) for other in far)] or near
+    keys = set(map(json_key, far))
+    return [value for value in near if json_key(value) in keys] or near
 
 
 def _alternatives(near: Any, far: Any) -> Any:
     if not (isinstance(near, list) and isinstance(far, list)):
         return near if isinstance(near, list) else far
-    return [{"allOf": [left, right]} for left in near for right in far][:MAX_PRODUCT]
+    return [{"allOf": pair} for pair in itertools.islice(map(list, itertools.product(near, far)), MAX_PRODUCT)]
 
 
 def _bound(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

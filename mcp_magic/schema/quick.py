@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mcp_magic.schema.budget import MAX_DEPTH
 from mcp_magic.schema.merge import ANNOTATIONS
 from mcp_magic.schema.quickchecks import (
     Check,
@@ -68,16 +69,19 @@ class _Compiler:
         self.referenced: dict[tuple[str, bool], list[Check]] = {}
         self.entered: set[str] = set()  # references on the way to here that are about the same part of the value
         self.in_any = False
+        self.depth = 0
 
     def compile(self, schema: Any) -> Check:
         if schema is True or schema == {}:
             return sure
-        if not isinstance(schema, Mapping) or ("$id" in schema and schema is not self.root):
+        if not isinstance(schema, Mapping) or ("$id" in schema and schema is not self.root) or self.depth > MAX_DEPTH:
             return unsure
         known = _HANDLED.union(*(_KEYWORDS.get(name, ()) for name in stated_types(schema)))
         if any(key not in known and not str(key).startswith("x-") for key in schema):
             return unsure
+        self.depth += 1
         checks = [make(self, schema) for key, make in _MAKERS.items() if key in schema]
+        self.depth -= 1
         if not checks:
             return sure
         return checks[0] if len(checks) == 1 else all_fit(checks)

@@ -62,8 +62,9 @@ def numeric(schema: Mapping[str, Any], *, whole: bool) -> Check:
 
 def limits(schema: Mapping[str, Any], low: str, high: str) -> tuple[float, float]:
     """Return both bounds; bounds that nothing meets if they are no numbers."""
-    bounds = schema.get(low, -math.inf), schema.get(high, math.inf)
-    return bounds if is_number(bounds[0]) and is_number(bounds[1]) else (math.inf, -math.inf)
+    if not all(is_number(schema.get(key, 0)) for key in (low, high)):
+        return math.inf, -math.inf
+    return schema.get(low, -math.inf), schema.get(high, math.inf)
 
 
 def any_fits(checks: list[Check]) -> Check:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from jsonschema.exceptions import ValidationError
 
-__all__ = ["path_text", "problems_of", "told_of"]
+__all__ = ["missing_names", "path_text", "problems_of", "told_of"]
 
 _TOLD_BY_TYPE = frozenset(
     (
@@ -25,13 +25,19 @@ _TOLD_BY_TYPE = frozenset(
 )
 """Keywords that `expected ...` spells out; the others need jsonschema's own words."""
 
+MAX_NAME = 120
+"""Characters of a name in a message."""
+
+MAX_MISSING = 20
+"""Missing names of one object in a message."""
+
 MAX_VALUES = 10_000
 """Values inside of one that are looked at for a secret; one with more of them is not quoted."""
 
 
 def problems_of(errors: Iterable[ValidationError], arguments: dict[str, Any], root: Field) -> list[str]:
     """Return one line a problem: what is missing, what is unknown, then what does not fit."""
-    missing: dict[str, str] = {}
+    missing: dict[tuple[str | int, ...], str] = {}
     unfitting: dict[str, None] = {}
     unknowns: dict[str, None] = {}
     extra = [name for name in arguments if not root.is_open and root.at(name) is None]
@@ -41,7 +47,8 @@ def problems_of(errors: Iterable[ValidationError], arguments: dict[str, Any], ro
         path = list(error.absolute_path)
         field = _field_at(root, path)
         if error.validator == "required" and isinstance(error.instance, dict):
-            missing.update(_missing(error, path, field))
+            if tuple(path) not in missing:  # each name that is missing is an error, and each knows all of them
+                missing[tuple(path)] = _missing(error, path, field)
         elif error.validator in ("additionalProperties", "unevaluatedProperties") and isinstance(error.instance, dict):
             names = [str(name) for name in error.instance if field.at(str(name)) is None]
             if names and path:
@@ -50,7 +57,7 @@ def problems_of(errors: Iterable[ValidationError], arguments: dict[str, Any], ro
                 unfitting[_in_its_words(error, path, field)] = None
         else:
             unfitting[_line(error, path, field)] = None
-    absent = ", ".join(f"{name} ({kind})" for name, kind in missing.items())
+    absent = ", ".join(missing.values())
     return [f"missing: {absent}"] * bool(absent) + list(unknowns) + list(unfitting)
 
 
@@ -92,12 +99,21 @@ def _has_secret(value: Any) -> bool:
     return True
 
 
-def _missing(error: ValidationError, path: Sequence[str | int], field: Field) -> dict[str, str]:
-    found = {}
-    for name in (name for name in cast("list[str]", error.validator_value) if name not in cast("Any", error.instance)):
+def missing_names(error: ValidationError) -> list[str]:
+    """Return the names that an object lacks, given its error of `required`."""
+    required = cast("list[Any]", error.validator_value)
+    return [name for name in required if isinstance(name, str) and name not in cast("Any", error.instance)]
+
+
+def _missing(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
+    names = missing_names(error)
+    texts = []
+    for name in names[:MAX_MISSING]:
         child = field.at(name)
-        found[path_text([*path, name])] = child.type_text if child is not None else "any"
-    return found
+        texts.append(
+            f"{shorten(path_text([*path, name]), MAX_NAME)} ({child.type_text if child is not None else 'any'})"
+        )
+    return ", ".join(texts) + (f" and {len(names) - MAX_MISSING:,} more" if len(names) > MAX_MISSING else "")
 
 
 def told_of(error: ValidationError) -> Iterator[ValidationError]:

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin
 
+from mcp_magic.schema.budget import MAX_DEPTH, Budget
 from mcp_magic.schema.merge import ANNOTATIONS, Schema, is_number, merge
 
-__all__ = ["Plain", "Resolver"]
+__all__ = ["Plain", "Resolver", "index_in"]
 
 MAX_STEPS = 2_000
-"""References and `allOf` parts followed for one schema. Real ones need a dozen; a hostile one doubles at each."""
+"""References and `allOf` parts followed for one of them. Real ones need a dozen; a hostile one doubles at each."""
+
+NAMES_A_STEP = 100
+"""Names of a merged object that are a step, too: they are copied at each merge."""
 
 MAX_ALTERNATIVES = 100
 """Alternatives kept of one union."""
@@ -47,18 +51,36 @@ class Plain(NamedTuple):
 class _Walk:
     """What may still be done for one schema."""
 
-    steps: int = MAX_STEPS
+    steps: int
+    depth: int = 0
 
 
 class Resolver:
-    """Makes the schemas of one document plain."""
+    """Makes the schemas of one document plain.
+
+    Attributes:
+        root: The document.
+        budget: What may still be made of it.
+    """
 
     def __init__(self, root: Any) -> None:
         self.root = root
+        self.budget = Budget()
+        self._known: dict[int, tuple[Any, Plain]] = {}  # with the schema, so that its id stays its own
 
     def plain(self, schema: Any) -> Plain:
-        """Return `schema` in its plain form; never raises, always ends."""
-        walk = _Walk()
+        """Return `schema` in its plain form, "anything" past the budget; never raises, always ends."""
+        known = self._known.get(id(schema))
+        if known is not None:
+            return known[1]
+        walk = _Walk(min(MAX_STEPS, self.budget.steps))
+        before = walk.steps
+        made = self._made_plain(schema, walk)
+        self.budget.steps -= before - walk.steps
+        self._known[id(schema)] = schema, made
+        return made
+
+    def _made_plain(self, schema: Any, walk: _Walk) -> Plain:
         head, trail = self._expand(schema, frozenset(), walk)
         leaves: list[Schema] = []
         nullable = False
@@ -81,8 +103,9 @@ class Resolver:
         walk.steps -= 1
         if schema is False:
             return {"not": {}}, trail
-        if not isinstance(schema, Mapping) or walk.steps < 0:
+        if not isinstance(schema, Mapping) or walk.steps < 0 or walk.depth >= MAX_DEPTH:
             return {}, trail
+        walk.depth += 1
         merged = {key: value for key, value in schema.items() if key not in _REFERENCES and key != "allOf"}
         for key in _REFERENCES:
             ref = schema.get(key)
@@ -94,16 +117,20 @@ class Resolver:
         for each in parts if isinstance(parts, list) else ():
             part, trail = self._expand(each, trail, walk)
             merged = merge(merged, part)
+            walk.steps -= _names(merged) // NAMES_A_STEP
+            if walk.steps < 0:
+                break
+        walk.depth -= 1
         return merged, trail
 
-    def _split(self, schema: Schema, trail: frozenset[str], walk: _Walk) -> Iterator[Schema]:
+    def _split(self, schema: Schema, trail: frozenset[str], walk: _Walk, depth: int = 0) -> Iterator[Schema]:
         """Yield the alternatives of an expanded schema, none of which has alternatives itself."""
         for key in ("anyOf", "oneOf"):
             options = schema.get(key)
             if key not in schema:
                 continue
             base = {name: value for name, value in schema.items() if name != key}
-            if not isinstance(options, list) or not options or walk.steps < 0:
+            if not isinstance(options, list) or not options or walk.steps < 0 or depth >= MAX_DEPTH:
                 schema = base
                 continue
             parts = [self._expand(option, trail, walk) for option in options if not _seen(option, trail)]
@@ -113,7 +140,7 @@ class Resolver:
             base = {name: value for name, value in base.items() if name not in ANNOTATIONS}
             for part, way in parts:
                 if part.get("not") != {}:
-                    yield from self._split(merge(part, base), way, walk)
+                    yield from self._split(merge(part, base), way, walk, depth + 1)
             return
         types = schema.get("type")
         if isinstance(types, list):
@@ -131,15 +158,18 @@ class Resolver:
             key = unquote(part).replace("~1", "/").replace("~0", "~")
             if isinstance(place, Mapping) and key in place:
                 place = place[key]
-            elif isinstance(place, list) and key.isdecimal() and int(key) < len(place):
-                place = place[int(key)]
+            elif isinstance(place, list) and (index := index_in(place, key)) is not None:
+                place = place[index]
             else:
                 return True
         return place
 
     def _find_base(self, base: str) -> Any:
         own = self.root.get("$id") if isinstance(self.root, Mapping) else None
-        absolute = urljoin(own, base) if isinstance(own, str) else base
+        try:
+            absolute = urljoin(own, base) if isinstance(own, str) else base
+        except ValueError:  # one of them is no URL
+            absolute = base
         return self._anchors.get(base, self._anchors.get(absolute, True))
 
     @functools.cached_property
@@ -160,9 +190,27 @@ class Resolver:
         return found
 
 
+def index_in(place: list[Any], key: str) -> int | None:
+    """Return the index that a part of a JSON pointer names, or None if the list has no such item.
+
+    >>> index_in(["a", "b"], "1"), index_in(["a", "b"], "2"), index_in(["a"], "9" * 5_000)
+    (1, None, None)
+    """
+    if not key.isdecimal() or len(key) > len(str(len(place))):
+        return None
+    return int(key) if int(key) < len(place) else None
+
+
+def _names(schema: Schema) -> int:
+    """How many names of properties a schema has."""
+    named = (schema.get(key) for key in ("properties", "patternProperties", "required"))
+    return sum(len(each) for each in named if isinstance(each, Mapping | list))
+
+
 def _seen(option: Any, trail: frozenset[str]) -> bool:
     """Whether an alternative is the union that it is an alternative of."""
-    return isinstance(option, Mapping) and any(option.get(key) in trail for key in _REFERENCES if option.get(key))
+    references = (option.get(key) for key in _REFERENCES) if isinstance(option, Mapping) else ()
+    return any(isinstance(ref, str) and ref in trail for ref in references)
 
 
 def _only_constrain(base: Schema, parts: list[Schema]) -> bool:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["bind_arguments", "identifier", "make_docstring", "make_signature"]
 
+MAX_MISSING = 20
+"""Missing arguments in a message."""
+
 
 def identifier(name: str) -> str:
     """Return a name that Python can write.
@@ -47,7 +50,7 @@ def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
     named = [child for child in root.children if _is_parameter(child.name)]
     named.sort(key=lambda child: (not child.needed, not child.required))
     parameters = [_parameter(child) for child in named]
-    if root.is_open or len(named) < len(root.children):
+    if root.is_open or root.unlisted or len(named) < len(root.children):
         name = "arguments"
         while any(child.name == name for child in named):
             name += "_"
@@ -91,9 +94,11 @@ def make_docstring(
     parts = [heading] if heading and heading != text.partition("\n")[0] else []
     parts += [text] if text else []
     parts = parts or [name]
-    children = root_field(schema).children
+    root = root_field(schema)
+    children = root.children
     if children:
-        parts.append("\n".join(["Args:", *(f"    {describe(child)}" for child in children)]))
+        more = [f"    … {root.unlisted:,} more"] if root.unlisted else []
+        parts.append("\n".join(["Args:", *(f"    {describe(child)}" for child in children), *more]))
     unwritable = [child.name for child in children if not _is_parameter(child.name)]
     if unwritable:
         names = ", ".join(f"{name!r}: ..." for name in unwritable)
@@ -139,7 +144,8 @@ def bind_arguments(
     if missing:
         unwritable = [child.name for child in missing if not _is_parameter(child.name)]
         how = f"; give it as **{{{unwritable[0]!r}: ...}}" if unwritable else ""
-        raise ArgumentsError(f"missing: {', '.join(f'{child.name} ({child.type_text})' for child in missing)}{how}")
+        names = listed((f"{child.name} ({child.type_text})" for child in missing), MAX_MISSING)
+        raise ArgumentsError(f"missing: {names}{how}")
     return given
 
 

@@ -8,6 +8,7 @@ that is never closed would make code of what follows, and text of the code after
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,9 @@ MAX_QUOTE = 20_000
 
 MAX_DEPTH = 4
 """Levels of nested objects that get rows of their own."""
+
+MAX_ROWS = 500
+"""Rows of a table of arguments."""
 
 # Mathematics that goes on over what follows, fences too: `$$`, `\\\\[` (nbconvert).
 _MATHEMATICS = re.compile(r"(?<=\$)\$|(?<=\\\\)\[")
@@ -127,11 +131,12 @@ def _fields(heading: str, root: Field) -> str:
             "" if field.default is schema.MISSING else _code(json.dumps(field.default, ensure_ascii=False)),
             _inline(" ".join(part for part in (field.description, _limits(field)) if part)),
         )
-        for path, field in _rows(root, "", 0)
+        for path, field in itertools.islice(_rows(root, "", 0), MAX_ROWS)
     ]
     if not rows:
         return f"**{heading}**: none" if heading == "Arguments" else f"**{heading}**: {_inline(root.type_text)}"
-    return f"**{heading}**\n\n{_table(('name', 'type', 'required', 'default', 'description'), rows)}"
+    text = f"**{heading}**\n\n{_table(('name', 'type', 'required', 'default', 'description'), rows)}"
+    return f"{text}\n\n… and more: the schema is too large for a page" if len(rows) == MAX_ROWS or root.is_cut else text
 
 
 def _limits(field: Field) -> str:

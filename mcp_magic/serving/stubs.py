@@ -85,7 +85,8 @@ def _free(name: str, taken: Container[str], reserved: Container[str] = _RESERVED
 def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str], str]) -> str:
     base = "".join(part[:1].upper() + part[1:] for part in name.split("_") if part) or "Tool"
     fields: dict[str, Field] = {}
-    for child in sorted(root_field(tool.input_schema).children, key=lambda child: not child.needed):
+    root = root_field(tool.input_schema)
+    for child in sorted(root.children, key=lambda child: not child.needed):
         parameter = _free(child.name, fields, ("_call",))
         fields[parameter] = child
         if parameter != child.name:
@@ -95,7 +96,8 @@ def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str]
     if len(fields) > needed:
         parameters.insert(needed, "*")
     returned = _returned(tool.output_schema, base, types)
-    said = make_docstring(tool.name, tool.title, tool.description, _described(fields))
+    unlisted = f"\n\nIt takes {root.unlisted:,} more arguments, which are not listed here." if root.unlisted else ""
+    said = make_docstring(tool.name, tool.title, (tool.description or "") + unlisted, _described(fields))
     call = ", ".join([repr(tool.name), *(f"{parameter}={parameter}" for parameter in fields)])
     lines = [
         f"async def {name}({', '.join(parameters)}) -> {returned}:",

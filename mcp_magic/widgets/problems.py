@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.schema import root_field
-from mcp_magic.schema.check import schema_errors
-from mcp_magic.schema.report import path_text, problems_of, told_of
+from mcp_magic.schema.check import MAX_ERRORS, schema_errors
+from mcp_magic.schema.report import missing_names, path_text, problems_of, told_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,10 +44,9 @@ def find_problems(arguments: Mapping[str, Any], of: Mapping[str, Any], unread: l
         unread: What could not be read; what jsonschema says of its stand-in is left out.
     """
     unreadable = {each.path for each in unread}
-    found = [Problem(each.path, f"{path_text(each.path) or 'arguments'}: {each.text}") for each in unread]
-    for problem in _checked(arguments, of):
-        if problem.path not in unreadable and problem not in found:
-            found.append(problem)
+    texts = (Problem(each.path, f"{path_text(each.path) or 'arguments'}: {each.text}") for each in unread)
+    found = dict.fromkeys(texts)
+    found.update((problem, None) for problem in _checked(arguments, of) if problem.path not in unreadable)
     return sorted(found, key=lambda problem: not problem.missing)
 
 
@@ -58,17 +57,19 @@ def _checked(arguments: Mapping[str, Any], of: Mapping[str, Any]) -> Iterator[Pr
     root = root_field(of)
     # Names that the schema does not list are no error of jsonschema's.
     yield from (Problem((), text) for text in problems_of([], dict(arguments), root))
+    lacking: set[Path] = set()
     for error in errors:
         for told in told_of(error):  # of a union, what is wrong with the variant that was meant
-            yield from _located(told, root)
+            yield from _located(told, root, lacking)
 
 
-def _located(error: ValidationError, root: Field) -> Iterator[Problem]:
+def _located(error: ValidationError, root: Field, lacking: set[Path]) -> Iterator[Problem]:
+    """Yield the problems of an error; `lacking` has the objects whose missing names were told, and gets more."""
     path = tuple(error.absolute_path)
     if error.validator == "required" and isinstance(error.instance, dict) and isinstance(error.validator_value, list):
-        for name in error.validator_value:
-            if name not in error.instance:
-                yield _missing((*path, name), root)
+        if path not in lacking:
+            lacking.add(path)
+            yield from (_missing((*path, name), root) for name in missing_names(error)[:MAX_ERRORS])
         return
     for text in problems_of([error], {}, root):
         yield Problem(path, text)

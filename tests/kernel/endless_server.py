@@ -1,4 +1,4 @@
-"""A stdio server whose schemas take for ever to check."""
+"""A stdio server whose schemas take as long to check as the size of a value allows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 LEVELS = 30
+VALUES = 300_000
+"""Values of an answer; for each of them a check may take some steps more."""
 REFERENCES: dict[str, Any] = {
     "type": "object",
     "properties": {"x": {"$ref": "#/$defs/level0"}},
     "$defs": {f"level{n}": {"allOf": [{"$ref": f"#/$defs/level{n + 1}"}] * 4} for n in range(LEVELS)}
-    | {f"level{LEVELS}": {"type": "string"}},
+    | {f"level{LEVELS}": {"type": "array"}},
 }
 
 
@@ -32,7 +34,7 @@ async def list_tools(context: Any, params: Any) -> ListToolsResult:
 async def call_tool(context: Any, params: Any) -> CallToolResult:
     text = TextContent(type="text", text="pong")
     return CallToolResult(
-        content=[text], structured_content={"x": "a" * 40 + "b"} if params.name == "answers" else None
+        content=[text], structured_content={"x": ["a"] * VALUES} if params.name == "answers" else None
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kernel.driving import until
+from tests.kernel.endless_server import VALUES
 from tests.kernel.servers import HERE
 from tests.kernel.test_interrupt import interrupt
 
@@ -18,11 +19,10 @@ pytestmark = pytest.mark.timed
 LIMIT = 1.5
 """Seconds: a quarter until the loop counts as busy, half of one for IPython to render the error, some for others."""
 
-X = f"x={'a' * 40}b"
 LINES = {
-    "the arguments": f"%mcp call endless:takes {X}",
+    "the arguments": "%mcp call endless:takes x=$big",
     "the answer": "%mcp call endless:answers",
-    "nested": f"[get_ipython().run_line_magic('mcp', 'call endless:takes {X}') for _ in '1']",
+    "nested": "[get_ipython().run_line_magic('mcp', 'call endless:takes x=$big') for _ in '1']",
 }
 
 
@@ -30,6 +30,7 @@ LINES = {
 def server(kernel: Kernel) -> None:
     kernel.ok(f"%mcp connect {HERE / 'endless_server.py'} --name endless")
     kernel.ok("%mcp tools")
+    kernel.ok(f"big = ['a'] * {VALUES}")
 
 
 def busy(kernel: Kernel) -> None:
@@ -39,7 +40,7 @@ def busy(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("what", LINES)
-def test_interrupt_ends_a_check_that_would_take_for_ever(kernel: Kernel, what: str) -> None:
+def test_interrupt_ends_a_check_that_takes_long(kernel: Kernel, what: str) -> None:
     calling = kernel.start(LINES[what])
     busy(kernel)
 

@@ -129,7 +129,7 @@ async def test_a_page_and_a_module_are_shown_or_written(magic: Any, tmp_path: Pa
     assert "async def add(" in str(await magic("stubs math"))
     await magic("stubs math -o made.py")
     assert (tmp_path / "made.py").read_text() == str(await magic("stubs math"))
-    with pytest.raises(CommandError, match="No such file"):
+    with pytest.raises(ConfigError, match=r"math\.md cannot be written: No such file"):
         await magic("docs math -o nowhere/math.md")
 
 

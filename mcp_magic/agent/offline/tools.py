@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Known", "known_tools"]
 
+MAX_FIELDS = 200
+"""Arguments of one tool that a request is read for."""
+
 
 @dataclass(frozen=True, eq=False)
 class Known:
@@ -46,7 +49,7 @@ class Known:
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """Its arguments."""
-        return root_field(self.schema).children
+        return root_field(self.schema).children[:MAX_FIELDS]
 
     @cached_property
     def name_stems(self) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class Audit:
         problem = ""
         try:
             line = json.dumps(asdict(record), ensure_ascii=False, default=str)
-            with path.expanduser().open("a", encoding="utf-8") as file:
+            with path.expanduser().open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(line + "\n")
                 file.flush()
         except OSError as error:

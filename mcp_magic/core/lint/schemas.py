@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.browser import IN_BROWSER
@@ -13,9 +12,11 @@ from mcp_magic.core.lint.plainly import plainly_valid
 from mcp_magic.core.lint.walk import parts, place
 from mcp_magic.errors import did_you_mean, listed
 from mcp_magic.results.jsontree import brief
+from mcp_magic.schema.budget import MAX_NODES
+from mcp_magic.schema.check import is_bounded
 from mcp_magic.schema.patterns import is_checked
 from mcp_magic.schema.resolve import Resolver
-from mcp_magic.schema.validation import make_validator
+from mcp_magic.schema.validation import make_validator, schema_problem
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -55,7 +56,8 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
         yield from _root_choice(schema, owner)
     checker = None if invalid else make_validator(schema)
     resolver = Resolver(schema)
-    for where, node, branch in parts(schema):
+    count = 0
+    for count, (where, node, branch) in enumerate(parts(schema), 1):  # noqa: B007
         here = place(owner, where, kind)
         yield from _references(node, resolver, here)
         if not branch:  # which may require what another part defines
@@ -64,13 +66,18 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
         yield from _impossible(node, here)
         if checker is not None:
             yield from _values(node, resolver, checker, here)
+    if count >= MAX_NODES:
+        said = f"it is made of more than {MAX_NODES:,} schemas; what is past them is not shown and was not looked at"
+        yield Finding("schema-large", WARNING, owner, said, "make several tools of it, or leave parts untyped")
+    if isinstance(schema, Mapping) and not is_bounded(schema):
+        said = f"checking {'an answer' if kind == 'output' else 'a call'} takes too many steps, so it is not checked"
+        yield Finding("schema-steps", WARNING, owner, said, "refer to each definition once in a branch")
 
 
 def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
     if plainly_valid(schema):
         return
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
     from jsonschema.validators import validator_for
 
     dialect = schema.get("$schema") if isinstance(schema, Mapping) else None
@@ -85,7 +92,7 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         )
         judge = Draft202012Validator
     try:
-        problem = best_match(_metaschemas(judge).iter_errors(schema))
+        problem = schema_problem(schema, judge)
     except RecursionError:
         problem = None
         yield Finding("schema-invalid", ERROR, owner, "the schema is nested too deeply to be read", "make it flat")
@@ -94,11 +101,6 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         said = f"no valid JSON Schema at {path}: {problem.message[:160]}"
         named = f"{owner}, output" if kind == "output" else owner
         yield Finding("schema-invalid", ERROR, named, said, "mend the schema: hosts refuse the tool or its calls")
-
-
-@cache
-def _metaschemas(cls: type[Validator]) -> Validator:
-    return cls(cls.META_SCHEMA)
 
 
 def _root_choice(schema: Mapping[str, Any], owner: str) -> Iterator[Finding]:

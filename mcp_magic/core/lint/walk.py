@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from mcp_magic.schema.budget import MAX_NODES
+
 __all__ = ["SchemaPart", "parts", "place", "schema_texts", "texts"]
 
-MAX_NODES = 20_000
-"""Objects, arrays and texts of one definition that are looked at."""
+MAX_TEXTS = 20_000
+"""Texts of one definition that are looked at."""
 
 _ONE = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else", "unevaluatedItems")
 _MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -42,7 +45,7 @@ def parts(schema: Any) -> Iterator[SchemaPart]:
         where, node, branch = pending.pop()
         if isinstance(node, Mapping):
             yield SchemaPart(where, node, branch)
-            pending.extend(reversed(list(_inside(where, node))))
+            pending.extend(reversed(list(itertools.islice(_inside(where, node), MAX_NODES))))
 
 
 def _inside(where: str, node: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:
@@ -76,6 +79,10 @@ def place(owner: str, where: str, kind: str = "argument") -> str:
 
 def schema_texts(schema: Any) -> Iterator[tuple[str, str]]:
     """Yield every text of a schema, names of properties too, with the place of the schema that it stands in."""
+    yield from itertools.islice(_schema_texts(schema), MAX_TEXTS)
+
+
+def _schema_texts(schema: Any) -> Iterator[tuple[str, str]]:
     for where, node, _ in parts(schema):
         for keyword, value in node.items():
             if keyword in _NAMED and isinstance(value, Mapping):
@@ -87,7 +94,7 @@ def schema_texts(schema: Any) -> Iterator[tuple[str, str]]:
 def texts(value: Any) -> Iterator[str]:
     """Yield every text in JSON data, keys too."""
     pending = [value]
-    for _ in range(MAX_NODES):
+    for _ in range(MAX_TEXTS):
         if not pending:
             return
         node = pending.pop()

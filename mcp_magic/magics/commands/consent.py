@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.config.jsonfile import read_bytes
+from mcp_magic.config.jsonfile import read_bytes, write_text
 from mcp_magic.core.consent.rulefiles import parse_rules, write_rules
 from mcp_magic.core.consent.rules import Rule
 from mcp_magic.core.coverage import outgrown
@@ -104,7 +104,7 @@ async def approvals(invocation: Invocation, arguments: argparse.Namespace) -> Li
         for rule in parse_rules(_read(path), source=arguments.load):
             consent.add(rule)
     if arguments.save:
-        _write(
+        write_text(
             invocation.directory / Path(arguments.save).expanduser(), write_rules(consent.rules, consent.definitions)
         )
         return rule_listing(invocation.host, _saved(arguments.save, consent.rules))
@@ -126,16 +126,6 @@ def _read(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         problem = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
     raise ConfigError(problem)
-
-
-def _write(path: Path, text: str) -> None:
-    problem = ""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        problem = f"{path} cannot be written: {error.strerror}"
-    if problem:
-        raise ConfigError(problem)
 
 
 def audit_options(parser: argparse.ArgumentParser) -> None:

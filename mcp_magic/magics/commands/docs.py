@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.errors import CommandError
+from mcp_magic.config.jsonfile import write_text
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results.text import Text
 
@@ -37,7 +37,7 @@ async def docs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
     from mcp_magic.serving.markdown import page
 
     text = await page(invocation.connection(arguments.server))
-    return _written(invocation, "docs", arguments.out, text) if arguments.out else Markdown(text)
+    return _written(invocation, arguments.out, text) if arguments.out else Markdown(text)
 
 
 async def stubs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
@@ -46,18 +46,12 @@ async def stubs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
 
     connection = invocation.connection(arguments.server)
     text = module(connection.name, await connection.listing("tools"))
-    return _written(invocation, "stubs", arguments.out, text) if arguments.out else Text(text)
+    return _written(invocation, arguments.out, text) if arguments.out else Text(text)
 
 
-def _written(invocation: Invocation, command: str, name: str, text: str) -> Text:
+def _written(invocation: Invocation, name: str, text: str) -> Text:
     file = invocation.directory / Path(invocation.text(name)).expanduser()
-    problem = ""
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        problem = f"%mcp {command}: {file}: {error.strerror}"
-    if problem:
-        raise CommandError(problem)
+    write_text(file, text)
     return Text(f"{file}: {len(text.splitlines()):,} lines")
 
 

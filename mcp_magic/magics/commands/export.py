@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.jsonfile import write_text
 from mcp_magic.errors import CommandError, listed
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results.text import Text
@@ -34,13 +35,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Text:
         raise CommandError(f"%mcp export: {file} is there already; --force writes over it.")
     namespace = invocation.settings.shell.user_ns
     code = program(server, namespace, list(namespace.get("In", ())), file.name)
-    problem = ""
-    try:
-        file.write_text(code, encoding="utf-8")
-    except OSError as error:
-        problem = f"%mcp export: {file}: {error.strerror}"
-    if problem:
-        raise CommandError(problem)
+    write_text(file, code)
     return Text(f"{file} is the server {arguments.server!r}: `%mcp connect {arguments.file} --name NAME` starts it.")
 
 

@@ -45,11 +45,13 @@ async def _run_tools(invocation: Invocation, arguments: argparse.Namespace) -> L
 
 
 def _tool(connection: Connection, tool: Any) -> dict[str, Any]:
-    fields = schema.root_field(tool.input_schema).children
-    arguments = ", ".join(field.name if field.needed else f"[{field.name}]" for field in fields)
+    root = schema.root_field(tool.input_schema)
+    arguments = [field.name if field.needed else f"[{field.name}]" for field in root.children]
+    if root.unlisted:
+        arguments.append(f"… {root.unlisted:,} more")
     return {
         "tool": f"{connection.name}:{tool.name}",
-        "arguments": arguments,
+        "arguments": ", ".join(arguments),
         "hints": [*_marks(connection, tool), *tool_badges(tool, trusted=connection.spec.trust)],
         "description": _first_line(tool),
     }

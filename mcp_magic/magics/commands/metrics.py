@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_magic.errors import ConfigError
+from mcp_magic.config.jsonfile import write_text
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
 
@@ -31,7 +31,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     metrics = invocation.host.metrics
     notes = []
     if arguments.export:
-        _export(invocation.directory / Path(arguments.export).expanduser(), metrics.text())
+        write_text(invocation.directory / Path(arguments.export).expanduser(), metrics.text())
         notes.append(f"written to {arguments.export} as Prometheus text")
     if arguments.clear:
         metrics.clear()
@@ -42,16 +42,6 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     return Listing(
         rows, title="Calls", columns=COLUMNS, empty="no tool was called yet", note="; ".join(notes), kind="tools"
     )
-
-
-def _export(path: Path, text: str) -> None:
-    problem = ""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        problem = f"{path} cannot be written: {error.strerror}"
-    if problem:
-        raise ConfigError(problem)
 
 
 COMMAND = Command(

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcp_magic.config.jsonfile import write_text
 from mcp_magic.errors import CommandError
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
@@ -38,13 +39,7 @@ async def snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Tex
     connection = invocation.connection(arguments.server)
     found = await interface_of(connection)
     file = _file(invocation, arguments.out, connection.name)
-    problem = ""
-    try:
-        file.write_text(written(found), encoding="utf-8")
-    except OSError as error:
-        problem = f"%mcp snapshot: {file}: {error.strerror}"
-    if problem:
-        raise CommandError(problem)
+    write_text(file, written(found))
     counts = ", ".join(counted(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
     line = " ".join(["%mcp diff", connection.name, *([shlex.quote(arguments.out)] if arguments.out else [])])
     return Text(f"{file}: {counts}; `{line}` says what has changed since.")

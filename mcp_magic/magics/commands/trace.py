@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_magic.errors import ConfigError
+from mcp_magic.config.jsonfile import write_text
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.trace_listing import COLUMNS, TraceListing, trace_row
 
@@ -75,15 +75,7 @@ def _wanted(entry: Entry, arguments: argparse.Namespace) -> bool:
 
 
 def _export(path: Path, entries: Sequence[Entry]) -> None:
-    problem = ""
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            for entry in entries:
-                file.write(json.dumps(entry.as_dict(), ensure_ascii=False) + "\n")
-    except OSError as error:
-        problem = f"{path} cannot be written: {error.strerror}"
-    if problem:
-        raise ConfigError(problem)
+    write_text(path, "".join(json.dumps(entry.as_dict(), ensure_ascii=False) + "\n" for entry in entries))
 
 
 COMMAND = Command(
