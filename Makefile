@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Test files that run side by side; half of their time is waiting for kernels, servers and pages.
-WORKERS ?= 4
+WORKERS ?= 6
 # The tests start hundreds of programs: each would compile its modules again where the shell forbids to keep what it made.
 export PYTHONDONTWRITEBYTECODE :=
 # What the tests do without; importing these two takes each worker as long as a kernel.
@@ -61,7 +61,7 @@ tested: setup
 	$(BIN)/python -m tests.environments
 	$(BIN)/python -m pytest $(LEAN) --numprocesses $(WORKERS) --dist loadfile -m 'not timed' \
 	  --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
-	$(BIN)/python -m pytest $(LEAN) -m timed $$(grep --recursive --files-with-matches mark.timed tests --include='test_*.py')
+	$(BIN)/python -m pytest $(LEAN) --numprocesses 2 --dist loadfile -m timed $$(grep --recursive --files-with-matches mark.timed tests --include='test_*.py')
 	$(BIN)/python -m pytest -p tests.conftest --numprocesses 2 --dist loadfile \
 	  --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
 	$(BIN)/python -m tests.replayed notebooks/*.ipynb

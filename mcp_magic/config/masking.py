@@ -43,11 +43,14 @@ _TOKEN = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w~+=-]{16,}|eyJ[\w.-]{
 """Looks like a token, whatever its name: long, with letters and digits; no path and no host name."""
 
 _PLAIN = re.compile(r"[\w+=~-]+")
-_IN_PATHS = "!$&'()*+,;=:@/"
+_IN_PATHS = {character: quote(character, "") for character in "!$&'()*+,;=:@/"}
 _ESCAPE = re.compile(r"(?:%[0-9A-F]{2})+")
 _URL_SAFE = str.maketrans("+/", "-_")
 _NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")
 """The start of `--name=value`, `NAME=value` or `Name: value`."""
+_OFTEN = 300
+"""Characters of a URL that logs may repeat; longer ones are not remembered."""
+
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
 _PAIR = re.compile(r"(?<![\w.-])([\w.-]++)\s*+=\s*('[^']*'|[^\s'&]+)")
 
@@ -58,6 +61,11 @@ def mask_url(url: str) -> str:
     >>> mask_url("https://me:pw@example.com/mcp?api_key=1&page=2")
     'https://***@example.com/mcp?api_key=***&page=2'
     """
+    return _masked_url(url) if len(url) <= _OFTEN else _masked_url.__wrapped__(url)
+
+
+@lru_cache(maxsize=512)
+def _masked_url(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:  # no URL, so nobody knows where its secrets are
@@ -253,12 +261,15 @@ def spellings(secret: str, *, encoded: bool = True) -> frozenset[str]:
     ['a%2Fb%20c', 'a%2Fb+c', 'a%2fb%20c', 'a%2fb+c', 'a/b c', 'a/b%20c', 'a\\/b c', 'a\\/b%20c']
     """
     in_query = in_path = quote(secret, "", errors="replace")  # half of a surrogate pair has no UTF-8
-    for character in _IN_PATHS:
-        in_path = in_path.replace(quote(character, ""), character)
+    for character, escape in _IN_PATHS.items():
+        in_path = in_path.replace(escape, character)
     found = {secret, html.escape(secret), in_query, in_query.replace("%20", "+"), in_path}
     found |= {_ESCAPE.sub(lambda escape: escape[0].lower(), text) for text in found if "%" in text}
     for _ in range(3):  # JSON, JSON in a text of JSON, and that in the JSON of a message
-        found |= {json.dumps(text, ensure_ascii=ascii_)[1:-1] for text in found for ascii_ in (True, False)}
+        more = {json.dumps(text, ensure_ascii=ascii_)[1:-1] for text in found for ascii_ in (True, False)}
+        if more <= found:
+            break
+        found |= more
     found |= {text.replace("/", "\\/") for text in found if "\\" not in text}
     return frozenset(found | _in_base64(secret)) if encoded else frozenset(found)
 

@@ -35,9 +35,6 @@ ELICIT_SECONDS = 600.0
 MAX_QUESTIONS = 20
 """Questions that a server may ask the person in the course of one call, where nothing else is set."""
 
-MAX_URL = 8000
-"""Characters of a page's address: all of it is shown before you go there."""
-
 NOT_ASKED = -1
 """The error code of a question that the person is not asked; the protocol has one only for a refusal of sampling."""
 
@@ -212,8 +209,6 @@ class Questions:
 
     async def _answer(self, asked: Elicitation, call: CallUnderWay) -> Answer | NotAskedError:
         elicitor = call.elicitor or self._elicitors.elicitor
-        if len(asked.url) > MAX_URL:
-            return Answer.decline(f"it asks to open a URL of {len(asked.url):,} characters")
         if asked.mode == "url" and (why := why_not_open(asked.url)):
             return Answer.decline(f"it asks to open a page whose address {why}")
         if elicitor is None:

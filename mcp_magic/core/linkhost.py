@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 from mcp_magic.results.safe import one_line
 
-__all__ = ["host_of", "why_not_open"]
+__all__ = ["MAX_URL", "host_of", "why_not_open"]
 
-MAX_URL = 10_000
+MAX_URL = 8_000
 """Characters of an address that a person may be shown."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

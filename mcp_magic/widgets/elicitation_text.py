@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.calltext import call_line
-from mcp_magic.core.linkhost import host_of
+from mcp_magic.core.linkhost import MAX_URL, host_of
 from mcp_magic.results.html import Markup, joined, page, tag
 from mcp_magic.results.safe import one_line
 from mcp_magic.results.visible import outline
@@ -23,9 +23,6 @@ __all__ = ["link_to", "outcome_bundle", "outcome_text", "question_html", "questi
 
 MAX_MESSAGE = 20_000
 """Characters shown of a message, in full; of a longer one the beginning and the end."""
-
-MAX_URL = 8000
-"""Characters of a page's address; a longer one is shown cut, and not linked."""
 
 _MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-height:28em;overflow:auto"
 

@@ -51,9 +51,16 @@ async def test_spans_on_the_console_steer_no_terminal(capsys: pytest.CaptureFixt
 
 def test_what_is_printed_while_a_resource_is_watched_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     watch: Any = SimpleNamespace(
-        updates=1, problem="", uri=f"a://{STEERS}", changed_at=1.0, differed_at=None, difference=None, note=STEERS
+        updates=1,
+        problem="",
+        uri=f"a://{STEERS}",
+        changed_at=1.0,
+        differed_at=None,
+        difference=None,
+        note=STEERS,
+        seconds=1.0,
     )
-    watch.ended, watch.began, watch.stopped_at = f"it ended: {STEERS}", 0.0, 1.0
+    watch.ended = f"it ended: {STEERS}"
     printer = Printer()
     printer.show(watch)
     watch.updates = 2

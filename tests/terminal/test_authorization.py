@@ -31,9 +31,12 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 
 def link(terminal: Terminal, protected: Protected, line: str = "") -> str:
-    """Begin to connect, or what the line says; return the link that is printed."""
+    """Begin to connect, or what the line says; say yes to the registration; return the link that is printed."""
     terminal.send(line or f"%mcp connect {protected.url} --name notes --timeout 5")
-    terminal.child.expect(r"Open +(http.*?)\r?\nWaiting for the browser to come back")
+    opened = r"Open +(http.*?)\r?\nWaiting for the browser to come back"
+    if terminal.child.expect([opened, re.escape("[y]es, [n]o: ")]):
+        terminal.send("y")
+        terminal.child.expect(opened)
     return re.sub(r"\s", "", terminal.child.match[1])
 
 
