@@ -150,7 +150,7 @@ def test_ctrl_c_stops_a_call_and_the_thread_goes_on(terminal: Terminal, tmp_path
     said, seconds = terminal.interrupt()
 
     assert "KeyboardInterrupt" in said
-    assert "■ interrupted holding:hold" in said
+    assert "■ interrupted holding:hold" in " ".join(said.split())  # a long folder stands on a line of its own
     assert seconds < 1.0
     assert len(said.splitlines()) < 40
     until((tmp_path / "cancelled").exists, what="the server knows")
