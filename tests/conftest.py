@@ -21,7 +21,7 @@ import_jsonschema()  # before a test does it without our haste
 
 # `make test` tries the same few examples each time, `make fuzz` many new ones. One that fails is printed as a call, to
 # be pinned with @example, and kept in no database: what a run finds does not depend on the runs before it.
-settings.register_profile("fixed", max_examples=60, derandomize=True, database=None, deadline=None)
+settings.register_profile("fixed", max_examples=30, derandomize=True, database=None, deadline=None)
 settings.register_profile("fuzz", max_examples=300, database=None, deadline=None, print_blob=True)
 settings.load_profile("fixed")
 

@@ -46,7 +46,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Make 127.0.0.1 work where the network is one of its own."""
+    """Make 127.0.0.1 work where the network is one of its own; let texts be as wide as where there is no terminal."""
+    os.environ.pop("COLUMNS", None)
     if os.environ.get("UNREACHABLE_NETWORK") == "alone":
         begin_loopback()
 
@@ -123,6 +124,7 @@ def replay(notebooks: list[Path], folder: Path, *options: str, apart: bool) -> s
         *((shutil.which(ALONE[0]) or ALONE[0], *ALONE[1:]) if apart else ()),
         *(sys.executable, "-m", "pytest", "-q", "--rootdir", ".", "-c", str(ROOT / "pyproject.toml")),
         *("-p", "tests.replayed", "-p", "no:cacheprovider", "-p", "no:langsmith_plugin"),
+        *("--numprocesses", "2", "--dist", "loadfile"),
         *("--nbval", "--nbval-sanitize-with", str(ROOT / "notebooks" / "sanitize.cfg")),
         *(*options, *named),
     ]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import MASK, long_enough, mask_url, spellings
@@ -181,7 +183,9 @@ class Masker:
 
     def hide(self, text: str) -> str:
         """Return text with the known secrets masked."""
-        for form in self._forms:
+        # the longest come first: those that are longer than the text are passed over
+        start = bisect_left(self._forms, -len(text), key=_negative_length) if self._forms else 0
+        for form in islice(self._forms, start, None):
             if form in text:
                 text = text.replace(form, MASK)
         return text
@@ -198,6 +202,10 @@ class Masker:
         if _has_word(text.lower()):
             text = _SCHEME.sub(rf"\1\2{MASK}", _without_named(text))
         return text
+
+
+def _negative_length(text: str) -> int:
+    return -len(text)
 
 
 def _has_word(lowered: str) -> bool:
