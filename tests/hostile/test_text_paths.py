@@ -293,6 +293,7 @@ def spent(path: Callable[[str], object], text: str) -> float:
     return time.thread_time() - began
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("name", PATHS)
 def test_a_million_characters_of_the_worst_take_less_than_a_second(name: str) -> None:
     path = PATHS[name]
