@@ -15,7 +15,7 @@ from .tables import Records, Rows, check_shape, describe, find_tables, meant
 from .texttables import MAX_PYTHON, is_long_python, passages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pandas as pd
 
@@ -84,13 +84,13 @@ def in_contents(contents: Any) -> Source:
     return Source(str(contents.uri), tables, rank=2)
 
 
-def one_frame(sources: Sequence[Source], what: str, found: Sequence[str]) -> pd.DataFrame:
+def one_frame(sources: Sequence[Source], what: str, found: Callable[[], Sequence[str]]) -> pd.DataFrame:
     """Return the DataFrame of the table that a result is about.
 
     Args:
         sources: Its parts.
         what: What it is called in errors.
-        found: What it holds, for the error that there is no table.
+        found: Returns what it holds, for the error that there is no table: to look takes as long as to read it.
 
     Raises:
         NoTableError: There is none, or there are several.
@@ -100,7 +100,7 @@ def one_frame(sources: Sequence[Source], what: str, found: Sequence[str]) -> pd.
     first = min((source.rank for source, _ in full), default=0)
     tables = [(source, rows) for source, rows in full if source.rank == first] or tables[:1]
     if not tables:
-        raise NoTableError(f"no table in this {what}: found {', '.join(found) or 'nothing'}")
+        raise NoTableError(f"no table in this {what}: found {', '.join(found()) or 'nothing'}")
     if len(tables) > 1:
         raise _several(sources, [rows for _, rows in tables], what)
     return _frame(*tables[0])

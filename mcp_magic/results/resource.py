@@ -106,8 +106,10 @@ class ResourceResult(Faceted):
         return made.copy()
 
     def _make_frame(self) -> pd.DataFrame:
-        found = found_texts(self.texts) + [media.summary for media in self._blobs()]
-        return one_frame(list(map(in_contents, self.contents)), "resource", found)
+        return one_frame(list(map(in_contents, self.contents)), "resource", self._found)
+
+    def _found(self) -> list[str]:
+        return found_texts(self.texts) + [media.summary for media in self._blobs()]
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:

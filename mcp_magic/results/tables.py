@@ -98,7 +98,7 @@ class Records(Rows):
 
     def shape(self) -> tuple[int, int, int]:
         """The rows and columns of `frame()`, and how many of its cells were sent."""
-        columns = len({name for record in self.values for name in record})
+        columns = len(set[str]().union(*self.values))
         return len(self.values), columns, sum(map(len, self.values))
 
     def frame(self) -> pd.DataFrame:

@@ -125,7 +125,7 @@ class ToolResult(Faceted):
         Raises:
             NoTableError: There is no table, or there are several; the message says what there is.
         """
-        made: pd.DataFrame = self._once("df", lambda: one_frame(self._sources(), "result", self._found()))
+        made: pd.DataFrame = self._once("df", lambda: one_frame(self._sources(), "result", self._found))
         return made.copy()
 
     @property
