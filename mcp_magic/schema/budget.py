@@ -27,10 +27,10 @@ MAX_DEPTH = 64
 """Levels of a schema that are looked at. JSON over the wire has 200, of which a level of properties takes two."""
 
 MAX_CHECKS = 20_000
-"""Subschemas that one validation tries, half a second of work at most, ..."""
+"""Subschemas that one validation may try: half a second of work at most."""
 
 CHECKS_PER_VALUE = 20
-"""... and so many more for each value that is validated."""
+"""Subschemas that it may try besides for each value in what is validated."""
 
 
 class Budget:
