@@ -49,7 +49,7 @@ async def log_in(login: LogIn) -> None:
     """Do what a browser does with the link that a person clicks, whose log-in is remembered: go where it leads."""
     import httpx2
 
-    async with httpx2.AsyncClient(follow_redirects=True) as browser:
+    async with httpx2.AsyncClient(follow_redirects=True, timeout=60) as browser:
         await browser.get(login.url)
 
 

@@ -89,7 +89,7 @@ async def by_enterprise(url: str, context: Mapping[str, Any]) -> None:
 
     parts = urlsplit(url)
     resource = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
-    async with httpx2.AsyncClient() as web:
+    async with httpx2.AsyncClient(timeout=60) as web:
         described = (await web.get(resource)).raise_for_status().json()
         issuer = described["authorization_servers"][0]
         exchange = {

@@ -27,7 +27,7 @@ class Person:
 
     async def __call__(self, login: LogIn) -> None:
         self.shown.append(login)
-        async with httpx2.AsyncClient(follow_redirects=not self.elsewhere) as browser:
+        async with httpx2.AsyncClient(follow_redirects=not self.elsewhere, timeout=60) as browser:
             page = await browser.get(login.url)
         if self.elsewhere:
             assert login.pasted(page.headers["location"]) == ""

@@ -67,7 +67,7 @@ async def test_only_the_answer_to_this_log_in_is_believed(host: Host) -> None:
     seen: list[Any] = []
 
     async def wary(login: LogIn) -> None:
-        async with httpx2.AsyncClient() as browser:
+        async with httpx2.AsyncClient(timeout=60) as browser:
             stale = await browser.get(f"{login.redirect_uri}?code=evil&state=other")
             nowhere = await browser.get(login.redirect_uri.replace("/callback", "/other") + "?code=evil")
             foreign = await browser.get(login.redirect_uri, headers={"host": "evil.example"})

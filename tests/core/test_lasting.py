@@ -380,7 +380,7 @@ async def test_a_session_that_somebody_deleted_is_renewed(quick: Host) -> None:
     async with serving(app) as url:
         connection = await quick.connect(f"{url}/mcp", name="counting")
         session = next(found for _, found in app.requests if found)
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(timeout=60) as client:
             assert (await client.delete(f"{url}/mcp", headers={"mcp-session-id": session})).status_code == 200
         assert (await connection.call("count")).data == 1
         assert [method for method, _ in app.requests].count("initialize") == 2

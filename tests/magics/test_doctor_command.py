@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.errors import CommandError, ConfigError
 from mcp_magic.magics.candidates import candidates
 from mcp_magic.notebook import host
@@ -52,14 +52,16 @@ async def test_the_doctor_takes_a_server_of_a_config_file(magic: Any, tmp_path: 
 
 
 async def test_the_doctor_logs_in_only_where_the_line_says_so(magic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "logins", replace(host.logins))
+    monkeypatch.setattr(host, "logins", LogIns())
     person = logging_in(host)
     async with protected_server() as protected:
         report = await magic("doctor $url", url=protected.url)
         assert (report.failed_at, person.shown) == ("HTTP", [])
         assert "`--login` logs in and goes on" in str(report)
-        assert (await magic("doctor $url --login", url=protected.url)).ok
-        assert (await magic("doctor $url", url=protected.url)).ok
+        report = await magic("doctor $url --login", url=protected.url)
+        assert report.ok, str(report)
+        report = await magic("doctor $url", url=protected.url)
+        assert report.ok, str(report)
         assert len(person.shown) == 1
 
 
