@@ -1,9 +1,7 @@
-"""The servers that are measured against: the bundled calculator over each transport, and one that is slow to start."""
+"""The servers that are measured against: a calculator over each transport, and one that is slow to start."""
 
 from __future__ import annotations
 
-import importlib
-import os
 import re
 import subprocess
 import sys
@@ -16,39 +14,53 @@ from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ADD", "TOOL", "http", "in_process", "slow_to_start", "stdio"]
+    from mcp import Client
 
-FOLDER = Path(__file__).resolve().parent.parent / "notebooks" / "servers"
+    from mcp_magic.config.specs import Spec
+
+__all__ = ["ADD", "TOOL", "bare", "http", "in_process", "slow_to_start", "stdio"]
+
+CALCULATOR = Path(__file__).with_name("calculator.py")
 
 TOOL, ADD = "add", {"a": 3, "b": 4}
 """The call that is timed: its answer is small, it has an output schema, and it takes the server no time."""
-
-SERVE_HTTP = "import math_server, serving; serving.serve_http(math_server.server, 'http', '127.0.0.1', 0)"
 
 END_SECONDS = 5.0
 
 
 def in_process() -> InProcessSpec:
-    """Return the calculator as an object of this process."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        module = importlib.import_module("math_server")
-    finally:
-        sys.path.remove(str(FOLDER))
-    return InProcessSpec(server=module.server)
+    """Return a new calculator as an object of this process."""
+    from benchmarks.calculator import calculator
+
+    return InProcessSpec(server=calculator())
 
 
 def stdio() -> StdioSpec:
     """Return the calculator as a program."""
-    return StdioSpec(command=sys.executable, args=(str(FOLDER / "math_server.py"),))
+    return StdioSpec(command=sys.executable, args=(str(CALCULATOR),))
+
+
+def bare(spec: Spec) -> Client:
+    """Return a client of the SDK with a session of its own; in-process with a server of its own.
+
+    An open session of ours answers for what tools raise, so it stands before the calls of its server's other clients.
+    """
+    from mcp import Client, StdioServerParameters
+
+    from benchmarks.calculator import calculator
+
+    if isinstance(spec, StdioSpec):
+        return Client(StdioServerParameters(command=spec.command, args=list(spec.args)))
+    if isinstance(spec, HttpSpec):
+        return Client(spec.url)
+    return Client(calculator())
 
 
 @contextmanager
 def http() -> Iterator[HttpSpec]:
     """Run the calculator behind a free port of this machine."""
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVE_HTTP],
-        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        [sys.executable, str(CALCULATOR), "http"],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
