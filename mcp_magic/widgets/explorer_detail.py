@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic.core.connection import Connection
+    from mcp_magic.results.parts import Part
     from mcp_magic.widgets.doing import Doing
     from mcp_magic.widgets.explorer_forms import MakeForm
     from mcp_magic.widgets.explorer_items import Item
@@ -27,7 +28,7 @@ __all__ = ["Detail", "make_form"]
 FORMS = {"tools": "ToolForm", "templates": "TemplateForm", "prompts": "PromptForm"}
 """Kind -> its form, a class of `widgets.tool_form`; a resource has nothing to fill in."""
 
-_PARTS: dict[str, Callable[[Connection, Any], Any]] = {
+_PARTS: dict[str, Callable[[str, Any], Part]] = {
     "resources": resource_part,
     "templates": template_part,
     "prompts": prompt_part,
@@ -184,8 +185,10 @@ class Detail:
 def card(connection: Connection, item: Item) -> str:
     """Return an item's card as markup."""
     if item.kind == "tools":
-        return str(tool_card(connection, item.definition)._repr_mimebundle_()["text/html"])
-    return page([_PARTS[item.kind](connection, item.definition).html])
+        tool = item.definition
+        shown = tool_card(connection.name, tool, trusted=connection.spec.trust, change=connection.change_of(tool))
+        return page([shown.part().html])
+    return page([_PARTS[item.kind](connection.name, item.definition).html])
 
 
 def line(text: str, *, error: bool = False) -> Markup:
