@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
-from mcp_magic.results import ToolCard, limits
+from mcp_magic.results import limits
+from mcp_magic.results.card import ToolCard
 from mcp_magic.results.content import read_line
 from mcp_magic.results.html import Markup, facts, joined, table, tag
 from mcp_magic.results.parts import Part
