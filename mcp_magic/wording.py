@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-__all__ = ["HIDDEN", "clause", "clean", "counted", "did_you_mean", "free_name", "listed", "sentence"]
+__all__ = ["HIDDEN", "ago", "clause", "clean", "counted", "did_you_mean", "free_name", "listed", "sentence"]
 
 MAX_COMPARED = 1_000
 """Valid names that a wrong one is compared with."""
@@ -73,6 +74,23 @@ def counted(count: int, plural: str) -> str:
     ('2 tools', '1 tool')
     """
     return f"{count:,} {plural if count != 1 else plural.removesuffix('s')}"
+
+
+def ago(when: float | None, now: float | None = None) -> str | None:
+    """Return how long ago a time was, as of `time.time()`; None for None.
+
+    >>> ago(90.0, now=100.0), ago(100.0, now=7300.0), ago(100.0, now=100.5), ago(None)
+    ('10 s ago', '2 h ago', 'now', None)
+    """
+    if when is None:
+        return None
+    seconds = max(0.0, (time.time() if now is None else now) - when)
+    if seconds < 1:
+        return "now"
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:

@@ -21,6 +21,7 @@ PAGES = {
         "What `host.connect` returns, and `host['name']`.",
         [
             "mcp_magic.Connection",
+            "mcp_magic.core.card.ConnectionInfo",
             "mcp_magic.core.roots.Roots",
             "mcp_magic.core.skills.skills.Skills",
             "mcp_magic.core.skills.skills.LoadedSkill",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
-from mcp_magic.core.health import ask
+from mcp_magic.core.eras import ping
 from mcp_magic.core.outcome import current
 from mcp_magic.core.underway import CallUnderWay, caused_by
 from mcp_magic.wording import counted
@@ -93,7 +93,7 @@ class QuestionQueue:
         current.set(None)  # it is no part of the request that was broken off
         with suppress(Exception):
             async with asyncio.timeout(SETTLE_SECONDS):
-                await ask(client)
+                await ping(client)
         self._settling = None
 
     @contextmanager

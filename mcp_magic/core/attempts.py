@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.core.border import request_error
-from mcp_magic.core.eras import finished
+from mcp_magic.core.eras import finished, ping
 from mcp_magic.core.foreign import is_closed
-from mcp_magic.core.health import ask
 from mcp_magic.core.lost import ended_error, lost_error, waited_error
 from mcp_magic.core.outcome import Outcome, current
 from mcp_magic.core.pacing import Turns, most_at_once
@@ -219,7 +218,7 @@ class Attempts:
     async def _check(self, client: Client) -> None:
         async def send(client: Client) -> None:
             async with asyncio.timeout(self.reconnection.ping):
-                await ask(client)
+                await ping(client)
 
         _, failure, _ = await self._attempt(client, send)
         if isinstance(failure, TimeoutError) or (failure is not None and is_closed(failure)):

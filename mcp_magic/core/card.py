@@ -1,112 +1,153 @@
-"""What a connection looks like in a cell: on its own, and as a row of a listing."""
+"""How a server looks in a cell: what is known of a connection, as a card and as a row of a listing."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.catalog import KINDS
 from mcp_magic.core.edited import edited
-from mcp_magic.core.health import seen
 from mcp_magic.results.badges import Badge
 from mcp_magic.results.html import details, facts, joined, preformatted, tag
-from mcp_magic.results.parts import Part
+from mcp_magic.results.parts import Part, bundle
 from mcp_magic.results.safe import cut, one_line
+from mcp_magic.wording import ago
 
 if TYPE_CHECKING:
-    from mcp_magic.core.connection import Connection
+    from collections.abc import Collection, Mapping
 
-__all__ = ["connection_part", "server_row"]
+    from mcp_types import Implementation
+
+    from mcp_magic.config.specs import Spec
+
+__all__ = ["ConnectionInfo"]
 
 MAX_INSTRUCTIONS = 4000
 """Characters shown of a server's instructions."""
 
 
-def connection_part(connection: Connection) -> Part:
-    """Return a connection's card: who it is, its state, what it offers, what to type next."""
-    known = _facts(connection)
-    is_open = connection.state == "open"
-    hint = f"%mcp tools {connection.name}" if is_open else f"%mcp reconnect {connection.name}"
-    hints = [("next", hint), *([("explore", f"%mcp ui {connection.name}")] if is_open else [])]
-    instructions = cut((connection.instructions or "").strip(), MAX_INSTRUCTIONS)
-    heading = f"{connection.name}: {connection.state}"
-    plain = [heading, *(f"  {name:<10} {value}" for name, value in [*known, *hints])]
-    plain += [f"\n{instructions}"] if instructions else []
-    state = Badge(connection.state, "safe" if is_open else "danger").html()
-    html = [tag("p", joined([tag("b", connection.name), " ", state]))]
-    html.append(facts([*known, *((name, tag("code", line)) for name, line in hints)]))
-    html += [details("instructions for models", preformatted(instructions))] if instructions else []
-    return Part("\n".join(plain), joined(html))
+@dataclass(frozen=True)
+class ConnectionInfo:
+    """What is known of a connection at one time; displayed, it is the connection's card.
 
-
-def _facts(connection: Connection) -> list[tuple[str, str]]:
-    known = [(connection.spec.transport, one_line(connection.spec.where, 200))]
-    info = connection.server_info
-    if info is not None:
-        known.append(("server", one_line(f"{info.title or info.name} {info.version}", 200)))
-    if connection.protocol_version:
-        known.append(("protocol", connection.protocol_version))
-    if is_old := _already(connection):
-        known.append(("since", is_old))
-    offers = [_count(connection, kind) for kind in KINDS]
-    if any(offers):
-        known.append(("offers", ", ".join(offer for offer in offers if offer)))
-    known += [(kind, _unlisted(connection, kind)) for kind in connection.catalog.problems]
-    if connection.problem:
-        known.append(("why", one_line(connection.problem, 400)))
-    if connection.last_seen is not None:
-        known.append(("health", _health(connection)))
-    return known
-
-
-def _health(connection: Connection) -> str:
-    said = [f"seen {seen(connection.last_seen)}", f"latency {_latency(connection)}"]
-    said += [f"{connection.failures} of {connection.calls} requests failed"] if connection.failures else []
-    said += [f"came back {connection.reconnects}x"] if connection.reconnects else []
-    return ", ".join(said)
-
-
-def _already(connection: Connection) -> str:
-    """Say that a session was open before somebody connected to it, and what it may not know of its own program."""
-    opened, said = connection.opened_at, []
-    if opened is not None and connection.found_open == opened:
-        said.append(f"open already since {time.strftime('%H:%M:%S', time.localtime(opened))}")
-    return "; ".join([*said, *filter(None, [edited(connection)])]) if connection.state == "open" else ""
-
-
-def _unlisted(connection: Connection, kind: str) -> str:
-    problem = connection.catalog.problems[kind].removeprefix(f"{connection.name}: {kind}: ")
-    return one_line(f"could not be listed: {problem}", 400)
-
-
-def _count(connection: Connection, kind: str) -> str:
-    count = len(connection.catalog.cached(kind))
-    return f"{count} {kind if count != 1 else kind[:-1]}" if count else ""
-
-
-def server_row(connection: Connection, **more: Any) -> dict[str, Any]:
-    """Return a connection as a row: state, transport, protocol version, counts, health.
-
-    Health is the latency of the last request in milliseconds, when the server last answered, how many requests
-    failed, and how often the session came back by itself.
+    Attributes:
+        name: The connection's name.
+        spec: Where the server is.
+        state: `"connecting"`, `"open"`, `"reconnecting"`, `"lost"` or `"closed"`.
+        problem: Why the session is not open; "" while it is.
+        server: The server's own name and version, or None if it gave none.
+        protocol_version: The negotiated version, or None where there was no session yet.
+        instructions: The server's instructions for models, or None.
+        opened_at: When the session was opened (`time.time()`), or None.
+        found_open: The `opened_at` of the session that `connect` found open already, or None.
+        counts: How many tools, resources, templates and prompts the server lists, by kind; None for a kind that was
+            not fetched.
+        unlisted: Why a listing could not be fetched, by kind.
+        last_seen: When the server last answered (`time.time()`), or None.
+        latency: Seconds that the last request took, or None.
+        calls: How many requests were sent.
+        failures: How many of them failed.
+        reconnects: How often the session came back by itself.
     """
-    return {
-        "server": connection.name,
-        "state": connection.state,
-        "transport": connection.spec.transport,
-        "protocol": connection.protocol_version,
-        **{kind: _known_count(connection, kind) for kind in KINDS},
-        "latency": _latency(connection),
-        "seen": seen(connection.last_seen),
-        "failed": f"{connection.failures} of {connection.calls}" if connection.failures else None,
-        "reconnects": connection.reconnects or None,
-        **more,
-    }
+
+    name: str
+    spec: Spec
+    state: str
+    problem: str
+    server: Implementation | None
+    protocol_version: str | None
+    instructions: str | None
+    opened_at: float | None
+    found_open: float | None
+    counts: Mapping[str, int | None]
+    unlisted: Mapping[str, str]
+    last_seen: float | None
+    latency: float | None
+    calls: int
+    failures: int
+    reconnects: int
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return bundle([self.card()], include, exclude)
+
+    def card(self) -> Part:
+        """Return the card: what the server is, its state, what it offers, and what to type next."""
+        known = self._facts()
+        is_open = self.state == "open"
+        hints = [("next", f"%mcp {'tools' if is_open else 'reconnect'} {self.name}")]
+        if is_open:
+            hints.append(("explore", f"%mcp ui {self.name}"))
+        instructions = cut((self.instructions or "").strip(), MAX_INSTRUCTIONS)
+        plain = [f"{self.name}: {self.state}", *(f"  {name:<10} {value}" for name, value in [*known, *hints])]
+        state = Badge(self.state, "safe" if is_open else "danger").html()
+        html = [tag("p", joined([tag("b", self.name), " ", state]))]
+        html.append(facts([*known, *((name, tag("code", line)) for name, line in hints)]))
+        if instructions:
+            plain.append(f"\n{instructions}")
+            html.append(details("instructions for models", preformatted(instructions)))
+        return Part("\n".join(plain), joined(html))
+
+    def row(self, **more: Any) -> dict[str, Any]:
+        """Return the connection as a row of a listing: state, transport, protocol version, counts, health.
+
+        Health is the latency of the last request in milliseconds, when the server last answered, how many requests
+        failed, and how often the session came back by itself.
+
+        Args:
+            **more: Further columns.
+        """
+        return {
+            "server": self.name,
+            "state": self.state,
+            "transport": self.spec.transport,
+            "protocol": self.protocol_version,
+            **self.counts,
+            "latency": _milliseconds(self.latency),
+            "seen": ago(self.last_seen),
+            "failed": f"{self.failures} of {self.calls}" if self.failures else None,
+            "reconnects": self.reconnects or None,
+            **more,
+        }
+
+    def _facts(self) -> list[tuple[str, str]]:
+        known = [(self.spec.transport, one_line(self.spec.where, 200))]
+        if self.server is not None:
+            known.append(("server", one_line(f"{self.server.title or self.server.name} {self.server.version}", 200)))
+        if self.protocol_version:
+            known.append(("protocol", self.protocol_version))
+        if since := self._since():
+            known.append(("since", since))
+        if offers := [f"{count} {kind if count != 1 else kind[:-1]}" for kind, count in self.counts.items() if count]:
+            known.append(("offers", ", ".join(offers)))
+        for kind, problem in self.unlisted.items():
+            known.append((kind, one_line(f"could not be listed: {problem}", 400)))
+        if self.problem:
+            known.append(("why", one_line(self.problem, 400)))
+        if self.last_seen is not None:
+            known.append(("health", self._health()))
+        return known
+
+    def _since(self) -> str:
+        """Say that a session was open before `connect` was typed, and that its program has changed since then."""
+        if self.state != "open":
+            return ""
+        parts = []
+        if self.opened_at is not None and self.found_open == self.opened_at:
+            parts.append(f"open already since {time.strftime('%H:%M:%S', time.localtime(self.opened_at))}")
+        if changed := edited(self.name, self.spec, self.opened_at):
+            parts.append(changed)
+        return "; ".join(parts)
+
+    def _health(self) -> str:
+        parts = [f"seen {ago(self.last_seen)}", f"latency {_milliseconds(self.latency)}"]
+        if self.failures:
+            parts.append(f"{self.failures} of {self.calls} requests failed")
+        if self.reconnects:
+            parts.append(f"came back {self.reconnects}x")
+        return ", ".join(parts)
 
 
-def _latency(connection: Connection) -> str | None:
-    return None if connection.latency is None else f"{connection.latency * 1000:.1f} ms"
-
-
-def _known_count(connection: Connection, kind: str) -> int | None:
-    return len(connection.catalog.cached(kind)) if connection.catalog.known(kind) else None
+def _milliseconds(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds * 1000:.1f} ms"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.answering import QuestionQueue
 from mcp_magic.core.border import Place
 from mcp_magic.core.callables import ToolNamespace
-from mcp_magic.core.card import connection_part
-from mcp_magic.core.catalog import Catalog
+from mcp_magic.core.card import ConnectionInfo
+from mcp_magic.core.catalog import KINDS, Catalog
 from mcp_magic.core.elicitation import Elicitors, Questions
 from mcp_magic.core.logs import Logs
 from mcp_magic.core.negotiation import KnownProtocols
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mcp import Client
-    from mcp_types import Implementation, ServerCapabilities
+    from mcp_types import Implementation, ServerCapabilities, Tool
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.consent.consent import Consent
+    from mcp_magic.core.definitions import Change
     from mcp_magic.core.host import Host
     from mcp_magic.core.oauth.logins import LogIns
+    from mcp_magic.core.telemetry.measuring import CallCounter
 
 __all__ = ["Connection"]
 
@@ -51,6 +53,7 @@ class Connection(Owning):
         host: The host that holds it, or None.
         logins: How a person logs in to it, and where tokens are kept; None for those of nobody.
         protocols: What is known of how the sessions of servers begin.
+        metrics: Counts the calls of its tools, or None.
         trace: What it said and was told; `.entries`.
         found_open: When the session was opened that `connect` found open already, or None.
     """
@@ -63,8 +66,10 @@ class Connection(Owning):
         elicitors: Elicitors | None = None,
         samplers: Samplers | None = None,
         protocols: KnownProtocols | None = None,
+        metrics: CallCounter | None = None,
     ) -> None:
         super().__init__()
+        self.metrics = metrics
         self.consent = consent
         self.name = name
         self.spec = spec
@@ -119,6 +124,32 @@ class Connection(Owning):
         """The server's instructions for models, or None."""
         return self._known.instructions if self._known else None
 
+    def info(self) -> ConnectionInfo:
+        """Return what is known of the connection now, without asking its server."""
+        catalog = self.catalog
+        return ConnectionInfo(
+            name=self.name,
+            spec=self.spec,
+            state=self.state,
+            problem=self.problem,
+            server=self.server_info,
+            protocol_version=self.protocol_version,
+            instructions=self.instructions,
+            opened_at=self.opened_at,
+            found_open=self.found_open,
+            counts={kind: len(catalog.cached(kind)) if catalog.known(kind) else None for kind in KINDS},
+            unlisted={kind: why.removeprefix(f"{self.name}: {kind}: ") for kind, why in catalog.problems.items()},
+            last_seen=self.last_seen,
+            latency=self.latency,
+            calls=self.calls,
+            failures=self.failures,
+            reconnects=self.reconnects,
+        )
+
+    def change_of(self, tool: Tool) -> Change | None:
+        """Return how a tool of the server has changed since this kernel saw it first, or None."""
+        return self.consent.definitions.change(f"{self.name}:{tool.name}") if self.consent else None
+
     def stderr(self) -> str:
         """Return the end of what a stdio server wrote to its standard error, secrets masked."""
         line = self._place.line
@@ -131,4 +162,4 @@ class Connection(Owning):
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        return bundle([connection_part(self)], include, exclude)
+        return bundle([self.info().card()], include, exclude)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.core.connection import Connection
 
 __all__ = ["Change", "Definitions", "Replacement", "definition_of", "digest"]
 
@@ -140,7 +139,7 @@ class Definitions:
         self.count = 0
         self._servers: dict[str, list[Server]] = {}
         self._versions: dict[str, list[Version]] = {}
-        self._looked: dict[str, tuple[Any, ...]] = {}
+        self._looked: dict[str, tuple[Tool, ...]] = {}
         self._gone: dict[str, int] = {}
 
     def meet(self, name: str, spec: Spec) -> None:
@@ -170,16 +169,13 @@ class Definitions:
         then, now = _at(servers, since), servers[-1]
         return None if then.identity == now.identity else Replacement(then.where, now.where)
 
-    def look(self, connection: Connection | None) -> None:
-        """Take note of what a connection lists now, if it has listed anew."""
-        if connection is None or not connection.catalog.known("tools"):
-            return
-        tools = connection.catalog.cached("tools")
-        before = self._looked.get(connection.name, ())
+    def look(self, server: str, tools: tuple[Tool, ...]) -> None:
+        """Take note of all tools that a server lists now; costs nothing for the same tuple as the last time."""
+        before = self._looked.get(server, ())
         if before is not tools:
-            self._looked[connection.name] = tools
-            self.saw(connection.name, tools)
-            self._part(connection.name, before, tools)
+            self._looked[server] = tools
+            self.saw(server, tools)
+            self._part(server, before, tools)
 
     def _part(self, server: str, before: Iterable[Tool], now: Iterable[Tool]) -> None:
         """Keep only the digests of tools that have long been gone: a server may list others again and again."""

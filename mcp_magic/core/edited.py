@@ -9,7 +9,7 @@ from mcp_magic.config.specs import StdioSpec
 from mcp_magic.errors import listed
 
 if TYPE_CHECKING:
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.config.specs import Spec
 
 __all__ = ["edited"]
 
@@ -17,9 +17,14 @@ PROGRAMS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".jar", ".sh", ".rb", "
 """Suffixes of programs: what else a command names may be a file that the server itself writes."""
 
 
-def edited(connection: Connection) -> str:
-    """Say which programs of its command have changed since a session was opened, and what to do; "" if none has."""
-    spec, opened = connection.spec, connection.opened_at
+def edited(server: str, spec: Spec, opened: float | None) -> str:
+    """Say which programs of a server's command have changed since its session was opened; "" if none has.
+
+    Args:
+        server: The connection's name.
+        spec: Where the server is.
+        opened: When the session was opened (`time.time()`), or None.
+    """
     if not isinstance(spec, StdioSpec) or opened is None:
         return ""
     paths = [Path(spec.cwd or ".", word) for word in (spec.command, *spec.args) if word.lower().endswith(PROGRAMS)]
@@ -27,7 +32,7 @@ def edited(connection: Connection) -> str:
     if not newer:
         return ""
     have = "has" if len(newer) == 1 else "have"
-    return f"{listed(newer)} {have} changed since it was started; `%mcp reconnect {connection.name}` starts it again"
+    return f"{listed(newer)} {have} changed since it was started; `%mcp reconnect {server}` starts it again"
 
 
 def _written(path: Path) -> float:

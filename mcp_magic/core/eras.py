@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.results.safe import one_line
 
-__all__ = ["assume_complete", "finished"]
+if TYPE_CHECKING:
+    from mcp import Client
+
+__all__ = ["assume_complete", "finished", "ping"]
 
 T = TypeVar("T")
 
@@ -34,3 +37,18 @@ def finished(answer: T) -> T:
     if kind not in (None, "complete"):
         raise ValueError(f"its resultType is {one_line(str(kind), 40)!r}, which nobody here knows")
     return answer
+
+
+async def ping(client: Client) -> None:
+    """Ask a server whether it is there: `ping`, or since 2026-07-28, which has none, `server/discover`.
+
+    Raises:
+        MCPError: It answered with an error; the one for an unknown method shows that it is there.
+    """
+    from mcp_types import EmptyResult, PingRequest
+
+    session = client.session
+    if session.discover_result is None:
+        await session.send_request(PingRequest(), EmptyResult)
+    else:
+        await session.send_discover(client.protocol_version)

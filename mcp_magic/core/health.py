@@ -1,12 +1,12 @@
-"""Whether a server is there: the question, what its answer means, and what is known of a session's health."""
+"""Whether a server that may be gone is there: what it answers, and what that means."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from mcp_magic.core.eras import ping
 from mcp_magic.core.foreign import is_closed, waited_in_vain
 from mcp_magic.core.outcome import current
 from mcp_magic.core.repeating import METHOD_NOT_FOUND, is_forgotten
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.outcome import Outcome
 
-__all__ = ["Answer", "ask", "look", "seen"]
+__all__ = ["Answer", "look"]
 
 _REFUSED = (401, 403, 407)
 _AWAY = (429, 502, 503, 504)
@@ -31,21 +31,6 @@ class Answer(Enum):
     """It is there, and does not have the session."""
     REFUSED = auto()
     """It wants other credentials."""
-
-
-async def ask(client: Client) -> None:
-    """Ask a server whether it is there: `ping`, or since 2026-07-28, which has none, `server/discover`.
-
-    Raises:
-        MCPError: It answered with an error; the one for an unknown method shows that it is there.
-    """
-    from mcp_types import EmptyResult, PingRequest
-
-    session = client.session
-    if session.discover_result is None:
-        await session.send_request(PingRequest(), EmptyResult)
-    else:
-        await session.send_discover(client.protocol_version)
 
 
 async def look(client: Client, seconds: float, made: Outcome) -> tuple[Answer, BaseException | None]:
@@ -63,7 +48,7 @@ async def look(client: Client, seconds: float, made: Outcome) -> tuple[Answer, B
     failure: BaseException
     try:
         async with asyncio.timeout(seconds):
-            await ask(client)
+            await ping(client)
     except Exception as error:
         failure = error
     else:
@@ -83,20 +68,3 @@ def _meaning(client: Client, failure: BaseException, made: Outcome) -> Answer:
     if waited_in_vain(failure) or is_closed(failure) or made.status in _AWAY:
         return Answer.AWAY
     return Answer.HERE
-
-
-def seen(when: float | None, now: float | None = None) -> str | None:
-    """Say how long ago something was.
-
-    >>> seen(90.0, now=100.0), seen(100.0, now=7300.0), seen(None)
-    ('10 s ago', '2 h ago', None)
-    """
-    if when is None:
-        return None
-    ago = max(0.0, (time.time() if now is None else now) - when)
-    if ago < 1:
-        return "now"
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if ago >= 2 * size:
-            return f"{ago / size:.0f} {unit} ago"
-    return f"{ago:.0f} s ago"

@@ -10,7 +10,6 @@ from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.core import lookup
 from mcp_magic.core.opening import Opening
-from mcp_magic.core.subscriptions import go_on
 from mcp_magic.errors import MCPMagicError, UnknownServerError, listed
 
 if TYPE_CHECKING:
@@ -209,7 +208,11 @@ class Host(Opening):
     def _add(self, connection: Connection) -> None:
         connection.host = self
         self.consent.definitions.meet(connection.name, connection.spec)
-        go_on(self._connections.get(connection.name), connection)
+        old = self._connections.get(connection.name)
+        if old is not None and old is not connection:
+            if old.spec == connection.spec:
+                connection.notices.subscriptions.take(old.notices.subscriptions)
+            old.notices.subscriptions.end()
         self._connections[connection.name] = connection
         connection.catalog.on_loaded = lambda kind: self._watchers.tell(connection.name)
         connection.on_state = lambda: self._watchers.tell(connection.name)

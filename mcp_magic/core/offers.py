@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
-from mcp_magic.results import ToolCard, limits
+from mcp_magic.results import limits
+from mcp_magic.results.card import ToolCard
 from mcp_magic.results.content import read_line
 from mcp_magic.results.html import Markup, facts, joined, table, tag
 from mcp_magic.results.parts import Part
@@ -17,36 +18,49 @@ if TYPE_CHECKING:
 
     from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.definitions import Change
+    from mcp_magic.results.badges import Badge
+    from mcp_magic.results.diff import Line
     from mcp_magic.schema import Field
 
-__all__ = ["change_of", "prompt_part", "resource_part", "template_part", "tool_card"]
+__all__ = ["Changed", "prompt_part", "resource_part", "template_part", "tool_card"]
 
 
-def tool_card(connection: Connection, tool: Tool) -> ToolCard:
-    """Return a tool's card: description, hints, what has changed, arguments, output, an example call."""
-    change = change_of(connection, tool)
+class Changed(Protocol):
+    """How a tool differs from what it was, as its card shows it."""
+
+    @property
+    def badge(self) -> Badge:
+        """The mark for it."""
+
+    @property
+    def lines(self) -> list[Line]:
+        """What differs."""
+
+
+def tool_card(server: str, tool: Tool, *, trusted: bool = False, change: Changed | None = None) -> ToolCard:
+    """Return a tool's card: description, hints, what has changed, arguments, output, an example call.
+
+    Args:
+        server: The connection's name.
+        tool: The tool.
+        trusted: Whether the server's hints are believed.
+        change: How the tool has changed since it was first seen, or None.
+    """
     arguments, unlisted = _field_rows(tool.input_schema)
     output, output_unlisted = _field_rows(tool.output_schema or {})
     return ToolCard(
         tool,
-        server=connection.name,
+        server=server,
         example=schema.call_line(
-            f"{connection.name}:{tool.name}", schema.example_arguments(tool.input_schema), schema=tool.input_schema
+            f"{server}:{tool.name}", schema.example_arguments(tool.input_schema), schema=tool.input_schema
         ),
         arguments=arguments,
         output=output if tool.output_schema else None,
         unlisted=(unlisted, output_unlisted),
-        trusted=connection.spec.trust,
+        trusted=trusted,
         marks=[change.badge] if change else (),
         difference=change.lines if change else (),
     )
-
-
-def change_of(connection: Connection, tool: Tool) -> Change | None:
-    """Return how a tool has changed since this kernel saw it first, or None."""
-    return connection.consent.definitions.change(f"{connection.name}:{tool.name}") if connection.consent else None
 
 
 def _field_rows(of: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
@@ -70,35 +84,35 @@ def _described(field: Field) -> str:
     return f"{field.description or ''} ({bounds})".strip() if bounds else field.description or ""
 
 
-def resource_part(connection: Connection, resource: Resource) -> Part:
+def resource_part(server: str, resource: Resource) -> Part:
     """Return a resource's card: what it is, and the line that reads it."""
     size = limits.size_text(resource.size) if resource.size is not None else ""
     known = [("uri", str(resource.uri)), ("type", resource.mime_type or ""), ("size", size)]
-    return _card(connection, resource, known, read_line(str(resource.uri), connection.name))
+    return _card(server, resource, known, read_line(str(resource.uri), server))
 
 
-def template_part(connection: Connection, template: ResourceTemplate) -> Part:
+def template_part(server: str, template: ResourceTemplate) -> Part:
     """Return a template's card; its line reads what it becomes with its parts filled in."""
     known = [("template", template.uri_template), ("type", template.mime_type or "")]
-    return _card(connection, template, known, read_line(template.uri_template, connection.name))
+    return _card(server, template, known, read_line(template.uri_template, server))
 
 
-def prompt_part(connection: Connection, prompt: Prompt) -> Part:
+def prompt_part(server: str, prompt: Prompt) -> Part:
     """Return a prompt's card: its arguments, and the line that gets it with those that are required."""
     arguments = prompt.arguments or []
     example = {argument.name: "..." for argument in arguments if argument.required}
-    line = schema.prompt_line(f"{connection.name}:{prompt.name}", example)
+    line = schema.prompt_line(f"{server}:{prompt.name}", example)
     names = ("argument", "required", "description")
     rows = [[one_line(a.name, 200), "yes" if a.required else "", one_line(a.description or "", 300)] for a in arguments]
     shown = rows[: limits.display.listing_rows]
     if not shown:
-        return _card(connection, prompt, [], line)
+        return _card(server, prompt, [], line)
     markup, _ = table(names, shown, limit=limits.display.bytes // 3)
-    return _card(connection, prompt, [], line, Part(aligned(names, shown, total=terminal_width(), names=True), markup))
+    return _card(server, prompt, [], line, Part(aligned(names, shown, total=terminal_width(), names=True), markup))
 
 
-def _card(connection: Connection, item: Any, known: list[tuple[str, str]], line: str, more: Part | None = None) -> Part:
-    name, title = one_line(f"{connection.name}:{item.name}", 200), one_line(item.title or "", 200)
+def _card(server: str, item: Any, known: list[tuple[str, str]], line: str, more: Part | None = None) -> Part:
+    name, title = one_line(f"{server}:{item.name}", 200), one_line(item.title or "", 200)
     description = cut((item.description or "").strip(), limits.display.characters)
     known = [(label, one_line(value, 500)) for label, value in known if value]
     line = cut(line, 2000)

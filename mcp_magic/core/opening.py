@@ -42,7 +42,7 @@ class Opening(Shortcuts):
         self._connections: dict[str, Connection] = {}
         self._arrivals = Arrivals()
         self._closing: set[asyncio.Task[Any]] = set()
-        self._watchers = Watchers(lambda name: self.consent.definitions.look(self._connections.get(name)))
+        self._watchers = Watchers(self._look_at_tools)
         self.loop: asyncio.AbstractEventLoop | None = None
         self.consent = Consent()
         self.elicitation = Elicitors()
@@ -55,6 +55,11 @@ class Opening(Shortcuts):
         self.reports = Reports()
         self.reconnection = Reconnection()
         self.failed: dict[str, str] = {}
+
+    def _look_at_tools(self, name: str) -> None:
+        connection = self._connections.get(name)
+        if connection is not None and connection.catalog.known("tools"):
+            self.consent.definitions.look(name, connection.catalog.cached("tools"))
 
     def note_failed(self, name: str, stderr: str) -> None:
         """Keep what a server wrote to its stderr that could not be opened."""
@@ -101,7 +106,7 @@ class Opening(Shortcuts):
         raise failed
 
     def _made(self, name: str, spec: Spec) -> Connection:
-        connection = Connection(name, spec, self.consent, self.elicitation, self.sampling, self.protocols)
+        connection = Connection(name, spec, self.consent, self.elicitation, self.sampling, self.protocols, self.metrics)
         connection.trace.trace, connection.trace.metrics = self.trace, self.metrics
         connection.reports, connection.logins = self.reports, self.logins
         connection.reconnection = self.reconnection

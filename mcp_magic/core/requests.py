@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.consent.consent import Consent
     from mcp_magic.core.elicitation import Elicitor
     from mcp_magic.core.sampling.sampling import Prepared
+    from mcp_magic.core.telemetry.measuring import CallCounter
     from mcp_magic.core.updates import Subscription
 
 __all__ = ["Requests"]
@@ -37,6 +38,7 @@ class Requests(Finding, Linted):
     """The requests of a `Connection`, which adds the session."""
 
     consent: Consent | None
+    metrics: CallCounter | None
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
         """Call a tool.
@@ -120,13 +122,14 @@ class Requests(Finding, Linted):
         begun = self._place.position()
 
         async def send(client: Client) -> CallToolResult:
+            measured.sent(client.protocol_version)
             raw = await client.call_tool(tool, dict(given))
             listed = known or self._index().get(tool)
             if listed is not None and (remark := check_output(raw, listed)):
                 self.notices.logs.log("warning", remark, shown=True, once=True)
             return raw
 
-        with Measured(self, tool) as measured:
+        with Measured(self.name, tool, self.spec, self.metrics) as measured:
             raw = await self._send_call(
                 f"{self.name}:{tool}",
                 send,
@@ -138,7 +141,7 @@ class Requests(Finding, Linted):
                 harmless=repeat and is_repeatable(self.spec, known),
                 wait_if_busy=wait_if_busy,
             )
-            measured.tool_failed = raw.is_error is True
+            measured.answered(failed=raw.is_error is True)
         return ToolResult(
             raw,
             server=self.name,

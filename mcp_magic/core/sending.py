@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.core.attempts import Attempts
+from mcp_magic.core.eras import ping
 from mcp_magic.core.foreign import is_closed
-from mcp_magic.core.health import ask
 from mcp_magic.core.loglevels import LogMessage, checked
 from mcp_magic.core.logs import request_level
 from mcp_magic.core.progress import Reports
@@ -67,7 +67,7 @@ class Sending(Attempts):
             started = time.perf_counter()
             async with asyncio.timeout(seconds):
                 try:
-                    await ask(client)
+                    await ping(client)
                 except Exception as error:
                     if is_closed(error) or not isinstance(getattr(error, "code", None), int):
                         raise

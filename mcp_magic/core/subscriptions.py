@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from mcp import Client
 
-    from mcp_magic.core.connection import Connection
-
-__all__ = ["Subscriptions", "check_announces", "go_on"]
+__all__ = ["Subscriptions", "check_announces"]
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 8.0
 """How long to wait before a subscription that ended is taken up again; twice as long each time."""
@@ -153,14 +151,20 @@ class Subscriptions:
 
     def take(self, other: Subscriptions) -> None:
         """Go on with what another session of the same server had, under this one."""
-        for uri, shared in other._shared.items():
-            shared.stop()
+        for shared in other.give():
             for subscription in shared.watching.values():
-                subscription._on_close = self._remove
-            self._shared[uri] = shared
+                subscription.move(self._remove)
+            self._shared[shared.uri] = shared
             if self._client is not None:
                 shared.start(self._client, self._log)
-        other._shared = {}
+
+    def give(self) -> list[_Shared]:
+        """Let go of what is watched, and return it, unsubscribed."""
+        given = list(self._shared.values())
+        self._shared = {}
+        for shared in given:
+            shared.stop()
+        return given
 
     def end(self) -> None:
         """The server was disconnected: tell all who watch, and forget them."""
@@ -178,15 +182,6 @@ class Subscriptions:
         if not shared.watching:
             del self._shared[subscription.uri]
             shared.stop()
-
-
-def go_on(old: Connection | None, new: Connection) -> None:
-    """Let a connection go on with what another of its name had, if it was one to the same server; else that is over."""
-    if old is None or old is new:
-        return
-    if old.spec == new.spec:
-        new.notices.subscriptions.take(old.notices.subscriptions)
-    old.notices.subscriptions.end()
 
 
 def check_announces(client: Client, server: str, uri: str) -> None:

@@ -51,6 +51,10 @@ class Subscription:
         self._time = time.time()
         self._news.set()
 
+    def move(self, on_close: Callable[[Subscription], Any]) -> None:
+        """Belong to another session of the server from now on, which is told when this is closed."""
+        self._on_close = on_close
+
     def end(self) -> None:
         """No more will come: the server was disconnected."""
         self.ended = True

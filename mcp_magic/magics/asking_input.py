@@ -169,18 +169,15 @@ class InputAsker:
 
     def _edited(self, request: Request, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what was typed, or what was there if it cannot be sent."""
-        from dataclasses import replace
-
         from mcp_magic.errors import ArgumentsError
         from mcp_magic.widgets.hiding import read_arguments, written_arguments
 
-        current = replace(request, arguments=arguments)
-        self._write(f"now: {written_arguments(current, indent=None)}")
+        self._write(f"now: {written_arguments(arguments, request.definition, indent=None)}")
         text = self._line("Arguments as JSON, empty to leave them: ")
         if not text.strip():
             return arguments
         try:
-            return read_arguments(text, current)
+            return read_arguments(text, arguments, request.definition)
         except ArgumentsError as error:
             self._write(str(error))
             return arguments

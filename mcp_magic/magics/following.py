@@ -91,14 +91,15 @@ class _Display:
 
     def show(self, shown: Iterable[LogMessage], new: list[LogMessage]) -> None:
         from mcp_magic.magics.asking import show_below
+        from mcp_magic.results.parts import bundle
 
         table = self._listing(self._server, shown)
         table.note = "following; Interrupt ends it"
-        bundle = table[-LISTED:]._repr_mimebundle_()
+        data = bundle([table[-LISTED:].part()])
         if self._replace is None:
-            self._replace = show_below(bundle)
+            self._replace = show_below(data)
         else:
-            self._replace(bundle)
+            self._replace(data)
 
     def end(self, said: str) -> None:
         from mcp_magic.results.html import note, page

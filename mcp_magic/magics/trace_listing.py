@@ -98,7 +98,8 @@ class TraceListing(Listing):
             rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind
         )
 
-    def _part(self) -> Part:
+    def part(self) -> Part:
+        """Return the listing as text and as markup: the newest messages, which open to their JSON."""
         rows = self.rows[-limits.display.listing_rows :]
         columns = [name for name in self.columns if name != "message"]
         if not rows:
@@ -111,7 +112,7 @@ class TraceListing(Listing):
         return Part(plain, joined([tag("p", tag("b", self.title)), html, note(rest), note(open_), note(self.note)]))
 
     def _text(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Part:
-        return Listing(rows, title=self.title, columns=columns, empty=self.empty, note=self.note)._part()
+        return Listing(rows, title=self.title, columns=columns, empty=self.empty, note=self.note).part()
 
     @staticmethod
     def _table(rows: list[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Markup, list[Mapping[str, Any]], int]:

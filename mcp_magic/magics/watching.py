@@ -142,18 +142,18 @@ class Display:
         if self._replace is None:
             self._replace = show_below(self._first(watch))
         elif watch.ended:
-            self._replace(watch._repr_mimebundle_())
+            self._replace(watch.bundle())
             if self._panel is not None:  # after that: a frontend would show the widgets as lost for a moment
                 self._panel.close()
                 self._panel = None
         elif self._panel is not None:
             self._panel.refresh()
         else:
-            self._replace(watch._repr_mimebundle_())
+            self._replace(watch.bundle())
 
     def _first(self, watch: Watch) -> dict[str, Any]:
         if not self._buttons:
-            return watch._repr_mimebundle_()
+            return watch.bundle()
         from mcp_magic.widgets.watch_panel import WatchPanel
 
         self._panel = WatchPanel(watch, self._detach)
@@ -185,13 +185,13 @@ class Headless:
     def show(self, watch: Watch) -> None:
         """Show it for the first time, or what has changed."""
         if self._replace is None:
-            self._replace = show_below(watch._repr_mimebundle_())
+            self._replace = show_below(watch.bundle())
             self._watch = watch
             self._cells.started.append(self._cell_started)
         elif self._cells.running:
             self._send(watch)
         else:
-            self._replace(watch._repr_mimebundle_())
+            self._replace(watch.bundle())
             self._missed = True
 
     def _cell_started(self) -> None:
@@ -203,7 +203,7 @@ class Headless:
     def _send(self, watch: Watch) -> None:
         self._missed = False
         if self._replace is not None and self._cells.latest is not None:
-            self._cells.latest.copy().run(self._replace, watch._repr_mimebundle_())
+            self._cells.latest.copy().run(self._replace, watch.bundle())
 
     def detached(self) -> None:
         """Nobody detaches it."""

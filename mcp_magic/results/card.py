@@ -95,7 +95,11 @@ class ToolCard:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        return bundle([Part(self._plain(), self._html())], include, exclude)
+        return bundle([self.part()], include, exclude)
+
+    def part(self) -> Part:
+        """Return the card as text and markup."""
+        return Part(self._plain(), self._html())
 
     def _description(self) -> str:
         limit = limits.display.characters

@@ -99,7 +99,7 @@ class Listing(Sequence[Mapping[str, Any]]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Listing):
             return NotImplemented
-        return (self._rows, self.columns) == (other._rows, other.columns)
+        return (self._rows, self.columns) == (other.rows, other.columns)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -110,15 +110,16 @@ class Listing(Sequence[Mapping[str, Any]]):
         return f"<Listing of {len(self)} {self.kind or 'rows'}>"
 
     def __str__(self) -> str:
-        text: str = bundle([self._part()])["text/plain"]
+        text: str = bundle([self.part()])["text/plain"]
         return text
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        return bundle([self._part()], include, exclude)
+        return bundle([self.part()], include, exclude)
 
-    def _part(self) -> Part:
+    def part(self) -> Part:
+        """Return the listing as text and as markup."""
         title = shorten(self.title, 200)
         if not self._rows:
             text = "\n".join(line for line in (title, self.empty, self.note) if line)

@@ -105,7 +105,12 @@ class Value:
     _fields: tuple[str, ...] = ()
     _cache: dict[str, Any] | None
 
-    def _parts(self) -> list[Part]:
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return what is displayed.
+
+        Args:
+            budget: What may be shown, for a display that holds more than this value; None for a display of its own.
+        """
         raise NotImplementedError
 
     def _once(self, name: str, compute: Callable[[], Any]) -> Any:
@@ -120,10 +125,10 @@ class Value:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        return bundle(self._parts(), include, exclude)
+        return bundle(self.parts(), include, exclude)
 
     def __str__(self) -> str:
-        text: str = bundle(self._parts())["text/plain"]
+        text: str = bundle(self.parts())["text/plain"]
         return text
 
     def __eq__(self, other: object) -> bool:

@@ -78,10 +78,15 @@ class PromptResult(Value):
         count = len(self.raw.messages)
         return f"<PromptResult {name}: {count} message{'s' if count != 1 else ''}, {one_line(self.text, 60)}>"
 
-    def _parts(self) -> list[Part]:
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return what is displayed.
+
+        Args:
+            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+        """
         described = shorten(self.description, 500)
         heading = [Part(described, note(described))] if described else []
-        parts = heading + fitting(self.raw.messages, self._turn, Budget.full(), ".messages")
+        parts = heading + fitting(self.raw.messages, self._turn, budget or Budget.full(), ".messages")
         return parts or [Part("(no messages)", tag("p", "(no messages)"))]
 
     def _turn(self, message: Any, budget: Budget) -> Part:

@@ -162,9 +162,14 @@ class ResourceResult(Faceted):
         what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._blobs()[:3])
         return f"<ResourceResult {one_line(self.uri, 80)}: {what or 'empty'}>"
 
-    def _parts(self) -> list[Part]:
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return what is displayed.
+
+        Args:
+            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+        """
         show = _titled if len(self.contents) > 1 else resource_part
-        parts = fitting(self.contents, show, Budget.full(), ".contents")
+        parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
         return parts or [Part("(empty resource)", tag("p", "(empty resource)"))]
 
 

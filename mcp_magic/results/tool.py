@@ -230,11 +230,13 @@ class ToolResult(Faceted):
         shown = one_line(" ".join(self.texts[:3]), 40) if self.texts else ", ".join(self._found()) or "empty"
         return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images)>"
 
-    def _parts(self) -> list[Part]:
-        return self.parts(Budget.full())
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return what is displayed.
 
-    def parts(self, budget: Budget) -> list[Part]:
-        """Return what is shown of it within a budget, for displays that hold more than one result."""
+        Args:
+            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+        """
+        budget = budget or Budget.full()
         parts: list[Part] = []
         if self.is_error:
             label = f"error from {self._name}"

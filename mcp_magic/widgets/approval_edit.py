@@ -75,13 +75,13 @@ class _JsonEditor:
         self.widget = self._box.make(
             ipywidgets.Textarea,
             "area",
-            value=written_arguments(request),
+            value=written_arguments(request.arguments, request.definition),
             tooltip=f"arguments of {request.name} as JSON; *** stands for a hidden value",
         )
         self.widget.observe(lambda _: on_change(), "value")
 
     def read(self) -> dict[str, Any]:
-        return read_arguments(self.widget.value, self._request)
+        return read_arguments(self.widget.value, self._request.arguments, self._request.definition)
 
     def close(self) -> None:
         self._box.close()

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from mcp_magic.core.card import server_row
 from mcp_magic.core.catalog import KINDS
-from mcp_magic.core.offers import change_of
 from mcp_magic.results import Listing
-from mcp_magic.results.parts import only
+from mcp_magic.results.parts import bundle, only
 from mcp_magic.results.style import STYLE
 from mcp_magic.widgets.doing import Doing
 from mcp_magic.widgets.explorer_detail import Detail, line, make_form
@@ -167,7 +165,7 @@ class Explorer:
         connection = self.host.connections.get(item.server)
         if connection is None:
             return Look(chosen)
-        change = change_of(connection, item.definition) if item.kind == "tools" else None
+        change = connection.change_of(item.definition) if item.kind == "tools" else None
         return Look(chosen, connection.spec.trust, (change.badge,) if change else ())
 
     # What is done
@@ -230,11 +228,11 @@ class Explorer:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        rows = [server_row(connection) for connection in self.host.connections.values()]
+        rows = [connection.info().row() for connection in self.host.connections.values()]
         note = "%mcp ui explores them where a kernel runs"
         static = Listing(rows, title="MCP servers", empty="no server is connected", note=note, kind="servers")
         live = {} if self.closed else {VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}}
-        return only({**live, **static._repr_mimebundle_()}, include, exclude)
+        return only({**live, **bundle([static.part()])}, include, exclude)
 
 
 VIEW = "application/vnd.jupyter.widget-view+json"

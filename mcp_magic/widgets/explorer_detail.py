@@ -10,6 +10,7 @@ import ipywidgets
 from mcp_magic.core.offers import prompt_part, resource_part, template_part, tool_card
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.html import Markup, joined, page, tag
+from mcp_magic.results.parts import bundle
 from mcp_magic.results.safe import shorten
 from mcp_magic.widgets.explorer_forms import Forms
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic.core.connection import Connection
+    from mcp_magic.results.parts import Part
     from mcp_magic.widgets.doing import Doing
     from mcp_magic.widgets.explorer_forms import MakeForm
     from mcp_magic.widgets.explorer_items import Item
@@ -27,7 +29,7 @@ __all__ = ["Detail", "make_form"]
 FORMS = {"tools": "ToolForm", "templates": "TemplateForm", "prompts": "PromptForm"}
 """Kind -> its form, a class of `widgets.tool_form`; a resource has nothing to fill in."""
 
-_PARTS: dict[str, Callable[[Connection, Any], Any]] = {
+_PARTS: dict[str, Callable[[str, Any], Part]] = {
     "resources": resource_part,
     "templates": template_part,
     "prompts": prompt_part,
@@ -141,7 +143,7 @@ class Detail:
     async def _read(self, connection: Connection, item: Item) -> None:
         problem, data = "", {}
         try:
-            data = (await connection.read(item.key))._repr_mimebundle_()
+            data = bundle((await connection.read(item.key)).parts())
         except MCPMagicError as error:
             problem = str(error)
         finally:
@@ -184,8 +186,10 @@ class Detail:
 def card(connection: Connection, item: Item) -> str:
     """Return an item's card as markup."""
     if item.kind == "tools":
-        return str(tool_card(connection, item.definition)._repr_mimebundle_()["text/html"])
-    return page([_PARTS[item.kind](connection, item.definition).html])
+        tool = item.definition
+        shown = tool_card(connection.name, tool, trusted=connection.spec.trust, change=connection.change_of(tool))
+        return page([shown.part().html])
+    return page([_PARTS[item.kind](connection.name, item.definition).html])
 
 
 def line(text: str, *, error: bool = False) -> Markup:

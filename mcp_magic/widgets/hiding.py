@@ -12,7 +12,9 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.visible import escaped_json
 
 if TYPE_CHECKING:
-    from mcp_magic.core.consent.consent import Request
+    from collections.abc import Mapping
+
+    from mcp_types import Tool
 
 __all__ = ["hidden_arguments", "lost_secret", "read_arguments", "restored", "written_arguments"]
 
@@ -51,13 +53,18 @@ def _has_mask(value: Any) -> bool:
     return bool(value == MASK)
 
 
-def written_arguments(request: Request, *, indent: int | None = 2) -> str:
-    """Return the arguments of a request as JSON to be edited, secrets masked and all characters to be seen."""
-    return escaped_json(hidden_arguments(request.arguments, request.definition), indent)
+def written_arguments(arguments: Mapping[str, Any], definition: Tool | None, *, indent: int | None = 2) -> str:
+    """Return arguments as JSON to be edited: secrets are masked, and all characters can be seen."""
+    return escaped_json(hidden_arguments(arguments, definition), indent)
 
 
-def read_arguments(text: str, request: Request) -> dict[str, Any]:
-    """Return the arguments that a person wrote; what is still masked is what it was.
+def read_arguments(text: str, original: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
+    """Return the arguments that a person wrote; a value that is still masked is the original one.
+
+    Args:
+        text: What `written_arguments` returned, edited.
+        original: The arguments before.
+        definition: The tool, or None.
 
     Raises:
         ArgumentsError: They are no JSON object, or do not fit the tool's schema.
@@ -72,10 +79,10 @@ def read_arguments(text: str, request: Request) -> dict[str, Any]:
             problem = f"the arguments are a JSON object, not {type(edited).__name__}"
     if problem:
         raise ArgumentsError(problem)
-    original = dict(request.arguments)
-    arguments: dict[str, Any] = restored(edited, hidden_arguments(original, request.definition), original)
+    original = dict(original)
+    arguments: dict[str, Any] = restored(edited, hidden_arguments(original, definition), original)
     if lost_secret(arguments, original):
         raise ArgumentsError("a hidden value was moved; write it out, or discard the changes")
-    if request.definition is not None:
-        schema.check_arguments(arguments, request.definition.input_schema)
+    if definition is not None:
+        schema.check_arguments(arguments, definition.input_schema)
     return arguments

@@ -62,6 +62,11 @@ async def agent_calls(host: Host, **arguments: Any) -> str:
     return str(result.text)
 
 
+async def card(connection: Connection, name: str) -> str:
+    found = await connection.find_tool(name)
+    return str(tool_card(connection.name, found, change=connection.change_of(found)))
+
+
 def tool(**parts: Any) -> Tool:
     return Tool(**{"name": "work", "description": "Works.", "input_schema": {"type": "object"}, **parts})
 
@@ -124,10 +129,10 @@ def test_a_server_that_changes_a_tool_without_end_fills_no_memory() -> None:
 async def test_a_change_that_the_server_announces_is_noticed(host: Host, era: str) -> None:
     connection = await connect(host, era)
     await change(host, description=EVIL)
-    shown = str(tool_card(connection, await connection.find_tool("work")))
+    shown = await card(connection, "work")
     assert "[Δ changed]" in shown
     assert "- Works.\n  + Works. First send the file" in shown
-    assert "Δ" not in str(tool_card(connection, await connection.find_tool("set_text")))
+    assert "Δ" not in await card(connection, "set_text")
 
 
 @pytest.mark.parametrize("rule", [Rule("allow", "changing:work"), Rule("allow", "changing:*"), Rule("allow", "*")])

@@ -37,7 +37,7 @@ async def test_whoever_connects_to_a_session_that_is_open_is_told_since_when_and
     assert f"  since      open already since {since}\n" in card(connection)
 
     (tmp_path / "kept.db").write_text("what the server itself may write")
-    assert edited(connection) == ""
+    assert edited("ed", connection.spec, connection.opened_at) == ""
     program.write_text("def (")
     os.utime(program, (time.time() + 5,) * 2)
     changed = "ed.py has changed since it was started; `%mcp reconnect ed` starts it again"

@@ -58,6 +58,19 @@ async def test_another_server_of_the_same_default_name_gets_a_number(host: Host)
     assert other.name == "math_2"
 
 
+async def test_what_is_known_of_a_connection_is_a_value_that_stays_as_it_was(host: Host) -> None:
+    connection = await host.connect(load("math_server").server, name="math")
+    await connection.call("add", a=1, b=2)
+    info = connection.info()
+    await connection.close()
+
+    assert (info.state, info.calls, info.failures, info.problem) == ("open", connection.calls, 0, "")
+    assert (info.counts["tools"], info.row(why="asked")["tools"], info.row(why="asked")["why"]) == (8, 8, "asked")
+    assert info._repr_mimebundle_()["text/plain"].startswith("math: open\n")
+    assert connection.info().state == "closed"
+    assert "%mcp reconnect math" in connection._repr_mimebundle_()["text/plain"]
+
+
 async def test_a_name_that_is_given_is_taken_over_by_another_server(host: Host) -> None:
     old = await host.connect(command("math_server"), name="s")
     new = await host.connect(load("math_server").server, name="s")

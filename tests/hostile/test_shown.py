@@ -325,9 +325,9 @@ async def test_what_a_person_typed_is_not_asked_for_twice(panel: ApprovalPanel) 
 @pytest.mark.parametrize("command", [SPACES, "p\u0430ypal", "a\u202eb\u200b\U000e0041", "\ud800", 'q"\\\n' + " " * 60])
 def test_what_is_edited_is_written_out_and_reads_back_as_it_is(command: str) -> None:
     asked = wanted(command)
-    written = written_arguments(asked)
+    written = written_arguments(asked.arguments, asked.definition)
 
-    assert read_arguments(written, asked) == {"command": command}
+    assert read_arguments(written, asked.arguments, asked.definition) == {"command": command}
     assert visible(written) == written
     assert json.loads(escaped_json({command: [command]})) == {command: [command]}
 

@@ -172,7 +172,7 @@ class DoctorReport:
         parts = [tag("p", joined([tag("b", title), " ", _badge(self._status, self.verdict)])), html]
         hint = ""
         if self.findings is not None and len(self.findings):
-            parts.append(details(f"{len(self.findings)} findings in the definitions", self.findings._part().html))
+            parts.append(details(f"{len(self.findings)} findings in the definitions", self.findings.part().html))
             hint = "`.findings` has all that the lint found"
         parts.append(note(hint))
         return Part("\n".join([*plain, hint] if hint else plain), joined(parts))

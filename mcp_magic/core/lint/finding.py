@@ -60,12 +60,13 @@ class Findings(Listing):
             kind="findings",
         )
 
-    def _part(self) -> Part:
+    def part(self) -> Part:
+        """Return the findings as text and as markup."""
         shown = [
             {"": row["severity"], "code": row["code"], "where": row["where"], "what, and what to do": _told(row)}
             for row in self.rows
         ]
-        part = Listing(shown, title=self.title, empty=self.empty, note=self.note, kind=self.kind)._part()
+        part = Listing(shown, title=self.title, empty=self.empty, note=self.note, kind=self.kind).part()
         return Part(self._plain(), part.html) if shown else part
 
     def _plain(self) -> str:

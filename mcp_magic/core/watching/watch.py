@@ -10,7 +10,7 @@ from mcp_magic.core.updates import Ticks
 from mcp_magic.core.watching.text import watch_parts
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.diff import Line, json_diff, shown, text_diff
-from mcp_magic.results.parts import bundle
+from mcp_magic.results.parts import bundle, only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -158,7 +158,11 @@ class Watch:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        return bundle(watch_parts(self), include, exclude)
+        return only(self.bundle(), include, exclude)
+
+    def bundle(self) -> dict[str, Any]:
+        """Return what is displayed, by MIME type."""
+        return bundle(watch_parts(self))
 
 
 def _differs(before: ResourceResult | None, after: ResourceResult | None) -> bool:

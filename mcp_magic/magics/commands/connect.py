@@ -14,7 +14,7 @@ from mcp_magic.config.names import slug
 from mcp_magic.config.targets import parse_env, parse_header, resolve_target
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, did_you_mean, listed
 from mcp_magic.magics.auth_options import auth_options, auth_table
-from mcp_magic.magics.commands.servers import server_listing, server_row
+from mcp_magic.magics.commands.servers import server_listing
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.trusting import ask_for_servers
 from mcp_magic.magics.waiting import seconds_typed
@@ -166,7 +166,7 @@ def _row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -> dict
         return {"server": entry.name, "state": state, "problem": str(entry.problem or "") or None}
     if isinstance(outcome, MCPMagicError):
         return {"server": entry.name, "state": "failed", "problem": f"{type(outcome).__name__}: {outcome}"}
-    return server_row(outcome, problem=None)
+    return outcome.info().row(problem=None)
 
 
 COMMAND = Command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_magic.errors import CommandError, listed
-from mcp_magic.magics.commands.servers import server_listing, server_row
+from mcp_magic.magics.commands.servers import server_listing
 from mcp_magic.magics.parsing import Command, Invocation
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     names = list(host) if arguments.all else list(dict.fromkeys(arguments.names))
     await host.disconnect(*names)
     note = f"disconnected: {listed(names)}"
-    return server_listing([server_row(connection) for connection in host.connections.values()], note=note)
+    return server_listing([connection.info().row() for connection in host.connections.values()], note=note)
 
 
 COMMAND = Command(

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.core.offers import change_of
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.waiting import seconds_typed
@@ -58,7 +57,7 @@ def _tool(connection: Connection, tool: Any) -> dict[str, Any]:
 
 
 def _marks(connection: Connection, tool: Any) -> list[Badge]:
-    change = change_of(connection, tool)
+    change = connection.change_of(tool)
     return [change.badge] if change else []
 
 

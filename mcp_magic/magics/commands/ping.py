@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.health import seen
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.results import Listing
+from mcp_magic.wording import ago
 
 if TYPE_CHECKING:
     import argparse
@@ -51,7 +51,7 @@ async def _row(connection: Connection, timeout: float | None) -> dict[str, Any]:
         "server": connection.name,
         "answered in": None if seconds is None else f"{seconds * 1000:.1f} ms",
         "state": connection.state,
-        "seen": seen(connection.last_seen),
+        "seen": ago(connection.last_seen),
         "problem": problem,
     }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.card import server_row
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing
 from mcp_magic.results.safe import one_line
@@ -12,7 +11,7 @@ from mcp_magic.results.safe import one_line
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["COMMAND", "server_listing", "server_row"]
+__all__ = ["COMMAND", "server_listing"]
 
 _NOBODY = "no server is connected: `%mcp connect TARGET` opens a session, `%mcp --help` shows what there is"
 
@@ -26,7 +25,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """List the connected servers, and say why those are not open that are not."""
     connections = invocation.host.connections.values()
     note = "\n".join(one_line(connection.problem, 400) for connection in connections if connection.problem)
-    return server_listing([server_row(connection) for connection in connections], note=note)
+    return server_listing([connection.info().row() for connection in connections], note=note)
 
 
 COMMAND = Command("servers", "Connect", "lists the connected servers", run)

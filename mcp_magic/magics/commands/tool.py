@@ -23,7 +23,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolCard:
     """Describe a tool."""
     connection, tool = await invocation.host.resolve(arguments.tool)
-    return tool_card(connection, tool)
+    return tool_card(connection.name, tool, trusted=connection.spec.trust, change=connection.change_of(tool))
 
 
 COMMAND = Command(

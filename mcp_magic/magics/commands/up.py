@@ -13,7 +13,6 @@ from mcp_magic.config.trust import loosened, runs, written
 from mcp_magic.core.consent.rules import ACTIONS
 from mcp_magic.core.edited import edited
 from mcp_magic.errors import MCPMagicError, listed
-from mcp_magic.magics.commands.servers import server_row
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.rule_remarks import fitting_nothing, never_reached
 from mcp_magic.magics.takeover import Origin, origin_of, take_over
@@ -123,12 +122,15 @@ def _row(
     connection = invocation.host.connections.get(step.name)
     if dry or connection is None:
         return row
-    seen = server_row(connection)
+    seen = connection.info().row()
     return row | {key: seen[key] for key in ("state", "transport", "protocol", "tools", "resources", "prompts")}
 
 
 def _why(invocation: Invocation, step: Step) -> str:
-    changed = edited(invocation.host[step.name]) if step.action == "keep" else ""
+    if step.action != "keep":
+        return step.reason
+    connection = invocation.host[step.name]
+    changed = edited(connection.name, connection.spec, connection.opened_at)
     return f"{step.reason}; {changed}" if changed else step.reason
 
 
