@@ -28,7 +28,7 @@ from mcp_magic.core.outcome import Outcome, current
 from mcp_magic.core.reconnection import is_hopeless
 from mcp_magic.core.stdio_process import terminate
 from mcp_magic.core.transports import open_line
-from mcp_magic.core.warmup import build_models, quiet_sdk_logging, start_imports
+from mcp_magic.core.warmup import build_models, quiet_sdk_logging
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -184,12 +184,10 @@ class Owning(Lasting):
             line.opening = Outcome()
             current.set(line.opening)
             line.probe = negotiation.probe(line.errlog)
-            imports = start_imports()  # while the server starts
             try:
                 session = self.notices.session(line.make(), self.spec.timeout, line.prepare, negotiation.way)
                 async with self._unless_listening(session, line) as client:
                     current.set(None)
-                    await asyncio.shield(imports)
                     build_models(client.protocol_version)
                     negotiation.opened(client)
                     self._opened(client, line)

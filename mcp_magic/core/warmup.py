@@ -1,59 +1,27 @@
-"""What would make the first call slow, done while a server starts and lists its tools.
-
-A call that is checked closely imports jsonschema. It is imported on a thread while the handshake is under way.
-"""
+"""What would make the first call slow, done while a server connects."""
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 import logging
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from typing import Any
 
-from mcp_magic.browser import IN_BROWSER
-from mcp_magic.schema.validation import import_jsonschema
+from mcp_magic.schema.check import check_arguments
 
-__all__ = ["build_models", "quiet_sdk_logging", "start_imports"]
+__all__ = ["build_models", "quiet_sdk_logging"]
 
-
-def start_imports() -> asyncio.Future[None]:
-    """Import what the first call needs, on a thread, and return a future for its end.
-
-    The futures of all connections stand for the same imports; shield what you await, or a connect that
-    is interrupted takes them away from the others.
-    """
-    return asyncio.wrap_future(_imports())
-
-
-@cache
-def _imports() -> Future[None]:
-    if IN_BROWSER:  # no threads there
-        _import()
-        now: Future[None] = Future()
-        now.set_result(None)
-        return now
-    # Not sys.modules: a module is in there from the beginning of its import.
-    executor = ThreadPoolExecutor(1, thread_name_prefix="mcp_magic imports")
-    done = executor.submit(_import)
-    executor.shutdown(wait=False)  # the thread ends with its only task
-    return done
-
-
-def _import() -> None:
-    import_jsonschema()
-    importlib.import_module("referencing")
-    from jsonschema import Draft202012Validator
-
-    Draft202012Validator.check_schema({"type": "object"})  # fills the caches of the metaschema
+_ANY: dict[str, Any] = {"type": "object"}
 
 
 def build_models(protocol: str) -> None:
-    """Have pydantic build the models of a call in a protocol version, which the SDK defers to their first use."""
+    """Have pydantic build the models of a call in a protocol version, and import what checks its arguments.
+
+    The SDK defers the models to their first use.
+    """
     from mcp_types import CallToolRequest, CallToolRequestParams
     from mcp_types.methods import validate_server_result
 
+    check_arguments({}, _ANY)
     CallToolRequest(params=CallToolRequestParams(name="", arguments={})).model_dump(by_alias=True)
     with suppress(ValueError, KeyError):  # a version that wants more in a result, or that this SDK does not know
         validate_server_result("tools/call", protocol, {"content": []})

@@ -14,7 +14,6 @@ from mcp_magic.schema.kinds import Kind
 from mcp_magic.schema.lines import as_word, call_line, line_or_comment, prompt_line
 from mcp_magic.schema.messages import is_secret, shown
 from mcp_magic.schema.prompts import check_prompt_arguments, parse_prompt_arguments, prompt_schema
-from mcp_magic.schema.quick import quick_check
 from mcp_magic.schema.sentinels import MISSING, UNSET
 from mcp_magic.schema.signature import bind_arguments, identifier, make_docstring, make_signature
 from mcp_magic.schema.values import check_text, json_arguments, to_json_value
@@ -43,7 +42,6 @@ __all__ = [
     "prepare_arguments",
     "prompt_line",
     "prompt_schema",
-    "quick_check",
     "root_field",
     "shown",
     "to_json_value",

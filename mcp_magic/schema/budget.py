@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MAX_DEPTH", "MAX_NODES", "Budget", "StepsExceeded", "limited_steps", "spend_step"]
+__all__ = [
+    "CHECKS_PER_VALUE",
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "Budget",
+    "StepsExceeded",
+    "limited_steps",
+    "measure",
+    "spend_step",
+]
 
 MAX_NODES = 5_000
 """Fields that are made of one schema. Real tools have a hundred or two; OpenAI takes no more properties than this."""
@@ -69,7 +78,7 @@ _steps_left: ContextVar[list[int] | None] = ContextVar("steps_left", default=Non
 @contextmanager
 def limited_steps(value: Any) -> Iterator[None]:
     """Bound the steps of a validation of `value`; `spend_step` raises when they are used up."""
-    token = _steps_left.set([MAX_CHECKS + CHECKS_PER_VALUE * _count(value)])
+    token = _steps_left.set([MAX_CHECKS + CHECKS_PER_VALUE * measure(value)[0]])
     try:
         yield
     finally:
@@ -89,13 +98,16 @@ def spend_step(steps: int = 1) -> None:
             raise StepsExceeded
 
 
-def _count(value: Any) -> int:
-    count, pending = 0, [value]
-    while pending:
-        node = pending.pop()
-        count += 1
-        if isinstance(node, dict):
-            pending += node.values()
-        elif isinstance(node, list):
-            pending += node
-    return count
+def measure(value: Any) -> tuple[int, int]:
+    """Return how many values there are in one, with itself, and on how many levels.
+
+    >>> measure([1, {"a": 2}])
+    (4, 3)
+    """
+    count, levels, level = 0, 0, [value]
+    while level:
+        count += len(level)
+        levels += 1
+        objects = [inner for node in level if isinstance(node, dict) for inner in node.values()]
+        level = [inner for node in level if isinstance(node, list) for inner in node] + objects
+    return count, levels

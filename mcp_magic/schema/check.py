@@ -12,8 +12,8 @@ from mcp_magic.schema.example import example_arguments
 from mcp_magic.schema.fields import Field, root_field
 from mcp_magic.schema.formats import FORMATS, fits_format
 from mcp_magic.schema.messages import together
+from mcp_magic.schema.native import native_check
 from mcp_magic.schema.patterns import unchecked
-from mcp_magic.schema.quick import quick_check
 from mcp_magic.schema.report import path_text, problems_of
 from mcp_magic.schema.validation import import_jsonschema, make_validator, schema_problem
 from mcp_magic.schema.values import json_arguments
@@ -38,17 +38,25 @@ class _Compiled:
     """A schema made ready. It holds the schema, so that the `id` it is kept under stays its own.
 
     Attributes:
-        given_up: Whether a validation has taken all its steps; what is not plain is not checked then.
+        fits: Whether a value surely fits.
+        names: The arguments that there are; None if it takes others.
+        validator: Made at the first need.
+        given_up: Whether a validation by jsonschema has taken all its steps; it is not tried again then.
     """
 
     schema: Mapping[str, Any]
-    fits: Callable[[Mapping[str, Any]], bool]
+    fits: Callable[[Any], bool]
+    names: frozenset[str] | None = None
     validator: Validator | None = None
-    answers: Validator | None = None
     given_up: bool = False
 
+    def takes(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether arguments surely fit, and there are no others."""
+        return (self.names is None or self.names.issuperset(arguments)) and self.fits(arguments)
 
-_compiled: dict[int, _Compiled] = {}
+
+_compiled: dict[tuple[int, bool], _Compiled] = {}
+"""By the schema's id, and whether it is one of answers."""
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -71,7 +79,7 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     mcp_magic.errors.ArgumentsError: n: expected integer, got 'x'
     """
     compiled = _compile(schema)
-    if not compiled.fits(arguments):
+    if not compiled.takes(arguments):
         _check(dict(arguments), compiled)
 
 
@@ -96,9 +104,10 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     """
     sent = json_arguments(arguments, schema)
     compiled, filled = _compile(schema), dict[str, Any]()
-    if not compiled.fits(sent):
+    if not compiled.takes(sent):
         sent = _completed(sent, root_field(schema), (), filled)
-        _check(sent, compiled)
+        if not (filled and compiled.takes(sent)):
+            _check(sent, compiled)
     return sent, filled
 
 
@@ -123,7 +132,7 @@ def schema_errors(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> li
         schema: As for `check_arguments`; names that it does not list are no error of jsonschema's.
     """
     compiled = _compile(schema)
-    return None if compiled.fits(arguments) else _errors(compiled, dict(arguments))
+    return None if compiled.takes(arguments) else _errors(compiled, dict(arguments))
 
 
 def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
@@ -139,19 +148,20 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
     Raises:
         ValueError: It does not fit, or the schema is invalid or refers to another document.
     """
-    compiled = _compile(schema)
-    if compiled.given_up or compiled.fits(structured):
-        return []
+    compiled = _compile(schema, answers=True)
+    with unchecked() as patterns:
+        if compiled.given_up or compiled.fits(structured):
+            return list(patterns)
     import_jsonschema()
     from jsonschema.exceptions import best_match
 
     try:
-        if compiled.answers is None:
+        if compiled.validator is None:
             if (invalid := schema_problem(schema)) is not None:
                 raise ValueError(f"the output schema is invalid: {invalid}")
-            compiled.answers = make_validator(schema)
+            compiled.validator = make_validator(schema)
         with unchecked() as patterns, limited_steps(structured):
-            problem = best_match(compiled.answers.iter_errors(structured))
+            problem = best_match(compiled.validator.iter_errors(structured))
     except (StepsExceeded, RecursionError):
         compiled.given_up = True
         return []
@@ -175,13 +185,17 @@ def is_bounded(schema: Mapping[str, Any]) -> bool:
     return not _compile(schema).given_up
 
 
-def _compile(schema: Mapping[str, Any]) -> _Compiled:
-    known = _compiled.get(id(schema))
+def _compile(schema: Mapping[str, Any], *, answers: bool = False) -> _Compiled:
+    key = id(schema), answers
+    known = _compiled.get(key)
     if known is not None and known.schema is schema:
         return known
     while len(_compiled) >= MAX_COMPILED:
         _compiled.pop(next(iter(_compiled)), None)
-    compiled = _compiled[id(schema)] = _Compiled(schema, quick_check(schema))
+    compiled = _compiled[key] = _Compiled(schema, native_check(schema, formats=not answers))
+    root = root_field(schema)
+    if not answers and not root.is_open:
+        compiled.names = frozenset(child.name for child in root.children)
     return compiled
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-__all__ = ["import_jsonschema", "make_validator", "schema_problem"]
+__all__ = ["import_jsonschema", "is_unique", "keys_of", "make_validator", "schema_problem"]
 
 _GRAMMAR = "rfc3987_syntax"
 
@@ -186,11 +186,12 @@ def _enum(validator: Any, values: Any, instance: Any, schema: Any) -> Iterator[A
     # jsonschema's own compares the value with each of the list, and writes all of them into its message.
     from jsonschema import ValidationError
 
-    if json_key(instance) not in _keys_of(values):
+    if json_key(instance) not in keys_of(values):
         yield ValidationError(f"{shorten(repr(instance))} is not one of {shorten(repr(values[:MAX_CHOICES]))}")
 
 
-def _keys_of(values: list[Any]) -> frozenset[Hashable]:
+def keys_of(values: list[Any]) -> frozenset[Hashable]:
+    """Return the values of an `enum` as `json_key` has them, kept for the list."""
     known = _keys.get(id(values))
     if known is None or known[0] is not values:
         if len(_keys) >= MAX_KEPT:
@@ -207,8 +208,13 @@ def _unique_items(validator: Any, unique: Any, instance: Any, schema: Any) -> It
     # jsonschema's own compares each item with all others where they are objects.
     from jsonschema import ValidationError
 
-    if unique and isinstance(instance, list) and len(set(map(json_key, instance))) < len(instance):
+    if unique and not is_unique(instance):
         yield ValidationError(f"{shorten(repr(instance))} has non-unique elements")
+
+
+def is_unique(instance: Any) -> bool:
+    """Return whether a list has no value twice; what is no list has none."""
+    return not isinstance(instance, list) or len(set(map(json_key, instance))) == len(instance)
 
 
 def _nothing(*_: Any) -> Iterator[Any]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.browser import IN_BROWSER
 from mcp_magic.core.lint.finding import ERROR, NOTE, WARNING, Finding
-from mcp_magic.core.lint.plainly import plainly_valid
 from mcp_magic.core.lint.walk import parts, place
 from mcp_magic.errors import did_you_mean, listed
 from mcp_magic.results.jsontree import brief
 from mcp_magic.schema.budget import MAX_NODES
 from mcp_magic.schema.check import is_bounded
+from mcp_magic.schema.native import is_surely_valid
 from mcp_magic.schema.patterns import is_checked
 from mcp_magic.schema.resolve import Resolver
 from mcp_magic.schema.validation import make_validator, schema_problem
@@ -75,7 +75,7 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
 
 
 def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
-    if plainly_valid(schema):
+    if is_surely_valid(schema):
         return
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
