@@ -53,7 +53,7 @@ class Measured:
     ) -> None:
         self.seconds = time.perf_counter() - self._started
         failure = error_kind(error) if error is not None else TOOL_ERROR if self.tool_failed else ""
-        if (metrics := self._connection.trace.metrics) is not None:
+        if (metrics := self._connection.metrics) is not None:
             metrics.record(self._connection.name, self._tool, self.seconds, failure)
         if self._span is not None:
             context, made = self._span
