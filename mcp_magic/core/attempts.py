@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.config.specs import HttpSpec
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from mcp_magic.core.elicitation import Elicitor
     from mcp_magic.core.notices import Notices
     from mcp_magic.core.owning import Supervisor
-    from mcp_magic.core.pacing import InFlight
     from mcp_magic.core.place import Place
     from mcp_magic.core.progress import Reports
     from mcp_magic.core.sampling.sampling import Prepared
@@ -62,7 +62,6 @@ class RequestSender:
     Args:
         place: Who the errors of the connection are about.
         supervisor: Has the session.
-        in_flight: The requests under way.
         notices: Takes what the server says meanwhile.
         questions: The questions of the server, which a call waits for.
         reports: Who shows the progress and the log messages of calls.
@@ -72,13 +71,13 @@ class RequestSender:
         failures: Those of them that failed (a tool's own error is no failure of the session).
         latency: Seconds of the last round trip, or None.
         last_seen: When the server last answered (`time.time()`), or None.
+        in_flight: Requests under way.
     """
 
     def __init__(
         self,
         place: Place,
         supervisor: Supervisor,
-        in_flight: InFlight,
         notices: Notices,
         questions: QuestionQueue,
         reports: Reports,
@@ -87,10 +86,11 @@ class RequestSender:
         self.failures = 0
         self.latency: float | None = None
         self.last_seen: float | None = None
+        self.in_flight = 0
+        self._idle = asyncio.Event()
         self._place = place
         self._spec = place.spec
         self._supervisor = supervisor
-        self._in_flight = in_flight
         self._notices = notices
         self._questions = questions
         self._reports = reports
@@ -201,22 +201,24 @@ class RequestSender:
     ) -> tuple[T | None, Exception | None, Outcome]:
         """Send once. Failures are returned, so that what is raised later has no foreign error in its context."""
         outcome = Outcome(self._place.position())
-        if not self._in_flight.count:
+        if not self.in_flight:
             self._place.quiet = outcome.begun
         token = current.set(outcome)
         started = time.perf_counter()
-        self._in_flight.begin()
+        self.in_flight += 1
         try:
             answer = finished(await send(client))
         except Exception as error:
             return None, error, outcome
         finally:
-            self._in_flight.end()
+            self.in_flight -= 1
+            if not self.in_flight:
+                self._idle.set()
             outcome.over = True
             current.reset(token)
         self.latency = time.perf_counter() - started
         self.last_seen = time.time()
-        if not self._in_flight.count:
+        if not self.in_flight:
             self._place.quiet = self._place.position()
         return answer, None, outcome
 
@@ -293,14 +295,24 @@ class RequestSender:
                 raise failed
         if self._supervisor.client is None:
             await self._supervisor.last_words()
-        return self._supervisor.open_client()
+        if self._supervisor.client is None:
+            raise self._supervisor.gone()
+        return self._supervisor.client
+
+    async def drained(self, seconds: float) -> None:
+        """Wait until no request is under way, but no longer than this."""
+        self._idle.clear()
+        if self.in_flight:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._idle.wait()
 
     def _is_doubtful(self) -> bool:
         """Whether the session was silent for so long that the server may be gone without anybody having noticed.
 
         Over streamable HTTP a request has a connection of its own, and stdio has a process.
         """
-        if self._spec.transport not in ("sse", "ws") or self._in_flight.count or self.last_seen is None:
+        if self._spec.transport not in ("sse", "ws") or self.in_flight or self.last_seen is None:
             return False
         silent = time.time() - self.last_seen
         return not 0 <= silent <= self._supervisor.reconnection.idle  # the clock may have been set back

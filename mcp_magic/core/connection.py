@@ -23,7 +23,6 @@ from mcp_magic.core.logs import Logs, request_level
 from mcp_magic.core.notices import Notices
 from mcp_magic.core.outputs import check_output
 from mcp_magic.core.owning import Supervisor
-from mcp_magic.core.pacing import InFlight
 from mcp_magic.core.place import Place
 from mcp_magic.core.repeating import METHOD_NOT_FOUND, is_repeatable
 from mcp_magic.core.roots import Roots, tell_changed
@@ -90,7 +89,7 @@ class Connection:
         self.spec = spec
         self.place = Place(name, spec)
         self._services = services = services or Services()
-        self.trace = Recorder(name, spec, services.trace, [tap(name, spec) for tap in services.taps])
+        self.trace = Recorder(name, spec, services.trace, services.taps(name, spec))
         self._watching: list[Callable[[], None]] = []
         self.catalog = Catalog(self._list, lambda kind: self._tell())
         self.roots = Roots(self._roots_changed)
@@ -105,20 +104,17 @@ class Connection:
             SamplingQuestions(name, spec, services.sampling, services.consent, questions, logs.log),
             lambda why: self._supervisor.stream_cut(why),
         )
-        self._in_flight = InFlight()
         self._supervisor = Supervisor(
             self.place,
             services,
             self.trace,
             self.notices,
             self.catalog,
-            self._in_flight,
+            lambda seconds: self._sender.drained(seconds),
             lambda: self.is_held,
             self._tell,
         )
-        self._sender = RequestSender(
-            self.place, self._supervisor, self._in_flight, self.notices, questions, services.reports
-        )
+        self._sender = RequestSender(self.place, self._supervisor, self.notices, questions, services.reports)
         self.tools = ToolNamespace(self)
         self.skills = Skills(self)
         self._tool_index: tuple[Any, dict[str, Tool]] = ((), {})
@@ -250,7 +246,7 @@ class Connection:
     @property
     def in_flight(self) -> int:
         """Requests under way."""
-        return self._in_flight.count
+        return self._sender.in_flight
 
     @property
     def latency(self) -> float | None:
@@ -269,7 +265,9 @@ class Connection:
         Raises:
             SessionClosedError: The session is not open.
         """
-        return self._supervisor.open_client()
+        if self._supervisor.client is None:
+            raise self._supervisor.gone()
+        return self._supervisor.client
 
     @property
     def protocol_version(self) -> str | None:
@@ -386,9 +384,10 @@ class Connection:
             given, filled = schema.prepare_arguments(arguments, known.input_schema)
         else:
             given = schema.json_arguments(arguments)
-        if self.consent is not None and (decision is not None or asker != PERSON or self.consent.rules):
+        consent = self._services.consent
+        if consent is not None and (decision is not None or asker != PERSON or consent.rules):
             request = Request(self.name, tool, given, asker, known, self.spec.trust, run)
-            allowed = await self._allowed(request, self.consent, decision)
+            allowed = await self._allowed(request, consent, decision)
             if allowed is not given:
                 given, filled = schema.json_arguments(allowed), {}
         begun = self.place.position()

@@ -32,7 +32,7 @@ from mcp_magic.core.wire import Keeper, Wire
 from mcp_magic.errors import SessionClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
 
     from mcp import Client
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.catalog import Catalog
     from mcp_magic.core.notices import Notices
-    from mcp_magic.core.pacing import InFlight
     from mcp_magic.core.place import Place
     from mcp_magic.core.services import Services
     from mcp_magic.core.trace.record import Recorder
@@ -83,7 +82,7 @@ class Supervisor:
         recorder: Writes the messages into the trace.
         notices: Makes the client of each session, and takes what the server says unasked.
         catalog: What the server offers; told when a new session may offer something else.
-        in_flight: The requests under way.
+        drained: Waits until no request is under way, so many seconds at most.
         held: Whether a host has the connection, so that `%mcp reconnect` finds it.
         changed: Called whenever the state changes.
 
@@ -107,7 +106,7 @@ class Supervisor:
         recorder: Recorder,
         notices: Notices,
         catalog: Catalog,
-        in_flight: InFlight,
+        drained: Callable[[float], Awaitable[None]],
         held: Callable[[], bool],
         changed: Callable[[], None],
     ) -> None:
@@ -126,7 +125,7 @@ class Supervisor:
         self._recorder = recorder
         self._notices = notices
         self._catalog = catalog
-        self._in_flight = in_flight
+        self._drained = drained
         self._held = held
         self._changed = changed
         self._leave, self._left = asyncio.Event(), asyncio.Event()
@@ -175,16 +174,6 @@ class Supervisor:
     def _lasted(self) -> bool:
         """Whether the session was open for long enough to be opened again without a pause."""
         return self._up_for >= self.reconnection.lasting
-
-    def open_client(self) -> Client:
-        """Return the SDK's client of the open session.
-
-        Raises:
-            SessionClosedError: There is no session now.
-        """
-        if self.client is None:
-            raise self.gone()
-        return self.client
 
     # What the owner task says
 
@@ -476,7 +465,7 @@ class Supervisor:
                     wire.left()
                     self._pause()
                     if self._renewing:
-                        await self._in_flight.drained(DRAIN_SECONDS)
+                        await self._drained(DRAIN_SECONDS)
             except Exception as error:
                 if self._entering and not self._closing and negotiation.another(error, wire.probe):
                     wire.began_in_vain()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from mcp_magic.browser import IN_BROWSER
@@ -13,7 +13,7 @@ from mcp_magic.browser import IN_BROWSER
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-__all__ = ["InFlight", "Pace", "Turns", "most_at_once"]
+__all__ = ["Pace", "Turns", "most_at_once"]
 
 SECONDS = 60.0
 
@@ -92,36 +92,6 @@ class Turns:
         if not self._told:
             self._told = True
             tell(self._most, self._waiting)
-
-
-class InFlight:
-    """Counts the requests that are under way.
-
-    Attributes:
-        count: How many there are.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._none = asyncio.Event()
-        self._none.set()
-
-    def begin(self) -> None:
-        """Count one more."""
-        self.count += 1
-        self._none.clear()
-
-    def end(self) -> None:
-        """Count one less."""
-        self.count -= 1
-        if not self.count:
-            self._none.set()
-
-    async def drained(self, seconds: float) -> None:
-        """Wait until there are none, but no longer than this."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._none.wait()
 
 
 def most_at_once() -> int:

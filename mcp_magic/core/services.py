@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping  # noqa: TC003
+from collections.abc import Callable, Iterable, Mapping  # noqa: TC003
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +12,7 @@ from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.core.progress import Reports
 from mcp_magic.core.reconnection import Reconnection
 from mcp_magic.core.sampling.sampling import Samplers
-from mcp_magic.core.telemetry.spans import WireSpans
+from mcp_magic.core.telemetry.spans import span_taps
 from mcp_magic.core.trace.trace import Trace
 from mcp_magic.core.transports import Opener, open_transport
 
@@ -50,7 +50,7 @@ class Services:
         reports: Who shows the progress and the log messages of calls.
         trace: Where messages are recorded.
         metrics: Where calls are counted, or None.
-        taps: What else sees the messages of a connection: each makes a tap of its name and its spec.
+        taps: Returns what else sees the messages of a connection, by its name and its spec.
         open_transport: Prepares the way to a server.
         host: The host that has the connection once it is open, or None.
     """
@@ -64,6 +64,6 @@ class Services:
     reports: Reports = field(default_factory=Reports)
     trace: Trace = field(default_factory=Trace)
     metrics: Metrics | None = None
-    taps: tuple[Callable[[str, Spec], Tap], ...] = (WireSpans,)
+    taps: Callable[[str, Spec], Iterable[Tap]] = span_taps
     open_transport: Opener = open_transport
     host: Holder | None = None

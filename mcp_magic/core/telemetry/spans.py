@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic.config.specs import StdioSpec, UrlSpec, WebSocketSpec
+from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec, WebSocketSpec
 from mcp_magic.core.trace.record import Tap
 from mcp_magic.core.trace.trace import OUT
 
@@ -38,6 +38,7 @@ __all__ = [
     "place",
     "recording",
     "span",
+    "span_taps",
 ]
 
 SCOPE, SDK_SCOPE = "mcp_magic", "mcp-python-sdk"
@@ -162,13 +163,12 @@ class WireSpans(Tap):
 
     def message(self, direction: str, message: dict[str, Any]) -> None:
         """Complete the span of a request that is sent, which the SDK does within its span; note how it is answered."""
-        if direction == OUT:
-            if "method" in message and "id" in message:
-                self._sent(message)
-        elif self._waiting and "method" not in message:
-            self._came(message)
-
-    def _sent(self, message: dict[str, Any]) -> None:
+        if direction != OUT:
+            if self._waiting and "method" not in message:
+                self._came(message)
+            return
+        if "method" not in message or "id" not in message:
+            return
         from opentelemetry.trace import get_current_span
 
         current = get_current_span()
@@ -185,6 +185,11 @@ class WireSpans(Tap):
         result = message.get("result")
         if waiting is not None and isinstance(result, dict) and result.get("isError") is True:
             fail(waiting, TOOL_ERROR)
+
+
+def span_taps(server: str, spec: Spec) -> tuple[Tap, ...]:
+    """Return what completes the SDK's spans of one connection: nothing where the server is in this kernel."""
+    return () if isinstance(spec, InProcessSpec) else (WireSpans(server, spec),)
 
 
 def _target(message: dict[str, Any]) -> dict[str, str]:
