@@ -24,7 +24,7 @@ from mcp_magic.core.faults import CODES, STATUSES
 from mcp_magic.core.oauth import login, words
 from mcp_magic.core.outcome import Outcome
 from mcp_magic.core.trace.record import Recorder
-from mcp_magic.core.transports import Line
+from mcp_magic.core.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def coded(code: int, said: str) -> Iterator[Exception]:
 def failed(said: str) -> Iterator[Exception]:
     """Errors of everything else."""
     stdio = Place("local", StdioSpec(command="server"))
-    web = Place("web", WEB, Line(make=lambda: None, recorder=Recorder("web", WEB)))
+    web = Place("web", WEB, Wire(Recorder("web", WEB)))
     for error in (
         OSError(said),
         PermissionError(13, said),

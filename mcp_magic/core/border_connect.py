@@ -73,7 +73,7 @@ def _handshake_timeout(place: Place) -> Exception:
         text = f"{place.name}: {where} writes {garbage!r}, which is no MCP message, and did not answer in {seconds:g} s"
         return errors.NotAnMCPServerError(f"{text}.{place.said()}", stderr=place.stderr())
     text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
-    stray = f"\n  {place.line.stray} (fault: the server)." if place.line and place.line.stray else ""
+    stray = f"\n  {place.wire.stray} (fault: the server)." if place.wire and place.wire.stray else ""
     said = place.said()
     url = named_url(place.heard()) if isinstance(place.spec, StdioSpec) else ""
     text += f" If it listens at a URL instead: `%mcp connect {url}`." if url else ""
@@ -168,7 +168,7 @@ def _bad_url(found: BaseException, place: Place) -> Exception:
 
 
 def _opening(place: Place) -> Outcome | None:
-    return place.line.opening if place.line is not None else None
+    return place.wire.opening if place.wire is not None else None
 
 
 def _in_process(found: BaseException, place: Place) -> Exception:

@@ -99,7 +99,7 @@ class ToolNamespace:
         return {written: written if written in self else name for written, name in unique.items() if written[0] != "_"}
 
     def _known(self) -> tuple[dict[str, Tool], dict[str, ToolFunction]]:
-        definitions = self._connection._index()
+        definitions = self._connection.tool_index()
         if self._functions[0] is not definitions:
             self._functions = (definitions, {})
         return definitions, self._functions[1]

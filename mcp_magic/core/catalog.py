@@ -70,15 +70,19 @@ class Catalog:
 
     Args:
         fetch: Lists one kind from the server; told whether somebody asked for it.
+        loaded: Called with the kind whenever a listing was fetched.
 
     Attributes:
-        on_loaded: Called with the kind whenever a listing was fetched.
         problems: By kind why it could not be fetched when that was last tried.
     """
 
-    def __init__(self, fetch: Callable[[str, bool], Awaitable[list[Any]]]) -> None:
+    def __init__(
+        self,
+        fetch: Callable[[str, bool], Awaitable[list[Any]]],
+        loaded: Callable[[str], None] = lambda kind: None,
+    ) -> None:
         self._fetch = fetch
-        self.on_loaded: Callable[[str], None] = lambda kind: None
+        self._loaded = loaded
         self._items: dict[str, tuple[Any, ...]] = {}
         self._stale: set[str] = set(KINDS)
         self._running: dict[str, asyncio.Task[tuple[Any, ...]]] = {}
@@ -186,7 +190,7 @@ class Catalog:
                 self._stale.discard(kind)  # a change that is announced from now on makes it stale again
                 items = self._items[kind] = tuple(await self._fetch(kind, counted))
                 self.problems.pop(kind, None)
-                self.on_loaded(kind)
+                self._loaded(kind)
                 if kind not in self._stale:
                     break
         except BaseException as error:

@@ -12,7 +12,8 @@ from mcp_magic.results.safe import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.core.place import Place, Position
+    from mcp_magic.core.errlog import Position
+    from mcp_magic.core.place import Place
 
 __all__ = ["cause_in", "clue"]
 

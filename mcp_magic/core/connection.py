@@ -2,96 +2,262 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic import schema
 from mcp_magic.core.answering import QuestionQueue
-from mcp_magic.core.border import Place
+from mcp_magic.core.attempts import RequestSender
 from mcp_magic.core.callables import ToolNamespace
 from mcp_magic.core.card import ConnectionInfo
-from mcp_magic.core.catalog import KINDS, Catalog
-from mcp_magic.core.elicitation import Elicitors, Questions
-from mcp_magic.core.logs import Logs
-from mcp_magic.core.negotiation import KnownProtocols
+from mcp_magic.core.catalog import KINDS, Catalog, all_pages
+from mcp_magic.core.clues import clue
+from mcp_magic.core.consent.consent import PERSON, Decision, Request
+from mcp_magic.core.elicitation import Questions
+from mcp_magic.core.eras import ping
+from mcp_magic.core.foreign import is_closed
+from mcp_magic.core.loglevels import checked
+from mcp_magic.core.logs import Logs, request_level
 from mcp_magic.core.notices import Notices
-from mcp_magic.core.owning import Owning
-from mcp_magic.core.roots import Roots
+from mcp_magic.core.outputs import check_output
+from mcp_magic.core.owning import Supervisor
+from mcp_magic.core.place import Place
+from mcp_magic.core.repeating import METHOD_NOT_FOUND, is_repeatable
+from mcp_magic.core.roots import Roots, tell_changed
 from mcp_magic.core.sampling.requests import SamplingQuestions
-from mcp_magic.core.sampling.sampling import Samplers
+from mcp_magic.core.services import Services
 from mcp_magic.core.skills.skills import Skills
+from mcp_magic.core.subscriptions import check_announces
+from mcp_magic.core.telemetry.measuring import Measured
 from mcp_magic.core.trace.record import Recorder
+from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError, did_you_mean, listed
+from mcp_magic.results import PromptResult, ResourceResult, ToolResult
 from mcp_magic.results.parts import bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from mcp import Client
-    from mcp_types import Implementation, ServerCapabilities, Tool
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult, Implementation, Prompt, ServerCapabilities, Tool
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.consent.consent import Consent
     from mcp_magic.core.definitions import Change
-    from mcp_magic.core.host import Host
-    from mcp_magic.core.oauth.logins import LogIns
-    from mcp_magic.core.telemetry.measuring import CallCounter
+    from mcp_magic.core.elicitation import Elicitor
+    from mcp_magic.core.errlog import ErrorLog
+    from mcp_magic.core.lint import Findings
+    from mcp_magic.core.sampling.sampling import Prepared
+    from mcp_magic.core.services import Holder
+    from mcp_magic.core.telemetry.metrics import Metrics
+    from mcp_magic.core.underway import CallUnderWay
+    from mcp_magic.core.updates import Subscription
 
 __all__ = ["Connection"]
 
+AGAIN_SECONDS = 2.0
+"""Seconds between two fetches of a listing because something was not found in it: a loop with a typo costs one."""
 
-class Connection(Owning):
+_CALL = "tools/call"
+
+
+class Connection:
     """An open session to one MCP server.
 
     Made by `Host.connect`. It outlives the cell that opened it and closes with the kernel.
+
+    Args:
+        name: Its name in the host.
+        spec: Where the server is.
+        services: What the host lends it.
 
     Attributes:
         name: Its name in the host.
         spec: Where the server is.
         tools: The server's tools as awaitable functions: `await connection.tools.add(a=1, b=2)`.
         skills: The skills that it publishes: `await connection.skills.list()`.
+        catalog: What the server offers, cached.
         notices: What the server said unasked: log messages, changes.
-        consent: The host's rules about who may call what, or None where nothing is asked.
         roots: The directories that the server is told of.
-        host: The host that holds it, or None.
-        logins: How a person logs in to it, and where tokens are kept; None for those of nobody.
-        protocols: What is known of how the sessions of servers begin.
-        metrics: Counts the calls of its tools, or None.
         trace: What it said and was told; `.entries`.
-        found_open: When the session was opened that `connect` found open already, or None.
+        place: Who the errors of this connection are about.
     """
 
-    def __init__(
-        self,
-        name: str,
-        spec: Spec,
-        consent: Consent | None = None,
-        elicitors: Elicitors | None = None,
-        samplers: Samplers | None = None,
-        protocols: KnownProtocols | None = None,
-        metrics: CallCounter | None = None,
-    ) -> None:
-        super().__init__()
-        self.metrics = metrics
-        self.consent = consent
+    def __init__(self, name: str, spec: Spec, services: Services | None = None) -> None:
         self.name = name
         self.spec = spec
-        self.protocols = protocols or KnownProtocols()
-        self.trace = Recorder(name, spec)
-        self.catalog = Catalog(self._list)
+        self.place = Place(name, spec)
+        self._services = services = services or Services()
+        self.trace = Recorder(name, spec, services.trace, services.taps(name, spec))
+        self._watching: list[Callable[[], None]] = []
+        self.catalog = Catalog(self._list, lambda kind: self._tell())
         self.roots = Roots(self._roots_changed)
-        self.notices = Notices(self.catalog.changed, self.roots, Logs(self._may_ask, spec.masked))
-        elicitors = elicitors or Elicitors()
-        self._questions = QuestionQueue(self._may_ask, lambda: elicitors.max_questions)
-        self.notices.questions = Questions(name, elicitors, self._questions, self.notices.log, self.trace.conceal)
-        asked = (consent, self._questions, self.notices.log)
-        self.notices.sampling = SamplingQuestions(name, spec, samplers or Samplers(), *asked)
-        self.notices.doubted = self._stream_cut
+        calls: list[CallUnderWay] = []
+        logs = Logs(calls, spec.masked)
+        questions = QuestionQueue(calls, lambda: services.elicitation.max_questions)
+        self.notices = Notices(
+            self.catalog.changed,
+            self.roots,
+            logs,
+            Questions(name, services.elicitation, questions, logs.log, self.trace.conceal),
+            SamplingQuestions(name, spec, services.sampling, services.consent, questions, logs.log),
+            lambda why: self._supervisor.stream_cut(why),
+        )
+        self._supervisor = Supervisor(
+            self.place,
+            services,
+            self.trace,
+            self.notices,
+            self.catalog,
+            lambda seconds: self._sender.drained(seconds),
+            lambda: self.is_held,
+            self._tell,
+        )
+        self._sender = RequestSender(self.place, self._supervisor, self.notices, questions, services.reports)
         self.tools = ToolNamespace(self)
         self.skills = Skills(self)
-        self.host: Host | None = None
-        self.logins: LogIns | None = None
-        self.found_open: float | None = None
-        self._place = Place(name, spec)
+        self._tool_index: tuple[Any, dict[str, Tool]] = ((), {})
+        self._looked_again: dict[str, float] = {}
+        self._found_open: float | None = None
 
-    # What is known of the session
+    # The session
+
+    async def open(self) -> None:
+        """Open the session; when this fails nothing is left running.
+
+        Raises:
+            ConnectError: Why there is none, in words.
+        """
+        await self._supervisor.open()
+
+    async def close(self) -> None:
+        """Close the session and end the server, if it is ours. Idempotent.
+
+        Cancels a `reopen()` in progress, which raises SessionClosedError.
+        """
+        await self._supervisor.close()
+
+    async def reopen(self, *, by_hand: bool = True) -> None:
+        """Close the session, if it is open, and open it again, at once; what was told about it is kept.
+
+        Args:
+            by_hand: Whether the person wants it so.
+
+        Raises:
+            ConnectError: Why it could not be opened; its state is `"lost"` then.
+            SessionClosedError: It was closed meanwhile.
+        """
+        await self._supervisor.reopen(by_hand=by_hand)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever the state changes, and whenever a listing was fetched."""
+        self._watching.append(callback)
+
+    def _tell(self) -> None:
+        for callback in self._watching:
+            callback()
+
+    @property
+    def host(self) -> Holder | None:
+        """The host that it was made by, or None."""
+        return self._services.host
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the host has this connection under its name now."""
+        return self.host is not None and self.host.connections.get(self.name) is self
+
+    @property
+    def consent(self) -> Consent | None:
+        """The host's rules about who may call what, or None where nothing is asked."""
+        return self._services.consent
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """Where the calls of the host are counted, or None."""
+        return self._services.metrics
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop on which the session was opened, or None before."""
+        return self._supervisor.loop
+
+    @property
+    def owner(self) -> asyncio.Task[None] | None:
+        """The task that owns the session, or None before the session was opened."""
+        return self._supervisor.owner
+
+    @property
+    def state(self) -> str:
+        """`"connecting"`, `"open"`, `"reconnecting"`, `"lost"` (the server ended it) or `"closed"`."""
+        return self._supervisor.state
+
+    @property
+    def problem(self) -> str:
+        """Why the session is not open, and what is done about it; "" while it is."""
+        return self._supervisor.problem
+
+    @property
+    def opened_at(self) -> float | None:
+        """When the session was opened (`time.time()`), or None before."""
+        return self._supervisor.opened_at
+
+    @property
+    def connect_seconds(self) -> float:
+        """How long the first opening took."""
+        return self._supervisor.connect_seconds
+
+    @property
+    def reconnects(self) -> int:
+        """How often the session has come back by itself."""
+        return self._supervisor.reconnects
+
+    @property
+    def opened_by_hand(self) -> int:
+        """How often the person had it opened again."""
+        return self._supervisor.opened_by_hand
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts to open a lost session again have failed so far; 0 while it is open."""
+        backoff = self._supervisor.backoff
+        return backoff.attempts if backoff is not None else 0
+
+    @property
+    def found_open(self) -> float | None:
+        """When the session was opened that `connect` found open already, or None."""
+        return self._found_open
+
+    def note_found_open(self) -> None:
+        """Note that `connect` was asked for this session, which is open already."""
+        self._found_open = self.opened_at
+
+    @property
+    def calls(self) -> int:
+        """Requests sent, without those that the host made on its own account."""
+        return self._sender.calls
+
+    @property
+    def failures(self) -> int:
+        """Those of them that failed (a tool's own error is no failure of the session)."""
+        return self._sender.failures
+
+    @property
+    def in_flight(self) -> int:
+        """Requests under way."""
+        return self._sender.in_flight
+
+    @property
+    def latency(self) -> float | None:
+        """Seconds of the last round trip, or None."""
+        return self._sender.latency
+
+    @property
+    def last_seen(self) -> float | None:
+        """When the server last answered (`time.time()`), or None."""
+        return self._sender.last_seen
 
     @property
     def client(self) -> Client:
@@ -100,29 +266,33 @@ class Connection(Owning):
         Raises:
             SessionClosedError: The session is not open.
         """
-        if self._client is None:
-            raise self._gone()
-        return self._client
+        if self._supervisor.client is None:
+            raise self._supervisor.gone()
+        return self._supervisor.client
 
     @property
     def protocol_version(self) -> str | None:
         """The negotiated protocol version, or None where there is no session; the last one while it is opened again."""
-        return self._known.protocol_version if self._known else None
+        known = self._supervisor.known
+        return known.protocol_version if known else None
 
     @property
     def capabilities(self) -> ServerCapabilities | None:
         """What the server says it can do."""
-        return self._known.capabilities if self._known else None
+        known = self._supervisor.known
+        return known.capabilities if known else None
 
     @property
     def server_info(self) -> Implementation | None:
         """The server's own name and version, if it gave them."""
-        return self._known.server_info if self._known else None
+        known = self._supervisor.known
+        return known.server_info if known else None
 
     @property
     def instructions(self) -> str | None:
         """The server's instructions for models, or None."""
-        return self._known.instructions if self._known else None
+        known = self._supervisor.known
+        return known.instructions if known else None
 
     def info(self) -> ConnectionInfo:
         """Return what is known of the connection now, without asking its server."""
@@ -152,9 +322,489 @@ class Connection(Owning):
 
     def stderr(self) -> str:
         """Return the end of what a stdio server wrote to its standard error, secrets masked."""
-        line = self._place.line
         self.trace.stderr()  # what is shown is in the trace, and on the cassette
-        return self.spec.masked(line.errlog.tail()) if line and line.errlog else ""
+        return self.place.stderr()
+
+    @property
+    def errlog(self) -> ErrorLog | None:
+        """Where a stdio server's stderr goes, or None."""
+        return self.place.wire.errlog if self.place.wire is not None else None
+
+    @property
+    def replayed(self) -> bool:
+        """Whether a cassette answers, and no server."""
+        return self.place.wire is not None and self.place.wire.replayed
+
+    # Requests
+
+    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
+        """Call a tool.
+
+        Args:
+            tool: Its name on this server.
+            arguments: Its arguments, Python objects that JSON can hold (DataFrames, dates, ...; see
+                `schema.to_json_value`); those named as keywords are added.
+            **named: Arguments by name.
+
+        Returns:
+            The answer, as a value that displays itself.
+
+        Raises:
+            ArgumentsError: They do not fit the tool's schema; nothing was sent.
+            ToolError: The tool reported an error.
+            SessionError: The session failed.
+        """
+        result = await self.call_tool(tool, {**arguments, **named} if arguments else named)
+        return result.raise_for_error() if result.is_error else result
+
+    async def call_tool(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        on_progress: ProgressFnT | None = None,
+        validate: bool = True,
+        asker: str = PERSON,
+        run: str | None = None,
+        decision: Decision | None = None,
+        elicitor: Elicitor | None = None,
+        prepared: Prepared | None = None,
+        repeat: bool = True,
+        wait_if_busy: bool = True,
+    ) -> ToolResult:
+        """Call a tool and return what it answers, an error it reports too.
+
+        Args:
+            tool: Its name on this server.
+            arguments: Its arguments, as of `call`.
+            timeout: Seconds to wait for the answer, or None for as long as it takes. While the server asks the
+                person something the time stands still; with each progress notification it begins anew.
+            max_total_timeout: Seconds that the call may take all the same; None for `reports.max_total_timeout`.
+            on_progress: Awaited with (progress, total, message) for each progress notification, which then is not
+                shown below the cell.
+            validate: Whether to hold the arguments against the tool's schema first, with its defaults for those that it
+                requires and that were left out.
+            asker: Who wants the call, for consent: the person, `"agent"`, `"server NAME"`, `"app NAME"`.
+            run: The agent run that wants it, or None.
+            decision: What consent has decided about this call already; it is not asked again.
+            elicitor: Answers what the server asks for in its course, instead of the host's.
+            prepared: Decides first about what the server asks models for in its course, with a reply if it likes.
+            repeat: Whether a call that may have run is sent again where `core.repeating` allows it.
+            wait_if_busy: Whether to wait when the server answers HTTP 429 or 503 with `Retry-After`, and send the call
+                again. With False the `ProtocolError` comes at once: its `status` and `retry_after` say for how long the
+                server is not to be asked.
+
+        Raises:
+            ArgumentsError: The arguments cannot be sent; nothing was.
+            DeniedError: Consent refused the call; nothing was sent.
+            ProtocolError: The server refused it.
+            SessionError: The session failed.
+        """
+        if self.catalog.settles("tools"):
+            await self.catalog.settle("tools")
+        known = self.tool_index().get(tool)
+        filled: dict[str, Any] = {}
+        if validate:
+            known = known or await self.find_tool(tool)
+            given, filled = schema.prepare_arguments(arguments, known.input_schema)
+        else:
+            given = schema.json_arguments(arguments)
+        consent = self._services.consent
+        if consent is not None and (decision is not None or asker != PERSON or consent.rules):
+            request = Request(self.name, tool, given, asker, known, self.spec.trust, run)
+            allowed = await self._allowed(request, consent, decision)
+            if allowed is not given:
+                given, filled = schema.json_arguments(allowed), {}
+        begun = self.place.position()
+
+        async def send(client: Client) -> CallToolResult:
+            measured.sent(client.protocol_version)
+            raw = await client.call_tool(tool, dict(given))
+            listed = known or self.tool_index().get(tool)
+            if listed is not None and (remark := check_output(raw, listed)):
+                self.notices.logs.log("warning", remark, shown=True, once=True)
+            return raw
+
+        with Measured(self.name, tool, self.spec, self.metrics) as measured:
+            raw = await self._sender.send_call(
+                f"{self.name}:{tool}",
+                send,
+                timeout,
+                elicitor,
+                prepared=prepared,
+                on_progress=on_progress,
+                max_total=max_total_timeout,
+                harmless=repeat and is_repeatable(self.spec, known),
+                wait_if_busy=wait_if_busy,
+            )
+            measured.answered(failed=raw.is_error is True)
+        return ToolResult(
+            raw,
+            server=self.name,
+            tool=tool,
+            seconds=measured.seconds,
+            output_schema=known.output_schema if known is not None else None,
+            clue=clue(self.place, tool, begun) if raw.is_error else "",
+            filled=filled,
+        )
+
+    async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:
+        """Return the arguments with which a call may go out."""
+        if decision is None:
+            return await consent.check(request)
+        if decision.definition and decision.definition != consent.definitions.seal(request.name):
+            decision = Decision.deny("the tool, or its server, has changed since it was approved", by="check")
+        if not decision.approved:
+            raise consent.refusal(request, decision)
+        return request.arguments if decision.arguments is None else decision.arguments
+
+    async def read(
+        self,
+        uri: str,
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        wait_if_busy: bool = True,
+    ) -> ResourceResult:
+        """Read a resource.
+
+        Args:
+            uri: Its URI.
+            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`.
+            max_total_timeout: Seconds that it may take all the same.
+            wait_if_busy: Whether to wait for a server that is busy; as of `call_tool`.
+
+        Raises:
+            ProtocolError: The server has no such resource, or refused.
+            RequestTimeoutError: It did not answer in time.
+        """
+        started = time.perf_counter()
+        schema.check_text(str(uri), "the URI")
+        raw = await self._sender.send_call(
+            f"{self.name}: {uri}",
+            lambda client: client.read_resource(str(uri)),
+            timeout,
+            max_total=max_total_timeout,
+            harmless=True,
+            wait_if_busy=wait_if_busy,
+        )
+        return ResourceResult(raw, server=self.name, uri=str(uri), seconds=time.perf_counter() - started)
+
+    async def subscribe(self, uri: str) -> Subscription:
+        """Watch a resource: `async for update in await connection.subscribe(uri)`.
+
+        It goes on over sessions that are opened again under this name, until it is closed or the server is
+        disconnected.
+
+        Raises:
+            NotOfferedError: The server announces no changes of it.
+            SessionError: The session failed, or the server refused.
+        """
+        schema.check_text(str(uri), "the URI")
+        what, adding = f"{self.name}: subscription to {uri}", self.notices.subscriptions.add
+        check_announces(await self._sender.open_client(), self.name, uri)
+        return await self._sender.send_call(what, lambda client: adding(client, str(uri)), self.spec.timeout)
+
+    async def prompt(
+        self,
+        prompt: str,
+        arguments: Mapping[str, str] | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        **named: str,
+    ) -> PromptResult:
+        """Get a prompt's messages.
+
+        Args:
+            prompt: Its name on this server.
+            arguments: Its arguments, as text; those named as keywords are added.
+            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`. An argument of
+                the prompt that has this name is given in `arguments`.
+            max_total_timeout: Seconds that it may take all the same.
+            **named: Arguments by name.
+
+        Raises:
+            RequestTimeoutError: The server did not answer in time.
+        """
+        given = {**(arguments or {}), **named}
+        found = await self.find_prompt(prompt)
+        schema.check_prompt_arguments(given, found.arguments or ())
+        schema.check_text(given, prompt)
+        started = time.perf_counter()
+        what = f"{self.name}:{prompt}"
+        raw = await self._sender.send_call(
+            what,
+            lambda client: client.get_prompt(prompt, given),
+            timeout,
+            max_total=max_total_timeout,
+            harmless=True,
+        )
+        return PromptResult(
+            raw, server=self.name, prompt=prompt, arguments=given, seconds=time.perf_counter() - started
+        )
+
+    async def complete(
+        self,
+        ref: Any,
+        argument: str,
+        value: str,
+        context: dict[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> list[str]:
+        """Ask the server how an argument may go on; an empty list if it does not complete.
+
+        Args:
+            ref: A `PromptReference` or a `ResourceTemplateReference`.
+            argument: The argument's name.
+            value: What there is of it.
+            context: The other arguments.
+            timeout: Seconds to wait for the answer, or None for as long as it takes.
+
+        Raises:
+            RequestTimeoutError: The server did not answer in time.
+        """
+        schema.check_text([argument, value, context or {}], "completion")
+        what = f"{self.name}: completion"
+        client = await self._sender.open_client(what, timeout)
+        if client.server_capabilities.completions is None:
+            return []
+        asked = {"name": argument, "value": value}
+
+        async def send(client: Client) -> Any:
+            async with asyncio.timeout(timeout):
+                return await client.complete(ref, asked, context or None)
+
+        answer = await self._sender.send(what, send, timeout, harmless=True)
+        return list(answer.completion.values)
+
+    async def _roots_changed(self) -> None:
+        if self._supervisor.client is not None or self._supervisor.comes_back:  # otherwise the next session asks anew
+            await self._sender.send(f"{self.name}: roots", tell_changed)
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Send any request and return the `result` of its answer, nothing checked or turned into something else.
+
+        The session adds what its protocol version asks for in `_meta`. `tools/call` goes through consent as the
+        person's own call.
+
+        Args:
+            method: The method.
+            params: Its parameters, Python objects that JSON can hold.
+            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`.
+            max_total_timeout: Seconds that it may take all the same.
+
+        Raises:
+            ArgumentsError: The parameters cannot be sent.
+            DeniedError: Consent refused the call; nothing was sent.
+            ProtocolError: The answer is a JSON-RPC error.
+            SessionError: The session failed.
+        """
+        from mcp_types import Request as AnyRequest
+        from pydantic import TypeAdapter
+
+        given = await self._allowed_params(method, schema.json_arguments(params or {}))
+        request: Any = AnyRequest[Any, str](method=method, params=given)
+        answer: Any = TypeAdapter(dict[str, Any])
+
+        def send(client: Any) -> Any:
+            return client.session.send_request(request, answer)
+
+        what = f"{self.name}: {method}"
+        found: dict[str, Any] = await self._sender.send_call(
+            what, send, timeout, max_total=max_total_timeout, pages=False
+        )
+        return found
+
+    async def _allowed_params(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method != _CALL or self.consent is None or not isinstance(params.get("name"), str):
+            return params
+        name, arguments = params["name"], params.get("arguments")
+        known = self.tool_index().get(name)
+        given = arguments if isinstance(arguments, dict) else {}
+        allowed = await self.consent.check(Request(self.name, name, given, PERSON, known, self.spec.trust))
+        return {**params, "arguments": dict(allowed)} if isinstance(arguments, dict) else params
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send any notification; there is no answer.
+
+        Raises:
+            ArgumentsError: The parameters cannot be sent.
+            SessionError: The session failed.
+        """
+        from mcp_types import Notification
+
+        notification: Any = Notification[Any, str](method=method, params=schema.json_arguments(params or {}))
+        await self._sender.send(f"{self.name}: {method}", lambda c: c.session.send_notification(notification))
+
+    async def ping(self, timeout: float | None = None) -> float:
+        """Ask the server whether it is there: `ping`, or since 2026-07-28, which has none, `server/discover`.
+
+        Args:
+            timeout: Seconds it has to answer; None for `reconnection.ping`.
+
+        Returns:
+            Seconds until it answered; an error that it answers shows as well that it is there.
+
+        Raises:
+            RequestTimeoutError: It did not.
+            SessionError: The session has ended.
+        """
+        seconds = self._services.reconnection.ping if timeout is None else timeout
+
+        async def send(client: Client) -> float:
+            started = time.perf_counter()
+            async with asyncio.timeout(seconds):
+                try:
+                    await ping(client)
+                except Exception as error:
+                    if is_closed(error) or not isinstance(getattr(error, "code", None), int):
+                        raise
+            return time.perf_counter() - started
+
+        return await self._sender.send(f"{self.name}: ping", send, seconds, harmless=True)
+
+    async def set_log_level(self, level: str) -> bool:
+        """Ask the server for its log messages of this level and above, now and whenever the session is opened again.
+
+        Args:
+            level: `"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"` or `"emergency"`.
+
+        Returns:
+            Whether the server says that it logs at all.
+
+        Raises:
+            ArgumentsError: There is no such level.
+            SessionError: The server refused; all is as it was.
+        """
+        logs = await self._sender.send(f"{self.name}: logging/setLevel", partial(request_level, level=checked(level)))
+        self.notices.logs.level = level
+        return logs
+
+    # What the server offers
+
+    async def find_tool(self, name: str) -> Tool:
+        """Return a tool's definition, from the cache if it is there.
+
+        Raises:
+            UnknownToolError: The server has no such tool, also if it is asked once more.
+        """
+        if self.catalog.settles("tools"):
+            await self.catalog.settle("tools")
+        tool = self.tool_index().get(name)
+        if tool is None:
+            await self.catalog.get("tools")
+            tool = self.tool_index().get(name)
+        if tool is None and await self.look_again("tools"):
+            tool = self.tool_index().get(name)
+        if tool is None:
+            names = list(self.tool_index())
+            near = did_you_mean(name, names)
+            raise UnknownToolError(f"{self.name} has no tool {name!r}.{near} It has: {listed(names)}")
+        return tool
+
+    async def find_prompt(self, name: str) -> Prompt:
+        """Return a prompt's definition.
+
+        Raises:
+            UnknownPromptError: The server has no such prompt.
+        """
+        prompts: dict[str, Prompt] = {prompt.name: prompt for prompt in await self.catalog.get("prompts")}
+        if name not in prompts and await self.look_again("prompts"):
+            prompts = {prompt.name: prompt for prompt in self.catalog.cached("prompts")}
+        if name in prompts:
+            return prompts[name]
+        names = list(prompts)
+        near = did_you_mean(name, names)
+        raise UnknownPromptError(f"{self.name} has no prompt {name!r}.{near} It has: {listed(names)}")
+
+    async def look_again(self, kind: str) -> bool:
+        """Fetch a listing once more because something is not in it: not every server announces what it adds.
+
+        Returns:
+            Whether it was fetched: not if that was done a moment ago, or if there is no session.
+        """
+        now = time.monotonic()
+        if self._supervisor.client is None or now - self._looked_again.get(kind, -AGAIN_SECONDS) < AGAIN_SECONDS:
+            return False
+        self._looked_again[kind] = now
+        await self.catalog.look_again(kind)
+        return True
+
+    async def listing(self, kind: str, *, refresh: bool = False, timeout: float | None = None) -> tuple[Any, ...]:
+        """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none.
+
+        Args:
+            kind: Which.
+            refresh: Whether to ask the server also where it has not said that something changed.
+            timeout: Seconds that all pages may take together, or None for as long as they take.
+
+        Raises:
+            RequestTimeoutError: They took longer.
+            SessionError: The session failed.
+        """
+        if self._supervisor.client is None and self._supervisor.comes_back and self.catalog.known(kind) and not refresh:
+            return self.catalog.cached(kind)  # it is fetched again when the session is back
+        what = f"{self.name}: {kind}"
+        await self._sender.open_client(what, timeout)
+        late = asyncio.timeout(timeout)
+        try:
+            async with late:
+                return await self.catalog.get(kind, refresh=refresh)
+        except TimeoutError:
+            if not late.expired():
+                raise
+        raise RequestTimeoutError(f"{what}: not listed within {timeout:g} s; --timeout S waits longer.")
+
+    def tool_index(self) -> dict[str, Tool]:
+        """Return the tools that are cached, by name: the same object as long as the listing is the same."""
+        items = self.catalog.cached("tools")
+        if self._tool_index[0] is not items:
+            self._tool_index = (items, {tool.name: tool for tool in items})
+        return self._tool_index[1]
+
+    async def _list(self, kind: str, counted: bool) -> list[Any]:
+        """Fetch one kind from the server; the catalog calls this."""
+        asked = KINDS[kind]
+        client = await self._sender.open_client()
+        if getattr(client.server_capabilities, asked.capability) is None:
+            return []
+
+        def fetch(cursor: str | None) -> Awaitable[Any]:
+            def page(c: Client) -> Awaitable[Any]:
+                return getattr(c, asked.method)(cursor=cursor, cache_mode="refresh")  # type: ignore[no-any-return]
+
+            return self._sender.send(f"{self.name}: {kind}", page, harmless=True, counted=counted)
+
+        try:
+            return await all_pages(fetch, asked.field)
+        except Exception as error:
+            if getattr(error, "code", None) != METHOD_NOT_FOUND:
+                raise
+        return []  # it said it has them and does not know the method: it has none
+
+    async def lint(self) -> Findings:
+        """Look over the definitions of everything that the server offers.
+
+        Returns:
+            What is wrong with them, as a listing; see `core.lint`.
+
+        Raises:
+            SessionError: A list cannot be had.
+        """
+        from mcp_magic.core.lint import lint_connection
+
+        return await lint_connection(self)
 
     def __repr__(self) -> str:
         return f"<Connection {self.name!r} {self.state}: {self.spec.transport} {self.spec.where}>"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import IO
 
-__all__ = ["ErrorLog", "Written"]
+__all__ = ["ErrorLog", "Position", "Written"]
 
 TAIL_BYTES = 64 * 1024
 """Bytes read back at most; `%mcp logs` shows the end of what was written."""
@@ -301,3 +301,10 @@ def _free(number: int, length: int) -> bool:
         return False
     fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
     return bool(fallocate(number, _PUNCH_HOLE, 0, length) == 0)
+
+
+class Position(NamedTuple):
+    """How much a server had written to its stderr at some time."""
+
+    errlog: ErrorLog
+    end: int

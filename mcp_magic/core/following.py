@@ -76,8 +76,7 @@ class LogFollower:
             self._connection = connection
             if connection is not None:
                 connection.notices.logs.watchers.append(self._logged)
-        line = connection._place.line if connection is not None else None
-        errlog = line.errlog if line is not None else None
+        errlog = connection.errlog if connection is not None else None
         if errlog is not self._errlog:
             self._errlog = errlog
             self._lines = Lines(errlog) if errlog is not None else None

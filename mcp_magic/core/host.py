@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic.config.names import check_name, unique_name
-from mcp_magic.config.specs import InProcessSpec
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, SseSpec
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.core import lookup
-from mcp_magic.core.opening import Opening
-from mcp_magic.errors import MCPMagicError, UnknownServerError, listed
+from mcp_magic.core import lookup, transports
+from mcp_magic.core.arrivals import Arrivals
+from mcp_magic.core.cassette.deck import deck
+from mcp_magic.core.connection import Connection
+from mcp_magic.core.consent.consent import Consent
+from mcp_magic.core.elicitation import Elicitors
+from mcp_magic.core.negotiation import KnownProtocols
+from mcp_magic.core.oauth.logins import LogIns
+from mcp_magic.core.progress import Reports
+from mcp_magic.core.reconnection import Reconnection
+from mcp_magic.core.sampling.sampling import Samplers
+from mcp_magic.core.services import Services
+from mcp_magic.core.telemetry.metrics import Metrics
+from mcp_magic.core.trace.trace import Trace
+from mcp_magic.core.watchers import Watchers
+from mcp_magic.errors import ConnectError, HTTPStatusError, MCPMagicError, UnknownServerError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AsyncExitStack
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.core.arrivals import Arrival
+    from mcp_magic.core.transports import Transport
+    from mcp_magic.core.wire import Wire
+    from mcp_magic.results import PromptResult, ResourceResult, ToolResult
 
 __all__ = ["Host"]
 
@@ -24,8 +43,14 @@ PREFETCH_SECONDS = 5.0
 """Seconds `connect` waits for the first listings, which completion and signatures are made of; a server
 that lists more slowly is connected all the same, and the listings arrive when they arrive."""
 
+KEPT = 20
+"""Servers that could not be opened whose stderr is kept."""
 
-class Host(Opening):
+_SSE_FALLBACK = (400, 404, 405)
+"""HTTP statuses after which a URL may be of the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
+
+
+class Host:
     """Named connections to any number of MCP servers.
 
     A mapping-like value: `host["weather"]`, `"weather" in host`, `len(host)`, iteration over names.
@@ -45,6 +70,23 @@ class Host(Opening):
         metrics: Counters of its calls; `metrics.text()` is for Prometheus.
         failed: What servers wrote to their stderr that could not be opened, by name, secrets masked; the last 20.
     """
+
+    def __init__(self, consent: Consent | None = None) -> None:
+        self._connections: dict[str, Connection] = {}
+        self._arrivals = Arrivals()
+        self._closing: set[asyncio.Task[Any]] = set()
+        self._watchers = Watchers(self._look_at_tools)
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.consent = consent or Consent()
+        self.elicitation = Elicitors()
+        self.logins = LogIns()
+        self.sampling = Samplers()
+        self.protocols = KnownProtocols()
+        self.metrics = Metrics(lambda: self.trace.settle())
+        self.trace = Trace(moved=self.metrics.moved)
+        self.reports = Reports()
+        self.reconnection = Reconnection()
+        self.failed: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -129,7 +171,7 @@ class Host(Opening):
             if open_ is not None and open_.spec == spec and open_.state == "reconnecting":
                 return await self.reconnect(known)
             if open_ is not None and open_.state == "open" and open_.spec == spec:
-                open_.found_open = open_.opened_at
+                open_.note_found_open()
                 return open_
         if not replace:
             name = unique_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
@@ -189,7 +231,7 @@ class Host(Opening):
         try:
             await connection.reopen(by_hand=by_hand)
         finally:
-            self._keep_until_closed(connection)
+            self.keep_until_closed(connection)
         await connection.catalog.prefetch(PREFETCH_SECONDS)
         return connection
 
@@ -206,7 +248,6 @@ class Host(Opening):
             await asyncio.wait(self._closing, timeout=10.0)
 
     def _add(self, connection: Connection) -> None:
-        connection.host = self
         self.consent.definitions.meet(connection.name, connection.spec)
         old = self._connections.get(connection.name)
         if old is not None and old is not connection:
@@ -214,9 +255,103 @@ class Host(Opening):
                 connection.notices.subscriptions.take(old.notices.subscriptions)
             old.notices.subscriptions.end()
         self._connections[connection.name] = connection
-        connection.catalog.on_loaded = lambda kind: self._watchers.tell(connection.name)
-        connection.on_state = lambda: self._watchers.tell(connection.name)
+        connection.watch(lambda: self._watchers.tell(connection.name))
         self._watchers.tell(connection.name)
+
+    # What connections are made with
+
+    def _look_at_tools(self, name: str) -> None:
+        connection = self._connections.get(name)
+        if connection is not None and connection.catalog.known("tools"):
+            self.consent.definitions.look(name, connection.catalog.cached("tools"))
+
+    def note_failed(self, name: str, stderr: str) -> None:
+        """Keep what a server wrote to its stderr that could not be opened."""
+        self.failed.pop(name, None)
+        self.failed[name] = stderr
+        if len(self.failed) > KEPT:
+            del self.failed[next(iter(self.failed))]
+
+    async def _open(self, arrival: Arrival) -> Connection:
+        try:
+            connection = await self._opened(arrival)
+        except ConnectError as error:
+            self.note_failed(arrival.name, error.stderr)
+            raise
+        self.failed.pop(arrival.name, None)
+        return connection
+
+    async def _opened(self, arrival: Arrival) -> Connection:
+        spec, name = arrival.spec, arrival.name
+        connection = arrival.connection = self.make(name, spec)
+        failed: HTTPStatusError | None = None
+        try:
+            await connection.open()
+        except HTTPStatusError as error:
+            if not (isinstance(spec, HttpSpec) and spec.fallback and error.status in _SSE_FALLBACK):
+                raise
+            failed = error
+        finally:
+            self.keep_until_closed(connection)
+        if failed is None:
+            return connection
+        assert isinstance(spec, HttpSpec)
+        arrival.wanted()
+        shared = {field.name: getattr(spec, field.name) for field in fields(SseSpec)}
+        sse = arrival.connection = self.make(name, SseSpec(**shared))
+        try:
+            with suppress(MCPMagicError):
+                await sse.open()
+        finally:
+            self.keep_until_closed(sse)
+        if sse.state == "open":
+            return sse
+        raise failed
+
+    @property
+    def services(self) -> Services:
+        """What each of its connections is lent."""
+        return Services(
+            consent=self.consent,
+            elicitation=self.elicitation,
+            sampling=self.sampling,
+            logins=self.logins,
+            protocols=self.protocols,
+            reconnection=self.reconnection,
+            reports=self.reports,
+            trace=self.trace,
+            metrics=self.metrics,
+            open_transport=open_transport,
+            host=self,
+        )
+
+    def make(self, name: str, spec: Spec, *, logins: LogIns | None = None) -> Connection:
+        """Return a connection that is not open yet, and that the host does not have yet.
+
+        Args:
+            name: Its name. It wants the roots and logs that a connection of this name to the same server has now.
+            spec: Where its server is.
+            logins: How the person logs in, instead of as the host does it.
+        """
+        services = self.services
+        connection = Connection(name, spec, services if logins is None else replace(services, logins=logins))
+        old = self._connections.get(name)
+        if old is not None and old.spec == spec:
+            connection.roots.keep(old.roots.directories)
+            connection.notices.logs.keep(old.notices.logs)
+        return connection
+
+    def keep_until_closed(self, connection: Connection) -> None:
+        """Remember the owner task of a connection, so that `close` waits for servers that are still ending."""
+        owner = connection.owner
+        if owner is not None and not owner.done():
+            self.keep_until_done(owner)
+            owner.add_done_callback(lambda _: self._watchers.tell(connection.name))
+
+    def keep_until_done(self, task: asyncio.Task[Any]) -> None:
+        """Remember a task that `close` waits for."""
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     # Names
 
@@ -248,3 +383,46 @@ class Host(Opening):
         elsewhere = lookup.elsewhere(name, kind, self._connections.values())
         found = lookup.pick(name, kind, offered, self._connections, elsewhere)
         return asked[found[0]], found[1]
+
+    # Requests by name
+
+    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
+        """Call a tool by `"server:tool"`; see `Connection.call`."""
+        connection, definition = await self.resolve(tool)
+        return await connection.call(definition.name, arguments, **named)
+
+    async def read(
+        self,
+        uri: str,
+        *,
+        server: str | None = None,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+    ) -> ResourceResult:
+        """Read a resource from the server that lists it, or whose template matches it; see `Connection.read`."""
+        owner = lookup.owner_of(uri, self.find(server))
+        return await owner.read(uri, timeout=timeout, max_total_timeout=max_total_timeout)
+
+    async def prompt(
+        self,
+        prompt: str,
+        arguments: Mapping[str, str] | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        **named: str,
+    ) -> PromptResult:
+        """Get a prompt by `"server:prompt"`; see `Connection.prompt`."""
+        connection, definition = await self.resolve(prompt, "prompts")
+        given = {**(arguments or {}), **named}
+        return await connection.prompt(definition.name, given, timeout=timeout, max_total_timeout=max_total_timeout)
+
+
+async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    """Prepare the way to a server, through the cassette if one is in."""
+    if (cassette := deck.cassette) is None:
+        return await transports.open_transport(spec, wire, stack)
+    from mcp_magic.core.cassette.line import open_through
+
+    return await open_through(cassette, spec, wire, stack)

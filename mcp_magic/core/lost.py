@@ -11,7 +11,8 @@ from mcp_magic.errors import SessionClosedError
 from mcp_magic.wording import clause
 
 if TYPE_CHECKING:
-    from mcp_magic.core.place import Place, Position
+    from mcp_magic.core.errlog import Position
+    from mcp_magic.core.place import Place
     from mcp_magic.core.reconnection import Backoff
 
 __all__ = ["away", "ended_error", "gave_up", "lost_error", "waited_error"]

@@ -48,23 +48,32 @@ class Notices:
         changed: Called with the kind of a listing that changed.
         roots: Answers the server that asks for roots.
         logs: Keeps what the server logs.
+        questions: Answers the server that asks the person; None where it must not ask.
+        sampling: Answers the server that asks for a model's words; None where it must not ask.
+        doubted: Told that a stream of notices was cut.
 
     Attributes:
         logs: The log messages, and how much the server is asked to log.
         questions: Answers the server that asks the person; None where it must not ask.
-        sampling: Answers the server that asks for a model's words; None where it must not ask.
         subscriptions: The resources whose changes the server announces.
-        doubted: Told that a stream of notices was cut.
     """
 
-    def __init__(self, changed: Callable[[str], None], roots: Roots, logs: Logs | None = None) -> None:
-        self.logs = Logs() if logs is None else logs
-        self.questions: Questions | None = None
-        self.sampling: SamplingQuestions | None = None
+    def __init__(
+        self,
+        changed: Callable[[str], None],
+        roots: Roots,
+        logs: Logs,
+        questions: Questions | None = None,
+        sampling: SamplingQuestions | None = None,
+        doubted: Callable[[BaseException], None] = lambda why: None,
+    ) -> None:
+        self.logs = logs
+        self.questions = questions
+        self._sampling = sampling
         self._changed = changed
         self._roots = roots
+        self._doubted = doubted
         self.subscriptions = Subscriptions(self.log)
-        self.doubted: Callable[[BaseException], None] = lambda why: None
 
     @asynccontextmanager
     async def session(
@@ -100,7 +109,7 @@ class Notices:
         async with stack:
             # Only cancelled here, not awaited: where the transport failed this task's own scope is
             # cancelled, and an await would keep the client from being left.
-            following = follow_changes(client, self._note, self._missed, self.doubted)
+            following = follow_changes(client, self._note, self._missed, self._doubted)
             listening = asyncio.create_task(following, name="mcp_magic listen")
             try:
                 with self.subscriptions.session(client):
@@ -116,8 +125,8 @@ class Notices:
 
         modes = {"auto": {}, "handshake": {"mode": "legacy"}}
         options: dict[str, Any] = dict(modes.get(protocol, {"mode": protocol}))
-        if self.sampling is not None:
-            options |= self.sampling.options
+        if self._sampling is not None:
+            options |= self._sampling.options
         return Client(
             server,
             client_info=Implementation(name="mcp_magic", version=__version__),

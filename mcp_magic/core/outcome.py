@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import httpx2
 
-    from mcp_magic.core.place import Position
+    from mcp_magic.core.errlog import Position
 
 __all__ = ["Awaited", "Outcome", "current", "keep_alive", "retry_after"]
 

@@ -21,8 +21,7 @@ from mcp_magic.core.unpacking import TooLargeError, read_whole
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_magic.core.keeper import Keeper
-    from mcp_magic.core.transports import Line
+    from mcp_magic.core.wire import Keeper, Wire
 
 __all__ = ["PersistentClient"]
 
@@ -46,13 +45,13 @@ class PersistentClient:
 
     Args:
         client: Sends.
-        line: Whose `keeper` is told; without one nothing is done differently.
+        wire: Whose `keeper` is told; without one nothing is done differently.
         isolate: Whether a request that fails is one failure; else the session is over, as over HTTP+SSE.
     """
 
-    def __init__(self, client: httpx2.AsyncClient, line: Line, *, isolate: bool) -> None:
+    def __init__(self, client: httpx2.AsyncClient, wire: Wire, *, isolate: bool) -> None:
         self._client = client
-        self._line = line
+        self._wire = wire
         self._isolate = isolate
         self._session: str | None = None
         self._stream_answered = asyncio.Event()
@@ -71,7 +70,7 @@ class PersistentClient:
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request as `httpx2.AsyncClient.send` does, but wait as long as it takes for a free connection."""
         request.extensions.get("timeout", {})["pool"] = None  # of a client that the spec made, with limits of its own
-        keeper = self._line.keeper
+        keeper = self._wire.keeper
         if request.method == "DELETE":
             return await self._goodbye(request, options)
         if request.method == "GET" and self._isolate:
@@ -112,7 +111,7 @@ class PersistentClient:
             keeper.doubted(error)
         else:
             if _is_stream(response):
-                response.stream = _Followed(response.stream, self._line)
+                response.stream = _Followed(response.stream, self._wire)
             return response
         return _failure(request, f"Connection closed: {problem}")
 
@@ -135,7 +134,7 @@ class PersistentClient:
             self._session = session
             self._stream_answered.clear()
         while True:
-            keeper = self._line.keeper
+            keeper = self._wire.keeper
             try:
                 response = await self._ask_for_stream(request, options)
             except httpx2.TransportError as error:
@@ -161,7 +160,7 @@ class PersistentClient:
     async def _opened(self, response: httpx2.Response, keeper: Keeper | None) -> httpx2.Response:
         if _is_stream(response):
             # A stream that breaks off and one that ends are the same to whoever opens it again, except to the SDK.
-            response.stream = _Followed(response.stream, self._line, quietly=True)
+            response.stream = _Followed(response.stream, self._wire, quietly=True)
         elif keeper and "mcp-session-id" in response.request.headers and response.status_code in (400, 404):
             await response.aread()
             if response.status_code == 404 or says_no_session(response.text):
@@ -180,13 +179,13 @@ class _Followed(httpx2.AsyncByteStream):
 
     Args:
         stream: The stream.
-        line: Whose `keeper` is told, if it has one by then.
+        wire: Whose `keeper` is told, if it has one by then.
         quietly: Whether it then just ends.
     """
 
-    def __init__(self, stream: Any, line: Line, *, quietly: bool = False) -> None:
+    def __init__(self, stream: Any, wire: Wire, *, quietly: bool = False) -> None:
         self._stream = stream
-        self._line = line
+        self._wire = wire
         self._quietly = quietly
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -194,8 +193,8 @@ class _Followed(httpx2.AsyncByteStream):
             async for chunk in self._stream:
                 yield chunk
         except httpx2.TransportError as error:
-            if self._line.keeper is not None:
-                self._line.keeper.doubted(error)
+            if self._wire.keeper is not None:
+                self._wire.keeper.doubted(error)
             if not self._quietly:
                 raise
 

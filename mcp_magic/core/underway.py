@@ -7,7 +7,7 @@ import logging
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mcp_magic.core.clock import Clock
 from mcp_magic.core.loglevels import at_least, log_text
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     from mcp.shared.dispatcher import ProgressFnT
 
-    from mcp_magic.core.elicitation import Elicitor
     from mcp_magic.core.loglevels import LogMessage
     from mcp_magic.core.progress import State
-    from mcp_magic.core.sampling.sampling import Prepared
 
 __all__ = ["CallUnderWay", "caused_by", "current_call", "person_asked"]
 
@@ -32,6 +30,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _current: ContextVar[CallUnderWay | None] = ContextVar("mcp_magic_call", default=None)
+
+
+class Answerer(Protocol):
+    """Answers what the server of one call asks for in its course: an `Elicitor`, or what is `Prepared` for sampling."""
+
+    def __call__(self, asked: Any, /) -> Awaitable[Any]:
+        """Answer."""
 
 
 class CallUnderWay:
@@ -58,7 +63,7 @@ class CallUnderWay:
     def __init__(
         self,
         seconds: float | None = None,
-        elicitor: Elicitor | None = None,
+        elicitor: Answerer | None = None,
         *,
         what: str = "",
         server: str = "",
@@ -66,7 +71,7 @@ class CallUnderWay:
         on_progress: ProgressFnT | None = None,
         max_total: float | None = None,
         masked: Callable[[str], str] = str,
-        prepared: Prepared | None = None,
+        prepared: Answerer | None = None,
     ) -> None:
         self.elicitor = elicitor
         self.prepared = prepared

@@ -11,12 +11,12 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
+from mcp_magic.core.connection import Connection
 from mcp_magic.errors import ConnectError, HTTPStatusError, RequestTimeoutError, SessionClosedError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp_magic.core.connection import Connection
     from mcp_magic.langchain.breaker import Breaker
 
 __all__ = ["ATTEMPTS", "current", "reaching", "retrying"]
@@ -36,7 +36,7 @@ _BUSY = (429, 502, 503, 504)
 def current(connection: Connection) -> Connection:
     """Return the connection to the same server that the host holds now: somebody may have reconnected."""
     held = connection.host.connections.get(connection.name) if connection.host is not None else None
-    return held if held is not None and held.spec == connection.spec else connection
+    return held if isinstance(held, Connection) and held.spec == connection.spec else connection
 
 
 async def retrying(
@@ -113,7 +113,9 @@ def _may_be_there_soon(error: BaseException) -> bool:
 
 def _can_reopen(connection: Connection) -> bool:
     """Whether the session was not ended by the person, and a host can open it again."""
-    return connection.host is not None and connection.name in connection.host and connection.state != "closed"
+    return (
+        connection.host is not None and connection.name in connection.host.connections and connection.state != "closed"
+    )
 
 
 _reopening: WeakKeyDictionary[Connection, asyncio.Task[Connection]] = WeakKeyDictionary()
@@ -134,7 +136,8 @@ async def _reopen(connection: Connection, breaker: Breaker) -> Connection:
     assert connection.host is not None
     breaker.check()
     try:
-        return await connection.host.reconnect(connection.name, by_hand=False)
+        await connection.host.reconnect(connection.name, by_hand=False)
+        return current(connection)
     except ConnectError as error:  # that it opens does not say that calls work: the next one is judged
         breaker.failed(error)
         raise

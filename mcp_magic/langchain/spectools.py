@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.core.connection import Connection
 from mcp_magic.core.host import Host
+from mcp_magic.core.services import Services
 from mcp_magic.langchain.breaker import Breaker
 from mcp_magic.langchain.retrying import reaching
 from mcp_magic.langchain.tools import Options, make_tools
@@ -66,8 +67,7 @@ class _Source:
         open_ = self._open()
         if open_ is not None:
             return await open_.listing("tools")
-        finder = Host()  # it knows that an old URL may be of the SSE transport
-        finder.consent = self._host.consent
+        finder = Host(self._host.consent)  # it knows that an old URL may be of the SSE transport
         try:
             connection = await finder.connect_spec(self.spec, self.name)
             self._specs.append(connection.spec)
@@ -90,7 +90,13 @@ class _Source:
 
     async def _connect(self) -> Connection:
         host = self._host
-        connection = Connection(self.name, self._specs[-1], host.consent, host.elicitation, host.sampling)
+        services = Services(
+            consent=host.consent,
+            elicitation=host.elicitation,
+            sampling=host.sampling,
+            open_transport=host.services.open_transport,
+        )
+        connection = Connection(self.name, self._specs[-1], services)
         await connection.open()
         return connection
 

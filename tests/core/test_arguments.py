@@ -18,7 +18,6 @@ from mcp_types import PromptReference, Tool
 
 from mcp_magic.core.consent.decisions import Decision
 from mcp_magic.core.consent.rules import Rule
-from mcp_magic.core.rawsend import send_notification, send_request
 from mcp_magic.errors import ArgumentsError, DeniedError
 from mcp_magic.langchain.tools import langchain_tools
 from tests.environments import excel_command, memory_command, needs_node, playwright_command, word_command
@@ -137,7 +136,7 @@ async def test_every_way_to_call_sends_a_python_object_as_the_same_json(server: 
         assert (await server.tools.any(x=value)).data[1]["x"] == expected
         assert (await server.call_tool("any", {"x": value}, validate=False)).data[1]["x"] == expected
         assert await langchain(value) == expected
-        sent = await send_request(server, "tools/call", {"name": "any", "arguments": {"x": value}})
+        sent = await server.request("tools/call", {"name": "any", "arguments": {"x": value}})
         assert f'"x": {expected!r}'.replace("'", '"').replace("None", "null") in sent["content"][0]["text"]
 
 
@@ -196,8 +195,8 @@ async def test_a_lone_surrogate_is_an_error_and_the_session_lives_on(server: Con
         lambda: server.prompt("greet", whom=LONE),
         lambda: server.complete(greet, "whom", LONE),
         lambda: server.complete(greet, "whom", "a", {"other": LONE}),
-        lambda: send_request(server, "tools/call", {"name": "any", "arguments": {"x": LONE}}),
-        lambda: send_notification(server, "notifications/progress", {"progressToken": LONE}),
+        lambda: server.request("tools/call", {"name": "any", "arguments": {"x": LONE}}),
+        lambda: server.notify("notifications/progress", {"progressToken": LONE}),
     ]
     for number, way in enumerate(ways):
         with pytest.raises(ArgumentsError) as caught:

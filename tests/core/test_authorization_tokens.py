@@ -336,7 +336,7 @@ async def test_no_secret_of_a_log_in_is_shown_anywhere(home: Path, caplog: pytes
         protected.authority.behaves.garbled = True
         with pytest.raises(errors.AuthorizationError) as caught:
             await connection.call("whoami")
-        said += [caught.value, connection, connection.spec, host, *person.shown, host.logins, connection._place.line]
+        said += [caught.value, connection, connection.spec, host, *person.shown, host.logins, connection.place.wire]
         entries = host.trace.entries("notes")
         trace = b" ".join(entry.text for entry in entries)
     # httpcore2 tells of the headers that the test's own browser gets, and the server is its own matter

@@ -262,7 +262,7 @@ async def test_a_call_that_is_cancelled_takes_its_question_with_it(host: Host) -
 
     assert call.cancelled()
     await asyncio.wait_for(ended.wait(), 5)
-    assert connection._may_ask == []
+    assert connection.in_flight == 0
 
 
 async def test_a_call_may_bring_its_own_elicitor(host: Host) -> None:

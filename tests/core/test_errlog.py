@@ -76,10 +76,8 @@ async def test_what_a_server_writes_while_nobody_asks_it_anything_is_cut(
     monkeypatch.setattr(errlog, "LOOK_SECONDS", 0.02)
     (tmp_path / "chatty.py").write_text(CHATTY)
     connection = await host.connect([sys.executable, str(tmp_path / "chatty.py"), str(24 * 1024)], name="chatty")
-    line = connection._place.line
-    assert line is not None
-    assert line.errlog is not None
-    log = line.errlog
+    log = connection.errlog
+    assert log is not None
     await until_async(lambda: connection.stderr().endswith("x\nall is said\n"))
     await until_async(lambda: on_disk(log) <= errlog.MAX_BYTES)
     assert log.end > errlog.MAX_BYTES

@@ -157,7 +157,7 @@ async def test_a_stream_goes_on_after_its_server_was_away_for_longer_than_the_sd
         call = await stepping(connection)
         proxy.refuse()
         proxy.cut()
-        await until(lambda: connection._backoff is not None and connection._backoff.attempts > 6)
+        await until(lambda: connection.attempts > 6)
         server.steps.put_nowait(None)
         await proxy.listen()
         assert (await call).text == "done"

@@ -17,7 +17,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from mcp_magic import errors
-from mcp_magic.core.rawsend import send_request
 from mcp_magic.core.telemetry.telemetry import EXIT_SECONDS, check, telemetry
 from tests.core.asgi import serving
 from tests.core.telemetry_server import server as own_server
@@ -192,7 +191,7 @@ async def _say_it_everywhere(connection: Connection) -> None:
     with pytest.raises(errors.MCPMagicError):
         await connection.read(f"file:///{SECRET}")
     with pytest.raises(errors.MCPMagicError):
-        await send_request(connection, "custom/method", {"name": SECRET})
+        await connection.request("custom/method", {"name": SECRET})
 
 
 # That nothing leaves unasked

@@ -11,7 +11,6 @@ import pytest
 from mcp_types import PromptReference
 
 from mcp_magic.core.elicitation import Answer, Elicitation
-from mcp_magic.core.rawsend import send_request
 from mcp_magic.errors import RequestTimeoutError
 from tests.core.waiting_server import Waiting, waiting_server
 
@@ -30,7 +29,7 @@ def asking(connection: Connection, name: str) -> dict[str, Callable[..., Awaitab
     """Return the ways to ask for the same."""
 
     def raw(**limits: Any) -> Awaitable[Any]:
-        return send_request(connection, "tools/call", {"name": name, "arguments": {}}, **limits)
+        return connection.request("tools/call", {"name": name, "arguments": {}}, **limits)
 
     return {
         "read": lambda **limits: connection.read(f"waiting://{name}", **limits),

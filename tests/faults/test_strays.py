@@ -12,7 +12,7 @@ from mcp_magic.config.specs import StdioSpec
 from mcp_magic.core.border import Place, connect_error
 from mcp_magic.core.trace.faults import fault
 from mcp_magic.core.trace.record import Recorder
-from mcp_magic.core.transports import Line
+from mcp_magic.core.wire import Wire
 from mcp_magic.errors import ConnectError, RequestTimeoutError
 from tests.core.test_progress import Watching
 from tests.core.test_sessions import until
@@ -80,8 +80,8 @@ async def test_a_server_that_misspells_the_id_of_the_handshake_is_told_so_at_onc
 
 def test_a_handshake_that_is_not_answered_in_time_says_what_came_instead() -> None:
     spec = StdioSpec(command="server", timeout=5)
-    line = Line(make=lambda: None, recorder=Recorder("rogue", spec), stray=STRANGE)
-    error = connect_error(TimeoutError(), Place("rogue", spec, line))
+    wire = Wire(Recorder("rogue", spec), stray=STRANGE)
+    error = connect_error(TimeoutError(), Place("rogue", spec, wire))
     assert str(error) == (
         "rogue: server did not answer the handshake within 5 s (--timeout S waits longer).\n"
         f"  {STRANGE} (fault: the server)."

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.cassette import Cassette
     from mcp_magic.core.cassette.matching import Server
     from mcp_magic.core.cassette.scenes import Scene, Step
-    from mcp_magic.core.transports import Line
+    from mcp_magic.core.wire import Wire
 
 __all__ = ["Player", "message_of"]
 
@@ -49,14 +49,14 @@ class Player:
         cassette: The cassette.
         server: What was recorded of the server.
         session: Which of its sessions this is.
-        line: The connection's line.
+        wire: The connection's wire.
     """
 
-    def __init__(self, cassette: Cassette, server: Server, session: int, line: Line) -> None:
+    def __init__(self, cassette: Cassette, server: Server, session: int, wire: Wire) -> None:
         self._cassette = cassette
         self._server = server
         self._session = session
-        self._line = line
+        self._wire = wire
         self._order = Order()
         self._asked: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._listens: dict[str, Any] = {}
@@ -123,8 +123,8 @@ class Player:
 
     def _does(self, step: Step, number: Any) -> None:
         if step.kind == "stderr":
-            if self._line.errlog is not None:
-                self._line.errlog.write(step.message["text"])
+            if self._wire.errlog is not None:
+                self._wire.errlog.write(step.message["text"])
         elif step.kind == "garbage":
             error = {"id": number, "error": step.message["error"]} if "error" in step.message else None
             self.deliver(Unreadable(step.message["text"], message_of(error) if error is not None else None))
@@ -150,13 +150,13 @@ class Player:
             return
         status = http.get("status", None if "lost" in http else 200)
         if status is not None:
-            self._line.recorder.http("POST", status, {})
+            self._wire.recorder.http("POST", status, {})
         error = error_of(http)
         if (made := current.get()) is not None:
             made.status, made.retry_after = status, http.get("retry_after")
             made.refused, made.error = bool(http.get("refused")), error
-        if "lost" in http and error is not None and self._line.keeper is not None:
-            self._line.keeper.doubted(error)
+        if "lost" in http and error is not None and self._wire.keeper is not None:
+            self._wire.keeper.doubted(error)
             await asyncio.sleep(SHORTENED)  # for the question whether the server is there
 
     def _next_round(self, scene: Scene, step: Step) -> Scene | None:
@@ -183,9 +183,9 @@ class Player:
         """Ask the client what the server asked; return why it cannot go on after the answer, or ""."""
         recorded = step.reply or {}
         if not self._cassette.asks():
-            self._line.recorder.message(IN, {"jsonrpc": "2.0", **step.message})
+            self._wire.recorder.message(IN, {"jsonrpc": "2.0", **step.message})
             if recorded:
-                self._line.recorder.message(OUT, {"jsonrpc": "2.0", **recorded})
+                self._wire.recorder.message(OUT, {"jsonrpc": "2.0", **recorded})
             return ""
         self._number += 1
         number = f"replayed-{self._number}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.cassette import Cassette
     from mcp_magic.core.cassette.matching import Server
     from mcp_magic.core.cassette.through import Through
-    from mcp_magic.core.transports import Line
+    from mcp_magic.core.wire import Wire
 
 __all__ = ["Replay"]
 
@@ -42,14 +42,14 @@ class Replay(Player):
         cassette: The cassette.
         server: What was recorded of the server.
         session: Which of its sessions this is.
-        line: The connection's line.
+        wire: The connection's wire.
         through: Reaches the server for what was not recorded, or None.
     """
 
     def __init__(
-        self, cassette: Cassette, server: Server, session: int, line: Line, through: Through | None = None
+        self, cassette: Cassette, server: Server, session: int, wire: Wire, through: Through | None = None
     ) -> None:
-        super().__init__(cassette, server, session, line)
+        super().__init__(cassette, server, session, wire)
         self._through = through
         if through is not None:
             through.deliver = self.deliver
@@ -102,8 +102,8 @@ class Replay(Player):
     async def _notified(self, item: Any, message: dict[str, Any]) -> None:
         params, given_up = message.get("params") or {}, message["method"] == "notifications/cancelled"
         # since 2026-07-28 the stream of the request is closed instead
-        if self._server.sessions[self._session].http and not (given_up and self._line.modern):
-            self._line.recorder.http("POST", ACCEPTED, {})
+        if self._server.sessions[self._session].http and not (given_up and self._wire.modern):
+            self._wire.recorder.http("POST", ACCEPTED, {})
         if given_up:
             task = self._playing.get(str(params.get("requestId")))
             if task is not None:

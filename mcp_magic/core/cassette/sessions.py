@@ -40,6 +40,6 @@ async def begin_again(host: Host) -> tuple[list[str], dict[str, MCPMagicError]]:
 
 async def leave_replayed(host: Host) -> list[str]:
     """Disconnect the sessions that were replayed, and return their names: there is nobody at their other end."""
-    names = [c.name for c in host.connections.values() if (line := c._place.line) is not None and line.replayed]
+    names = [connection.name for connection in host.connections.values() if connection.replayed]
     await host.disconnect(*names)
     return names

@@ -12,6 +12,7 @@ from mcp_magic.core.cassette.scenes import LISTEN, MEMBERS
 from mcp_magic.core.outcome import Outcome, current
 from mcp_magic.core.place import Place
 from mcp_magic.core.trace.mask import to_json
+from mcp_magic.core.trace.record import Tap
 from mcp_magic.core.trace.trace import OUT
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.cassette import Cassette
-    from mcp_magic.core.transports import Line
+    from mcp_magic.core.wire import Wire
 
 __all__ = ["Take", "masked"]
 
@@ -33,35 +34,37 @@ _NOISE = ("traceparent", "tracestate", "baggage")
 _SAID_EACH_TIME = "io.modelcontextprotocol/"
 
 
-class Take:
+class Take(Tap):
     """One session on a cassette.
 
     Args:
         cassette: Where it is written to.
         server: The server's name.
         spec: Where it is.
-        line: The way to it; knows what HTTP answered.
+        wire: The way to it; knows what HTTP answered.
         secrets: What else is to be masked: tokens.
         **marks: What else its first line says: `added` where it completes a session that is replayed, `doctor`.
 
     Attributes:
-        opened: Whether it is a session by now; else what fails is the attempt to open one.
+        is_open: Whether it is a session by now; else what fails is the attempt to open one.
     """
+
+    reads_stderr = True
 
     def __init__(
         self,
         cassette: Cassette,
         server: str,
         spec: Spec,
-        line: Line | None = None,
+        wire: Wire | None = None,
         *,
         secrets: Iterable[str] = (),
         **marks: Any,
     ) -> None:
-        self.opened = self._has_ended = False
+        self.is_open = self._has_ended = False
         self._cassette = cassette
         self._number = cassette.next_session()
-        self._place = Place(server, spec, line)
+        self._place = Place(server, spec, wire)
         self._methods: dict[str, str] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._statuses: dict[str, int] = {}
@@ -70,6 +73,10 @@ class Take:
         cassette.masker.know({*spec.secrets, *secrets})
         head: dict[str, Any] = {"session": self._number, "server": server}
         cassette.write({**head, "transport": spec.transport, "where": cassette.masker.text(spec.where), **marks})
+
+    def opened(self) -> None:
+        """Note that it is a session."""
+        self.is_open = True
 
     def know(self, secrets: Iterable[str]) -> None:
         """Mask these wherever they turn up."""
@@ -122,12 +129,12 @@ class Take:
             found |= told(error, self._cassette.masker)
         return found
 
-    def stderr(self, text: str) -> None:
+    def stderr(self, line: str) -> None:
         """Write what a server wrote to its stderr."""
         if self._cassette.ejected:
             return
         pause, self._last = tenths(self._last)
-        self._cassette.write({"session": self._number, "stderr": self._cassette.masker.text(text), **pause})
+        self._cassette.write({"session": self._number, "stderr": self._cassette.masker.text(line), **pause})
 
     def garbage(self, text: str, instead: dict[str, Any] | None) -> None:
         """Write what a server wrote that is no message.

@@ -86,7 +86,7 @@ class Through:
         problem: Exception | None = None
         try:
             self._write = await connected
-            self._take = Take(self._cassette, self._place.name, self._spec, self._place.line, added=True)
+            self._take = Take(self._cassette, self._place.name, self._spec, self._place.wire, added=True)
             for item, message in self._shaken:
                 if "id" in message:
                     self._quiet.add(str(message["id"]))

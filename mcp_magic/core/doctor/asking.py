@@ -59,6 +59,6 @@ async def ask(connection: Connection, method: str, params: Mapping[str, Any] | N
     finally:
         outcome.over = True
         current.reset(token)
-    explained = request_error(failure, connection._place, method, seconds, outcome)
+    explained = request_error(failure, connection.place, method, seconds, outcome)
     code = getattr(leaf(failure), "code", None)
     return Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, outcome.result)

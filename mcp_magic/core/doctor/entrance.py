@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.trace.record import Recorder
-from mcp_magic.core.transports import Line
+from mcp_magic.core.wire import Wire
 
 if TYPE_CHECKING:
     import httpx2
@@ -36,7 +36,7 @@ class Entrance:
         shown = self._shown if self._authorizer is not None else None
         self._spec = spec
         self._logins = replace(logins, authorizer=shown)
-        self._line = Line(make=lambda: None, recorder=Recorder(name, spec), logins=self._logins)
+        self._wire = Wire(recorder=Recorder(name, spec), logins=self._logins)
         self._by_person = False
         self.open = False
 
@@ -57,7 +57,7 @@ class Entrance:
         from mcp_magic.core.oauth.tokens import KeptTokens
 
         store = await asyncio.to_thread(self._logins.store)  # a keyring may ask for a password
-        kept = KeptTokens(store, self._spec.url, self._spec.auth, self._line.recorder.know)
+        kept = KeptTokens(store, self._spec.url, self._spec.auth, self._wire.recorder.know)
         return bool((await kept.load()).get("tokens"))
 
     def put_on(self, client: httpx2.AsyncClient) -> None:
@@ -65,7 +65,7 @@ class Entrance:
         if self.open:
             from mcp_magic.core.oauth.ondemand import log_in_with
 
-            log_in_with(client, self._spec, self._line)
+            log_in_with(client, self._spec, self._wire)
 
     @property
     def asks(self) -> bool:
@@ -81,4 +81,4 @@ class Entrance:
 
     def hide(self, text: str) -> str:
         """Return a text without the tokens."""
-        return self._line.recorder.hide(text)
+        return self._wire.recorder.hide(text)

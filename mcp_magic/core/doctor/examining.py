@@ -164,12 +164,11 @@ class Examination:
         """Open a session."""
         self._host.loop = self._host.loop or asyncio.get_running_loop()
         with self._going_on("handshake") as step:
-            connection = self._connection = self._host._made(name, replace(spec, reconnect=False))
-            connection.logins = self._logins
+            connection = self._connection = self._host.make(name, replace(spec, reconnect=False), logins=self._logins)
             try:
                 await connection.open()
             finally:
-                self._host._keep_until_closed(connection)
+                self._host.keep_until_closed(connection)
             if not isinstance(spec, StdioSpec | HttpSpec) and connection.spec in self._host.protocols:
                 step.ok("server/discover: not taken: a server of the handshake era")
             step.ok(f"a session opens in {connection.connect_seconds * 1000:.0f} ms")
@@ -190,8 +189,7 @@ class Examination:
         connection = self._connection
         if connection is not None and connection.state in ("open", "connecting", "reconnecting"):
             closing = asyncio.ensure_future(connection.close())
-            self._host._closing.add(closing)
-            closing.add_done_callback(self._host._closing.discard)
+            self._host.keep_until_done(closing)
 
     # A session that is open
 

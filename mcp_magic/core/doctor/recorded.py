@@ -72,7 +72,6 @@ class Recording:
             raise CassetteError(f"{missing}. {cassette.adds} adds it.")
         for session in self._known.sessions:
             recorder = Recorder(str(session.head["server"]), StdioSpec(command="-"), host.trace)
-            recorder.metrics = host.metrics
             with ErrorLog() as errlog:
                 recorder.follow(errlog)
                 retell(session, recorder, errlog)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic.core.lint import uris
 from mcp_magic.core.lint.finding import ERROR, NOTE, WARNING, Finding, Findings
@@ -16,9 +16,8 @@ from mcp_magic.core.lint.writing import described, size_findings, text_findings
 from mcp_magic.errors import listed
 
 if TYPE_CHECKING:
-    from mcp_types import Prompt, Resource, ResourceTemplate, Tool
+    from mcp_types import Implementation, Prompt, Resource, ResourceTemplate, Tool
 
-    from mcp_magic.core.connection import Connection
 
 __all__ = ["lint_connection", "lint_offers", "lint_tool"]
 
@@ -29,7 +28,24 @@ _CHANGES = re.compile(
 Lister = Callable[[Any, str], Iterator[Finding]]
 
 
-async def lint_connection(connection: Connection) -> Findings:
+class Offering(Protocol):
+    """A connection, as far as it is looked over."""
+
+    name: str
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """The server's own name and version, if it gave them."""
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's instructions for models, or None."""
+
+    async def listing(self, kind: str) -> tuple[Any, ...]:
+        """Return all of one kind that it offers."""
+
+
+async def lint_connection(connection: Offering) -> Findings:
     """Look over everything that a connected server offers; the lists are fetched if they are not there.
 
     Raises:

@@ -79,7 +79,7 @@ class Flow(Renewing):
                 again = await self._renew(request, response, token, done, began)
             except AuthorizationError as error:
                 self._note(error)
-                if not self.at.line.open:
+                if not self.at.wire.open:
                     raise  # there is no session yet that this could end
                 again = False
             if not again:
@@ -178,7 +178,7 @@ class Flow(Renewing):
 
     def _is_waited_for(self, request: httpx2.Request) -> bool:
         if request.method == "GET":
-            return self.at.spec.transport == "sse" and not self.at.line.open
+            return self.at.spec.transport == "sse" and not self.at.wire.open
         if request.method != "POST":
             return False
         try:

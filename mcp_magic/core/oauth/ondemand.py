@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import HttpSpec, SseSpec
     from mcp_magic.core.oauth.flow import Flow
-    from mcp_magic.core.transports import Line
+    from mcp_magic.core.wire import Wire
 
 __all__ = ["OWN", "OnDemand", "log_in_with"]
 
@@ -20,11 +20,11 @@ OWN = "mcp_magic_oauth"
 """Extension of requests that belong to a log-in: they are not traced, and are no requests of the session."""
 
 
-def log_in_with(client: httpx2.AsyncClient, spec: HttpSpec | SseSpec, line: Line) -> None:
+def log_in_with(client: httpx2.AsyncClient, spec: HttpSpec | SseSpec, wire: Wire) -> None:
     """Let a session's HTTP client log in, unless its spec says not to or has credentials of its own."""
     own = any(name.lower() == "authorization" for name in spec.headers)
     if spec.auth.mode != "none" and client.auth is None and not (own and spec.auth.mode == "auto"):
-        client.auth = OnDemand(client, spec, line)
+        client.auth = OnDemand(client, spec, wire)
 
 
 class OnDemand(httpx2.Auth):
@@ -33,13 +33,13 @@ class OnDemand(httpx2.Auth):
     Args:
         client: Sends the requests of the log-in as well.
         spec: The server.
-        line: The session's line.
+        wire: The session's wire.
     """
 
-    def __init__(self, client: httpx2.AsyncClient, spec: HttpSpec | SseSpec, line: Line) -> None:
+    def __init__(self, client: httpx2.AsyncClient, spec: HttpSpec | SseSpec, wire: Wire) -> None:
         self._client = client
         self._spec = spec
-        self._line = line
+        self._wire = wire
         self._flow: Flow | None = None
         self._making = asyncio.Lock()
 
@@ -73,9 +73,9 @@ class OnDemand(httpx2.Auth):
                 from mcp_magic.core.oauth.renewing import Situation
                 from mcp_magic.core.oauth.tokens import KeptTokens
 
-                store = await asyncio.to_thread(self._line.logins.store)
-                kept = KeptTokens(store, self._spec.url, self._spec.auth, self._line.recorder.know)
-                flow = make_provider(Situation(self._spec, self._line, self._line.logins, kept))
+                store = await asyncio.to_thread(self._wire.logins.store)
+                kept = KeptTokens(store, self._spec.url, self._spec.auth, self._wire.recorder.know)
+                flow = make_provider(Situation(self._spec, self._wire, self._wire.logins, kept))
                 flow.client = self._client
                 self._flow = flow
         return self._flow

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import HttpSpec, SseSpec
     from mcp_magic.core.oauth.logins import LogIns
     from mcp_magic.core.oauth.tokens import KeptTokens
-    from mcp_magic.core.transports import Line
+    from mcp_magic.core.wire import Wire
 
 __all__ = ["Renewing", "Situation"]
 
@@ -29,13 +29,13 @@ class Situation:
 
     Attributes:
         spec: The server.
-        line: The session's line; knows whether the session is open.
+        wire: The session's wire; knows whether the session is open.
         logins: How a person is asked.
         kept: What is kept of this client.
     """
 
     spec: HttpSpec | SseSpec
-    line: Line
+    wire: Wire
     logins: LogIns
     kept: KeptTokens
 
@@ -61,9 +61,9 @@ class Renewing(Asking):
         """Who it is between, for messages."""
         metadata = self.context.oauth_metadata
         issuer = str(metadata.issuer) if metadata is not None else self.context.auth_server_url or ""
-        line = self.at.line
-        hide = lambda text: self._hidden(line.recorder.hide(text))  # noqa: E731
-        return Parties(line.recorder.server, self.at.spec.where, host_and_port(issuer), hide)
+        wire = self.at.wire
+        hide = lambda text: self._hidden(wire.recorder.hide(text))  # noqa: E731
+        return Parties(wire.recorder.server, self.at.spec.where, host_and_port(issuer), hide)
 
     def _token(self) -> str | None:
         tokens = self.context.current_tokens

@@ -10,16 +10,18 @@ Source: MCP extension `io.modelcontextprotocol/skills` (SEP-2640), "Integrity an
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
-from mcp_magic.core.rawsend import send_request
 from mcp_magic.core.skills.entries import Skill, SkillFile, read_entry
 from mcp_magic.core.skills.frontmatter import FrontMatterError, same_front_matter, split_front_matter
 from mcp_magic.errors import InvalidResponseError, NotOfferedError, VerificationError, did_you_mean
 
 if TYPE_CHECKING:
-    from mcp_magic.core.connection import Connection
+    from collections.abc import Mapping
+
+    from mcp_types import ServerCapabilities
+
     from mcp_magic.results import ResourceResult
 
 __all__ = ["EXTENSION", "LoadedSkill", "Skill", "SkillFile", "Skills"]
@@ -30,10 +32,26 @@ MAX_PAGES = 1000
 """Pages of a listing; a server that goes on longer never ends."""
 
 
+class SkillServer(Protocol):
+    """A connection, as far as it is used here."""
+
+    name: str
+
+    @property
+    def capabilities(self) -> ServerCapabilities | None:
+        """What the server says it can do."""
+
+    async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send any request and return the `result` of its answer."""
+
+    async def read(self, uri: str) -> ResourceResult:
+        """Read a resource."""
+
+
 class Skills:
     """The skills of one server: `connection.skills`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SkillServer) -> None:
         self._connection = connection
 
     @property
@@ -106,7 +124,7 @@ class Skills:
     async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if self._connection.capabilities is not None and not self.offered:
             raise NotOfferedError(f"{self._connection.name} publishes no skills (it does not name {EXTENSION})")
-        return await send_request(self._connection, method, params)
+        return await self._connection.request(method, params)
 
 
 class LoadedSkill:
@@ -119,7 +137,7 @@ class LoadedSkill:
         instructions: What comes after the front matter: text of the server, which nobody has checked.
     """
 
-    def __init__(self, skill: Skill, connection: Connection) -> None:
+    def __init__(self, skill: Skill, connection: SkillServer) -> None:
         self.skill = skill
         self.result: ResourceResult
         self.text = ""

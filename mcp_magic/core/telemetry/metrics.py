@@ -103,14 +103,14 @@ class Metrics:
 
     `host.metrics["math", "add"].calls`. They go on when a session is opened again under its name.
 
-    Attributes:
+    Args:
         settle: Counts the messages that are still to be counted: the trace does it for many at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settle: Callable[[], None] = lambda: None) -> None:
         self._series: dict[tuple[str, str], Series] = {}
         self._traffic: dict[tuple[str, str], tuple[int, int]] = {}
-        self.settle: Callable[[], None] = lambda: None
+        self._settle = settle
 
     def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
         """Count a call that has ended.
@@ -138,7 +138,7 @@ class Metrics:
 
         Only while the trace is on, which measures them.
         """
-        self.settle()
+        self._settle()
         return self._traffic
 
     def _new(self, server: str, tool: str) -> Series:
@@ -150,7 +150,7 @@ class Metrics:
     def clear(self) -> None:
         """Begin again at zero."""
         self._series.clear()
-        self.settle()
+        self._settle()
         self._traffic.clear()
 
     @property

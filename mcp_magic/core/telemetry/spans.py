@@ -15,7 +15,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic.config.specs import StdioSpec, UrlSpec, WebSocketSpec
+from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec, WebSocketSpec
+from mcp_magic.core.trace.record import Tap
+from mcp_magic.core.trace.trace import OUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,6 +38,7 @@ __all__ = [
     "place",
     "recording",
     "span",
+    "span_taps",
 ]
 
 SCOPE, SDK_SCOPE = "mcp_magic", "mcp-python-sdk"
@@ -146,7 +149,7 @@ def fail(made: Span, kind: str) -> None:
     made.set_status(StatusCode.ERROR)
 
 
-class WireSpans:
+class WireSpans(Tap):
     """What the SDK's spans of one connection's requests are given: server, place, tool, and the tool's own error.
 
     Args:
@@ -158,34 +161,40 @@ class WireSpans:
         self._attributes: dict[str, str | int] = {SERVER: server, **place(spec)}
         self._waiting: dict[str, Span] = {}
 
-    def sent(self, message: Any) -> None:
-        """Complete the span of a request that is being sent: the SDK writes it inside of its span."""
+    def message(self, direction: str, message: dict[str, Any]) -> None:
+        """Complete the span of a request that is sent, which the SDK does within its span; note how it is answered."""
+        if direction != OUT:
+            if self._waiting and "method" not in message:
+                self._came(message)
+            return
+        if "method" not in message or "id" not in message:
+            return
         from opentelemetry.trace import get_current_span
 
         current = get_current_span()
         if not current.is_recording() or not getattr(current, "name", "").startswith("MCP send "):
             return
-        number = getattr(message, "id", None)
-        if number is None or getattr(message, "method", None) is None:
-            return
         current.set_attributes({**self._attributes, **_target(message)})
-        self._waiting[str(number)] = current
+        self._waiting[str(message["id"])] = current
         if len(self._waiting) > WAITING:
             del self._waiting[next(iter(self._waiting))]
 
-    def came(self, message: Any) -> None:
+    def _came(self, message: dict[str, Any]) -> None:
         """Note of an answer whether its tool reported an error; the SDK ends the span after that."""
-        if not self._waiting:
-            return
-        waiting = self._waiting.pop(str(getattr(message, "id", None)), None)
-        result = getattr(message, "result", None)
+        waiting = self._waiting.pop(str(message.get("id")), None)
+        result = message.get("result")
         if waiting is not None and isinstance(result, dict) and result.get("isError") is True:
             fail(waiting, TOOL_ERROR)
 
 
-def _target(message: Any) -> dict[str, str]:
-    operation, attribute = _TARGETS.get(message.method, ("", ""))
-    name = (message.params or {}).get("name") if attribute else None
+def span_taps(server: str, spec: Spec) -> tuple[Tap, ...]:
+    """Return what completes the SDK's spans of one connection: nothing where the server is in this kernel."""
+    return () if isinstance(spec, InProcessSpec) else (WireSpans(server, spec),)
+
+
+def _target(message: dict[str, Any]) -> dict[str, str]:
+    operation, attribute = _TARGETS.get(message["method"], ("", ""))
+    name = (message.get("params") or {}).get("name") if attribute else None
     if not isinstance(name, str):
         return {}
     return {attribute: name, **({"gen_ai.operation.name": operation} if operation else {})}

@@ -71,7 +71,7 @@ class Masker:
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._known = frozenset(secrets)
+        self.known = frozenset(secrets)
         self._learned: dict[str, frozenset[str]] = {}
         self._fixed = self._spelled()
         self._entered: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ class Masker:
         return "<Masker>"
 
     def _spelled(self) -> frozenset[str]:
-        return frozenset(form for secret in self._known for form in spellings(secret))
+        return frozenset(form for secret in self.known for form in spellings(secret))
 
     def _written(self) -> tuple[str, ...]:
         """Return the secrets as they may be written, the longest first."""
@@ -154,9 +154,9 @@ class Masker:
 
     def know(self, secrets: Iterable[str]) -> None:
         """Take secrets for known from now on."""
-        fresh = long_enough(secrets) - self._known
+        fresh = long_enough(secrets) - self.known
         if fresh:
-            self._known |= fresh
+            self.known |= fresh
             self._fixed = self._spelled()
             self._forms = self._written()
 
@@ -179,7 +179,7 @@ class Masker:
     def _new(self, value: str) -> bool:
         if value.lower() in _NO_SECRETS or not long_enough([value]) or len(value) > LONGEST:
             return False
-        return value not in self._learned and value not in self._known
+        return value not in self._learned and value not in self.known
 
     def hide(self, text: str) -> str:
         """Return text with the known secrets masked."""

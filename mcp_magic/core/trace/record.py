@@ -6,7 +6,6 @@ from contextvars import ContextVar
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.telemetry.spans import WireSpans
 from mcp_magic.core.trace.mask import Masker
 from mcp_magic.core.trace.stderr import Lines
 from mcp_magic.core.trace.trace import (
@@ -30,12 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.core.cassette.take import Take
     from mcp_magic.core.errlog import ErrorLog
-    from mcp_magic.core.telemetry.metrics import Metrics
     from mcp_magic.core.trace.trace import Entry, Row
 
-__all__ = ["Recorder", "being_sent"]
+__all__ = ["Recorder", "Tap", "being_sent"]
 
 WAITING = 10_000
 """Requests without an answer that are remembered; a server that never answers must not fill the memory."""
@@ -59,6 +56,40 @@ def _kind(answer: dict[str, Any]) -> str:
     return "error" if failed else "answer"
 
 
+class Tap:
+    """Sees what goes over a wire while it goes, nothing masked. A subclass says what it does with which part of it.
+
+    Attributes:
+        reads_stderr: Whether it wants the lines that a server writes to its stderr, which have to be fetched for it.
+    """
+
+    reads_stderr = False
+
+    def opened(self) -> None:
+        """A session is open."""
+
+    def message(self, direction: str, message: dict[str, Any]) -> None:
+        """A JSON-RPC message goes over the wire: `OUT`, just before it is sent, or `IN`."""
+
+    def answered(self, number: Any, status: int) -> None:
+        """HTTP has answered the request with this id."""
+
+    def garbage(self, text: str, instead: dict[str, Any] | None) -> None:
+        """The server wrote what is no message; `instead` is the error that a request got in its place, if one did."""
+
+    def stderr(self, line: str) -> None:
+        """The server wrote a line to its stderr."""
+
+    def ended(self) -> None:
+        """The server has ended the session."""
+
+    def know(self, secrets: Iterable[str]) -> None:
+        """These must not be kept: tokens."""
+
+    def conceal(self, answered: Mapping[str, Any]) -> None:
+        """A person entered these values for the server; neither they nor other values of these names are kept."""
+
+
 class Recorder:
     """What one connection adds to the trace.
 
@@ -66,23 +97,31 @@ class Recorder:
         server: The connection's name.
         spec: Where the server is; its secrets are masked.
         trace: The host's trace, or None for one of its own.
+        taps: Who else sees what goes over the wire.
 
     Attributes:
         trace: Where the messages go.
-        metrics: Where messages, bytes and calls are counted, or None.
-        spans: Completes the spans of requests.
-        take: What of it is recorded on a cassette, or None.
     """
 
-    def __init__(self, server: str, spec: Spec, trace: Trace | None = None) -> None:
+    def __init__(self, server: str, spec: Spec, trace: Trace | None = None, taps: Iterable[Tap] = ()) -> None:
         self.server = server
         self.trace = Trace() if trace is None else trace
-        self.metrics: Metrics | None = None
-        self.spans = WireSpans(server, spec)
+        self._set(tuple(taps))
         self._masker = Masker(spec.secrets)
         self._asked: dict[str, dict[str, tuple[Row, float]]] = {OUT: {}, IN: {}}
         self._lines: Lines | None = None
-        self.take: Take | None = None
+
+    def add(self, tap: Tap) -> None:
+        """Let a tap see what goes over the wire from now on."""
+        self._set((*self._taps, tap))
+
+    def remove(self, tap: Tap) -> None:
+        """Let a tap see no more."""
+        self._set(tuple(one for one in self._taps if one is not tap))
+
+    def _set(self, taps: tuple[Tap, ...]) -> None:
+        self._taps = taps
+        self._readers = tuple(tap for tap in taps if tap.reads_stderr)
 
     @property
     def entries(self) -> list[Entry]:
@@ -107,8 +146,8 @@ class Recorder:
         """
         if self._lines is not None:
             self.stderr()
-        if self.take is not None:
-            self.take.message(direction, message)
+        for tap in self._taps:
+            tap.message(direction, message)
         if not self.trace.messages:
             return None
         method, number = message.get("method", ""), message.get("id")
@@ -142,8 +181,7 @@ class Recorder:
         row[SECONDS] = None
         if kind in ("line", "garbage"):
             return
-        if self.metrics is not None:
-            self.metrics.moved(self.server, direction, row[SIZE])
+        self.trace.moved(self.server, direction, row[SIZE])
         asked = self._asked[direction]
         if kind == "request":
             asked[str(row[ID])] = (row, moment)
@@ -158,33 +196,39 @@ class Recorder:
 
     def garbage(self, text: str, instead: dict[str, Any] | None = None) -> None:
         """Record what a server wrote that is no message; `instead` is what a request was told in its place."""
-        if self.take is not None:
-            self.take.garbage(text, instead)
+        for tap in self._taps:
+            tap.garbage(text, instead)
         if self.trace.messages:
             self._text(IN, "garbage", text, time())
 
+    def opened(self) -> None:
+        """Note that a session is open."""
+        for tap in self._taps:
+            tap.opened()
+
     def ended(self) -> None:
-        """Record that the server has ended the session."""
-        if self.take is not None:
-            self.stderr()
-            self.take.ended()
+        """Note that the server has ended the session."""
+        self.stderr()
+        for tap in self._taps:
+            tap.ended()
 
     def know(self, secrets: Iterable[str]) -> None:
         """Mask these wherever they turn up: tokens."""
-        self._masker.know(secrets)
-        if self.take is not None:
-            self.take.know(secrets)
+        known = frozenset(secrets)
+        self._masker.know(known)
+        for tap in self._taps:
+            tap.know(known)
 
     def conceal(self, answered: Mapping[str, Any]) -> None:
         """Keep values that a person entered for a server out of what is recorded, and all that have their names."""
         self._masker.conceal(answered)
-        if self.take is not None:
-            self.take.conceal(answered)
+        for tap in self._taps:
+            tap.conceal(answered)
 
     @property
     def secrets(self) -> frozenset[str]:
         """What is known to be secret, tokens too."""
-        return self._masker._known
+        return self._masker.known
 
     def hide(self, text: str) -> str:
         """Return text with the known secrets masked."""
@@ -196,8 +240,8 @@ class Recorder:
         if row is None or row[STATUS] is not None or method != "POST":
             return
         row[STATUS] = status
-        if self.take is not None:
-            self.take.answered(row[ID], status)
+        for tap in self._taps:
+            tap.answered(row[ID], status)
         row[HEADERS] = {name: str(headers[name])[:200] for name in _HEADERS if name in headers} or None
 
     # Standard error
@@ -213,13 +257,13 @@ class Recorder:
 
     def stderr(self, *, last: bool = False) -> None:
         """Record the lines that were written to stderr since the last look."""
-        if self._lines is None or not (self.trace.messages or self.take):
+        if self._lines is None or not (self.trace.messages or self._readers):
             return
         for written, line in self._lines.read(last=last):
             if self.trace.messages:
                 self._text(STDERR, "line", line, written)
-            if self.take is not None:
-                self.take.stderr(line)
+            for tap in self._readers:
+                tap.stderr(line)
 
     def _text(self, direction: str, kind: str, text: str, when: float) -> None:
         size = len(text.encode("utf-8", "replace"))

@@ -60,7 +60,6 @@ class TracedWrite(Wrapped):
 
     async def send(self, item: Any) -> None:
         """Record a message and send it."""
-        self._recorder.spans.sent(item.message)
         token = being_sent.set(self._recorder.message(OUT, members(item.message)))
         try:
             await self._stream.send(item)

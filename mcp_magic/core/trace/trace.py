@@ -121,11 +121,18 @@ class Trace:
     Attributes:
         messages: How many are kept at most; 0: nothing is kept.
         bytes: Bytes they may take.
+        moved: Called for each message with its server, its direction and its size.
     """
 
-    def __init__(self, messages: int = MAX_MESSAGES, bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        messages: int = MAX_MESSAGES,
+        bytes: int = MAX_BYTES,
+        moved: Callable[[str, str, int], None] = lambda server, direction, size: None,
+    ) -> None:
         self.messages = messages
         self.bytes = bytes
+        self.moved = moved
         self.flush: dict[int, Callable[[], None]] = {}
         self._fresh: list[tuple[Row, Settles]] = []
         self._rows: deque[Row] = deque()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcp_magic.core.negotiation import Probe
-    from mcp_magic.core.transports import Line
+    from mcp_magic.core.wire import Wire
 
 __all__ = ["Watched"]
 
@@ -37,15 +37,15 @@ class Watched:
     alive until the next call.
     """
 
-    def __init__(self, transport: Any, line: Line) -> None:
+    def __init__(self, transport: Any, wire: Wire) -> None:
         self.transport = transport
-        self._line = line
+        self._wire = wire
 
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self.transport.__aenter__()
-        strays = Strays(self._strange, self._line.recorder.hide)
-        writes = WatchedWrite(write, self._line, strays)
-        return WatchedStream(read, self._line, strays, writes.send), writes
+        strays = Strays(self._wire.strayed, self._wire.recorder.hide)
+        writes = WatchedWrite(write, self._wire, strays)
+        return WatchedStream(read, self._wire, strays, writes.send), writes
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -53,16 +53,12 @@ class Watched:
         leave: bool | None = await self.transport.__aexit__(exc_type, exc, traceback)
         return leave
 
-    def _strange(self, said: str) -> None:
-        self._line.stray = self._line.stray or said
-        self._line.strange(said)
-
 
 class WatchedWrite(TracedWrite):
-    def __init__(self, stream: Any, line: Line, strays: Strays) -> None:
-        super().__init__(stream, line.recorder)
+    def __init__(self, stream: Any, wire: Wire, strays: Strays) -> None:
+        super().__init__(stream, wire.recorder)
         self._strays = strays
-        self._probe: Probe | None = line.probe
+        self._probe: Probe | None = wire.probe
 
     async def send(self, item: Any) -> None:
         self._strays.sent(item.message)
@@ -85,14 +81,14 @@ class WatchedStream(Wrapped):
 
     Args:
         stream: What the transport reads.
-        line: Where it comes from.
+        wire: Where it comes from.
         strays: Told of each message.
         answer: Sends a message to the server.
     """
 
-    def __init__(self, stream: Any, line: Line, strays: Strays, answer: Callable[[Any], Awaitable[None]]) -> None:
+    def __init__(self, stream: Any, wire: Wire, strays: Strays, answer: Callable[[Any], Awaitable[None]]) -> None:
         super().__init__(stream)
-        self._line = line
+        self._wire = wire
         self._answer = answer
         self._answering: set[asyncio.Task[None]] = set()
         self._unreadable = 0
@@ -109,15 +105,15 @@ class WatchedStream(Wrapped):
         try:
             item = await self._next()
         except StopAsyncIteration:
-            if self._line.keeper is not None:  # nobody is leaving it
-                self._line.recorder.ended()
-            self._line.ended()
+            if self._wire.keeper is not None:  # nobody is leaving it
+                self._wire.recorder.ended()
+            self._wire.ended()
             raise
         return item if item is self._stand_in else self._noted(item)
 
     async def _first(self) -> Any:
         """Return the next message until the probe is answered, or what stands in for the answer."""
-        probe = self._line.probe
+        probe = self._wire.probe
         while self._reading is not None or probe.watched:
             self._reading = self._reading or asyncio.ensure_future(self._stream.__anext__())
             try:
@@ -131,7 +127,7 @@ class WatchedStream(Wrapped):
                 break
             if (item := probe.refusal()) is not None:
                 self._stand_in = item
-                self._line.recorder.message(IN, members(item.message))
+                self._wire.recorder.message(IN, members(item.message))
                 return item
         else:
             item = await self._stream.__anext__()
@@ -144,9 +140,8 @@ class WatchedStream(Wrapped):
     def _noted(self, item: Any) -> Any:
         """Note what came, and return what the session is to see of it."""
         if not isinstance(item, Exception):
-            self._line.recorder.spans.came(item.message)
-            self._line.recorder.message(IN, members(item.message))
-            if self._line.modern:
+            self._wire.recorder.message(IN, members(item.message))
+            if self._wire.modern:
                 assume_complete(item.message)
             self._log(stand_in_line(item.message))
             return self._strays.came(item.message, self._stream) or item
@@ -156,10 +151,9 @@ class WatchedStream(Wrapped):
             instead = self._strays.unreadable(item, self._stream)
         else:
             instead = self._strays.came(instead.message, self._stream) or instead
-        self._line.recorder.garbage(text, members(instead.message) if instead is not None else None)
-        if len(self._line.garbage) < 5 and text.strip():
-            self._line.garbage.append(text.strip()[:200])
-        self._log(log_line(item, self._line.recorder.hide))
+        self._wire.recorder.garbage(text, members(instead.message) if instead is not None else None)
+        self._wire.wrote_garbage(text)
+        self._log(log_line(item, self._wire.recorder.hide))
         if (refusal := refusal_of(item)) is not None and len(self._answering) < REFUSALS:
             # Not awaited: a server that reads nothing before it has written all would wait for us, and we for it.
             task = asyncio.ensure_future(self._refuse(refusal))
@@ -170,7 +164,7 @@ class WatchedStream(Wrapped):
     def _log(self, said: str) -> None:
         if said and self._unreadable < TOLD:
             self._unreadable += 1
-            self._line.strange(said)
+            self._wire.warn(said)
 
     async def _refuse(self, refusal: Any) -> None:
         from anyio import BrokenResourceError, ClosedResourceError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.rawsend import send_notification, send_request
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.magics.waiting import timeout_options, timeouts
@@ -30,9 +29,9 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> dict[str
     connection = invocation.host[arguments.server]
     given = _params(invocation, arguments.params)
     if arguments.notify:
-        await send_notification(connection, arguments.method, given)
+        await connection.notify(arguments.method, given)
         return None
-    return await send_request(connection, arguments.method, given, **timeouts(invocation, arguments))
+    return await connection.request(arguments.method, given, **timeouts(invocation, arguments))
 
 
 def _params(invocation: Invocation, word: str | None) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.core.rawsend import send_request
 from mcp_magic.core.trace.cut import KEPT_BYTES
 from mcp_magic.core.trace.trace import OUT, is_masked
 from mcp_magic.errors import ArgumentsError, CommandError, listed
@@ -41,7 +40,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Any:
     limits = timeouts(invocation, arguments)
     if entry.method == "tools/call":
         return await connection.call_tool(params["name"], params.get("arguments") or {}, validate=False, **limits)
-    return await send_request(connection, entry.method, params, **limits)
+    return await connection.request(entry.method, params, **limits)
 
 
 def _number(invocation: Invocation, word: str) -> int:
