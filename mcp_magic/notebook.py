@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
 
+    from mcp_magic.auth.login import Authorizer
     from mcp_magic.core.consent.consent import Approver
     from mcp_magic.core.elicitation import Elicitor
-    from mcp_magic.core.oauth.logins import Authorizer
     from mcp_magic.core.sampling.sampling import Sampler
 
 __all__ = ["Host", "NotebookHost", "host"]

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import Implementation, ServerCapabilities
 
+    from mcp_magic.auth.login import LogIns
     from mcp_magic.config.specs import Spec
     from mcp_magic.core.consent.consent import Consent
     from mcp_magic.core.host import Host
-    from mcp_magic.core.oauth.logins import LogIns
 
 __all__ = ["Connection"]
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import Implementation, ServerCapabilities
 
+    from mcp_magic.auth.login import LogIns
     from mcp_magic.core.host import Host
     from mcp_magic.core.negotiation import KnownProtocols
-    from mcp_magic.core.oauth.logins import LogIns
     from mcp_magic.core.trace.record import Recorder
 
 __all__ = ["Lasting"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.auth.login import LogIns
 from mcp_magic.config.specs import HttpSpec, SseSpec
 from mcp_magic.core.arrivals import Arrival, Arrivals
 from mcp_magic.core.connection import Connection
 from mcp_magic.core.consent.consent import Consent
 from mcp_magic.core.elicitation import Elicitors
 from mcp_magic.core.negotiation import KnownProtocols
-from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.core.progress import Reports
 from mcp_magic.core.reconnection import Reconnection
 from mcp_magic.core.sampling.sampling import Samplers

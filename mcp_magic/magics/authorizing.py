@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_magic.magics.asking import Asking, show_below
 
 if TYPE_CHECKING:
-    from mcp_magic.core.oauth.login import LogIn
-    from mcp_magic.core.oauth.logins import LogIns
+    from mcp_magic.auth.login import LogIn, LogIns
     from mcp_magic.magics.cells import Cells
 
 __all__ = ["Authorizing", "authorize", "authorize_no_more"]
