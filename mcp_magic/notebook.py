@@ -79,7 +79,7 @@ class NotebookHost(CoreHost):
 
     @authorizer.setter
     def authorizer(self, authorizer: Authorizer | None) -> None:
-        self.logins.authorizer, self.logins.possible = authorizer, None
+        self.logins.ask_with(authorizer, confirm=self.logins.confirm)
 
     def langchain_tools(self, *servers: str, **settings: Any) -> list[StructuredTool]:
         """Return the tools of the open sessions as LangChain tools.

@@ -14,6 +14,7 @@ import asyncio
 import json
 import secrets
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,6 @@ from mcp_magic.core.outcome import current
 from mcp_magic.core.trace.record import being_sent
 from mcp_magic.core.trace.trace import STATUS
 from mcp_magic.errors import AuthorizationError
-from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -96,6 +96,9 @@ _BACKGROUND = frozenset(("subscriptions/listen", "ping"))
 """Requests that no person waits for: they refresh a token, but begin no log-in."""
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+_UNUSABLE = (OAuthFlowError, ValueError, OverflowError)
+"""What an answer of an authorization server raises that cannot be used; a token may expire in 10**400 seconds."""
 
 _SECRETS = ("code", "code_verifier", "refresh_token", "client_secret", "client_assertion", "assertion")
 """Parameters of a token request that must not be shown, although an error of the token endpoint may repeat them."""
@@ -172,11 +175,16 @@ class SessionAuth(httpx2.Auth):
                     response, refusal = refusal, None  # this is how the server answers a request without a token
                 else:
                     oauth.authorize(request)
+                    _forget_status()
                     response = yield request
                 oauth.heard(response)
                 if not _is_refusal(response):
                     return
-            if not await self._try_renewing(oauth, request, response, token, tried, began):
+            try:
+                again = await self._renew(oauth, request, response, token, tried, began)
+            except AuthorizationError as error:
+                again = self._survive(error)
+            if not again:
                 if response is None:
                     yield request  # without a token; the server says what is wrong
                 return
@@ -191,21 +199,6 @@ class SessionAuth(httpx2.Auth):
                 await oauth.load()
                 self._oauth = oauth
         return self._oauth
-
-    async def _try_renewing(self, *arguments: Any) -> bool:
-        """Get a new token. While the session is open a failure does not end it: the refusal goes through."""
-        try:
-            again = await self._renew(*arguments)
-        except AuthorizationError as error:
-            self._failure, self._failed_at = error, time.monotonic()
-            if (attempt := current.get()) is not None:
-                attempt.error = error
-            if not self._context.is_open():
-                raise
-            return False
-        if again and (row := being_sent.get()) is not None:
-            row[STATUS] = None  # the trace shows the last answer
-        return again
 
     async def _renew(
         self,
@@ -259,6 +252,15 @@ class SessionAuth(httpx2.Auth):
                 self._failure = None
             return again
 
+    def _survive(self, error: AuthorizationError) -> bool:
+        """Note that there is no token. That ends a session which is being opened; else the refusal goes through."""
+        self._failure, self._failed_at = error, time.monotonic()
+        if (attempt := current.get()) is not None:
+            attempt.error = error
+        if not self._context.is_open():
+            raise error
+        return False
+
     def _may_log_in(self, request: httpx2.Request, response: httpx2.Response) -> bool:
         scheme = _challenge(response)
         return self._may_ask_for(request) and (
@@ -277,6 +279,12 @@ class SessionAuth(httpx2.Auth):
         except ValueError:
             return False
         return isinstance(message, dict) and "id" in message and message.get("method") not in _BACKGROUND
+
+
+def _forget_status() -> None:
+    """Let the trace show how the server answers the message when it is sent again, not how it answered before."""
+    if (row := being_sent.get()) is not None:
+        row[STATUS] = None
 
 
 def _is_refusal(response: httpx2.Response) -> bool:
@@ -424,10 +432,9 @@ class OAuthClient:
         guessing = self._options.mode == "auto" and not scheme
         state.protocol_version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
         self._offers_dpop, self._asks_dpop = False, scheme == "dpop"
+        granted, stepping_up = self.scope, response.status_code == 403
         failure: AuthorizationError | None = None
         try:
-            granted = self.scope
-            stepping_up = response.status_code == 403
             if not stepping_up or state.oauth_metadata is None:
                 await self._discover(response)
             if guessing and state.oauth_metadata is None:
@@ -437,12 +444,12 @@ class OAuthClient:
                 await self._log_in_person()
             else:
                 await self._log_in_program()
-        except (OAuthFlowError, ValueError, OverflowError) as error:  # a token that expires in 10**400 seconds
+        except _UNUSABLE as error:
             if guessing and state.oauth_metadata is None:
                 return False
             failure = explain(error, self.parties)
         if failure is not None:
-            raise failure  # here it has no context: the SDK's errors quote answers, tokens included
+            raise failure  # outside of the `except`, so without context: the SDK's errors quote answers with tokens
         return True
 
     async def _log_in_person(self) -> None:
@@ -501,19 +508,13 @@ class OAuthClient:
                 continue
             expected, resource = resource_url_from_server_url(state.server_url), str(metadata.resource)
             if not check_resource_allowed(requested_resource=expected, configured_resource=resource):
-                raise AuthorizationError(
-                    f"{self.parties.server}: {self.parties.where} says that it is {one_line(resource, 100)} (wrong "
-                    "resource): no token was asked for. Its operator must mend that."
-                )
+                raise OAuthFlowError(f"Protected resource {resource} does not match expected {expected}")
             issuers, named = [str(url) for url in metadata.authorization_servers], self._options.issuer
             state.protected_resource_metadata = metadata
             state.auth_server_url = next((url for url in issuers if named and issuers_match(url, named)), issuers[0])
             return
         if failed:
-            raise AuthorizationError(
-                f"{self.parties.server}: {self.parties.where} could not say where to log in (HTTP {failed}); "
-                "its fault, try again later."
-            )
+            raise OAuthFlowError(f"Protected resource metadata request failed: HTTP {failed}")
 
     def _expected_issuer(self) -> str:
         """Return the issuer that metadata and client must belong to: without advertisement the MCP server's origin."""
@@ -545,9 +546,8 @@ class OAuthClient:
         if stepping_up:
             metadata.scope = union_scopes(union_scopes(metadata.scope, granted), suggested)
         elif named:
-            metadata.scope = union_scopes(
-                named, "offline_access" if "offline_access" in (suggested or "").split() else None
-            )
+            offline = "offline_access" if "offline_access" in (suggested or "").split() else None
+            metadata.scope = union_scopes(named, offline)
         else:
             metadata.scope = suggested
 
@@ -784,8 +784,8 @@ class OAuthClient:
         await self._take(tokens)
 
     async def _take(self, tokens: OAuthToken) -> None:
+        self._state.update_token_expiry(tokens)  # raises if it is later than a clock can say
         self._state.current_tokens = tokens
-        self._state.update_token_expiry(tokens)
         await self._kept.set_tokens(tokens)
         await self._kept.save(bound=self._bound)
 
@@ -830,14 +830,17 @@ class OAuthClient:
         Raises:
             AuthorizationError: The authorization server failed; the tokens are kept.
         """
-        lock_file = self._kept.lock_file
-        if lock_file is None:
-            await self._refresh_alone()
-            return
-        async with locked(lock_file):
-            await self._load_tokens()  # another kernel may have changed them
-            if self.token in (None, token):
-                await self._refresh_alone()
+        lock_file, failure = self._kept.lock_file, None
+        try:
+            async with nullcontext() if lock_file is None else locked(lock_file):
+                if lock_file is not None:
+                    await self._load_tokens()  # another kernel may have changed them
+                if lock_file is None or self.token in (None, token):
+                    await self._refresh_alone()
+        except _UNUSABLE as error:
+            failure = explain(error, self.parties)
+        if failure is not None:
+            raise failure
 
     async def _refresh_alone(self) -> None:
         state, before = self._state, self._state.current_tokens

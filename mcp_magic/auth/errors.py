@@ -49,7 +49,8 @@ def explain(error: Exception, parties: Parties) -> AuthorizationError:
     for pattern, words in _WORDS:
         if found := re.match(pattern, str(error), re.DOTALL):
             hosts = [one_line(text, 100) for text in found.groups()]
-            return AuthorizationError(f"{parties.server}: {words.format(*hosts, at=parties.authority)}")
+            problem = words.format(*hosts, at=parties.authority, where=parties.where)
+            return AuthorizationError(f"{parties.server}: {problem}")
     return AuthorizationError(
         f"{parties.server}: the log-in at {parties.authority} failed ({type(error).__name__}); "
         "its answers do not fit OAuth 2.1 as MCP uses it."
@@ -136,6 +137,14 @@ _WORDS = [
     (
         r"Authorization server metadata issuer mismatch: (\S+) != (\S+)",
         "the metadata of {1} is that of {0} (wrong issuer): nothing was sent there. Its operator must mend it.",
+    ),
+    (
+        r"Protected resource (\S+) does not match expected (\S+)",
+        "{1} says that it is {0} (wrong resource): no token was asked for. Its operator must mend that.",
+    ),
+    (
+        r"Protected resource metadata request failed: HTTP (\d+)",
+        "{where} could not say where to log in (HTTP {0}); its fault, try again later.",
     ),
 ]
 """The SDK's texts -> ours."""

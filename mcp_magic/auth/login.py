@@ -345,6 +345,15 @@ class LogIns:
             self._stores[self.where] = make_store(self.where)
         return self._stores[self.where]
 
+    def ask_with(
+        self,
+        authorizer: Authorizer | None,
+        possible: Callable[[], Awaitable[bool]] | None = None,
+        confirm: Callable[[str], Coroutine[Any, Any, bool | None]] | None = None,
+    ) -> None:
+        """Ask the person in this way from now on; without an authorizer not at all."""
+        self.authorizer, self.possible, self.confirm = authorizer, possible, confirm
+
     async def can_ask(self) -> bool:
         """Whether a person can be asked."""
         return self.authorizer is not None and (self.possible is None or await self.possible())

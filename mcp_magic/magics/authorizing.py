@@ -50,11 +50,10 @@ def authorize(logins: LogIns, asking: Asking, cells: Cells) -> None:
     """Let the notebook show log-ins, unless somebody else does."""
     if logins.authorizer is None:
         authorizing = Authorizing(asking, cells)
-        logins.authorizer, logins.possible = authorizing, authorizing.possible
-        logins.confirm = asking.confirm
+        logins.ask_with(authorizing, authorizing.possible, asking.confirm)
 
 
 def authorize_no_more(logins: LogIns) -> None:
     """Undo that."""
     if isinstance(logins.authorizer, Authorizing):
-        logins.authorizer = logins.possible = logins.confirm = None
+        logins.ask_with(None)
