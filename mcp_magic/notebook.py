@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
 
+    from mcp_magic.auth.login import Authorizer
     from mcp_magic.core.consent.consent import Approver
     from mcp_magic.core.elicitation import Elicitor
-    from mcp_magic.core.oauth.logins import Authorizer
     from mcp_magic.core.sampling.sampling import Sampler
 
 __all__ = ["Host", "NotebookHost", "host"]
@@ -79,7 +79,7 @@ class NotebookHost(CoreHost):
 
     @authorizer.setter
     def authorizer(self, authorizer: Authorizer | None) -> None:
-        self.logins.authorizer, self.logins.possible = authorizer, None
+        self.logins.ask_with(authorizer, confirm=self.logins.confirm)
 
     def langchain_tools(self, *servers: str, **settings: Any) -> list[StructuredTool]:
         """Return the tools of the open sessions as LangChain tools.

@@ -15,13 +15,13 @@ from mcp import MCPError
 import mcp_magic
 from mcp_magic.agent import acting
 from mcp_magic.agent.offline import answering
+from mcp_magic.auth import errors, login
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.core import lost
 from mcp_magic.core.border import Place, connect_error, request_error
 from mcp_magic.core.consent.consent import Consent, Decision, Request
 from mcp_magic.core.coverage import because_changed
 from mcp_magic.core.faults import CODES, STATUSES
-from mcp_magic.core.oauth import login, words
 from mcp_magic.core.outcome import Outcome
 from mcp_magic.core.trace.record import Recorder
 from mcp_magic.core.wire import Wire
@@ -87,15 +87,13 @@ def denied(said: str) -> Iterator[object]:
 
 def not_logged_in(said: str) -> Iterator[str]:
     """What is said of a log-in that failed."""
-    parties = words.Parties("web", WEB.url, "auth.example.com")
-    for code in (*words._TOKEN_ERRORS, "access_denied", "server_error", "x"):
+    parties = errors.Parties("web", WEB.url, "auth.example.com")
+    for code in (*errors.TOKEN_ERRORS, "access_denied", "server_error", "x"):
         body = f'{{"error": "{code}", "error_description": "{said}"}}'
-        yield words.token_refusal(400, body, parties)
-        yield words.token_refusal(503, body, parties)
-        yield login._refusal({"error": code, "error_description": said}, "auth.example.com")
-        found = re.match(r"(\d+)(.*)", f"400 {body}")
-        assert found is not None
-        yield words._refused_registration(re.match(r"R: (\d+)(.*)", f"R: 400 {body}") or found, parties)
+        yield errors.token_refusal(400, body, parties)
+        yield errors.token_refusal(503, body, parties)
+        yield login.refusal({"error": code, "error_description": said}, "auth.example.com")
+        yield errors.refused_registration(400, body, parties)
 
 
 def assert_joined_well(messages: Iterator[object]) -> None:

@@ -70,7 +70,7 @@ PAGES = {
             "mcp_magic.core.sampling.sampling.SamplingRequest",
             "mcp_magic.core.sampling.sampling.Sampled",
             "mcp_magic.core.sampling.sampling.Review",
-            "mcp_magic.core.oauth.login.LogIn",
+            "mcp_magic.auth.login.LogIn",
         ],
     ),
     "Agents": (

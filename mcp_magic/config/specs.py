@@ -33,6 +33,7 @@ from mcp_magic.config.masking import (
 from mcp_magic.schema.secretnames import is_declared_secret
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
@@ -47,6 +48,7 @@ __all__ = [
     "WebSocketSpec",
     "mask_arguments",
     "mask_url",
+    "tls_context",
 ]
 
 DEFAULT_TIMEOUT = 30.0
@@ -198,6 +200,24 @@ class UrlSpec(Spec):
     def _identified_by(self) -> tuple[Any, ...]:
         """Its host as it is, and the rest as it is shown."""
         return urlsplit(self.url).netloc.rpartition("@")[2], self.where
+
+
+def tls_context(spec: UrlSpec) -> ssl.SSLContext:
+    """Return the TLS context that a spec's `verify` and `cert` ask for.
+
+    Raises:
+        OSError: A certificate file cannot be read.
+    """
+    import ssl
+
+    context = ssl.create_default_context(cafile=spec.verify if isinstance(spec.verify, str) else None)
+    if spec.verify is False:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if spec.cert is not None:
+        certificate, key = (spec.cert, None) if isinstance(spec.cert, str) else spec.cert
+        context.load_cert_chain(certificate, key)
+    return context
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

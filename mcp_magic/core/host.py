@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from mcp_magic.auth.login import LogIns
 from mcp_magic.config.names import check_name, unique_name
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, SseSpec
 from mcp_magic.config.targets import resolve_target
@@ -17,7 +18,6 @@ from mcp_magic.core.connection import Connection
 from mcp_magic.core.consent.consent import Consent
 from mcp_magic.core.elicitation import Elicitors
 from mcp_magic.core.negotiation import KnownProtocols
-from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.core.progress import Reports
 from mcp_magic.core.reconnection import Reconnection
 from mcp_magic.core.sampling.sampling import Samplers

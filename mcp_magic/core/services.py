@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping  # noqa: TC003
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from mcp_magic.auth.login import LogIns
 from mcp_magic.core.elicitation import Elicitors
 from mcp_magic.core.negotiation import KnownProtocols
-from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.core.progress import Reports
 from mcp_magic.core.reconnection import Reconnection
 from mcp_magic.core.sampling.sampling import Samplers

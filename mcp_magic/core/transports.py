@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.browser import IN_BROWSER
-from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec, tls_context
 from mcp_magic.core.crashing import contained
 from mcp_magic.core.errlog import ErrorLog
 from mcp_magic.core.halfopen import ClosesHalfOpen
@@ -22,7 +22,7 @@ from mcp_magic.core.stdio_process import know_processes
 from mcp_magic.core.threadless import call_without_threads
 from mcp_magic.core.trace.streams import trace_in_process
 from mcp_magic.core.trace.watched import Watched
-from mcp_magic.core.websocket import tls_context, websocket_client
+from mcp_magic.core.websocket import websocket_client
 from mcp_magic.core.wire import Wire
 from mcp_magic.errors import TargetError
 
@@ -145,7 +145,7 @@ def _refuse_in_browser(lacks: str) -> None:
 def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
     import httpx2
 
-    from mcp_magic.core.oauth.ondemand import log_in_with
+    from mcp_magic.auth.client import AuthContext, log_in_with
 
     timeout = httpx2.Timeout(min(CONNECT_SECONDS, spec.timeout), read=None, pool=None)
     headers = dict(spec.headers)
@@ -157,13 +157,14 @@ def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
         verify = True if plain else tls_context(spec)
         client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=verify, limits=limits)
     _observe(client, wire)
-    log_in_with(client, spec, wire)
+    about = wire.recorder
+    log_in_with(client, AuthContext(about.server, spec, wire.logins, about.know, about.hide, lambda: wire.open))
     return client
 
 
 def _observe(client: httpx2.AsyncClient, wire: Wire) -> None:
     """Let each request, and the trace, know how it is answered; those of a log-in are none of the session's."""
-    from mcp_magic.core.oauth.ondemand import OWN
+    from mcp_magic.auth.client import OWN
 
     async def remember(response: httpx2.Response) -> None:
         if OWN in response.request.extensions:

@@ -6,11 +6,11 @@ message a text frame under the subprotocol "mcp", as the SDK did in version 1.
 
 from __future__ import annotations
 
-import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from mcp_magic.config.specs import tls_context
 from mcp_magic.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -60,22 +60,6 @@ def _connect(spec: WebSocketSpec) -> Any:
 def _origin(url: str) -> tuple[str, str | None, int]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "wss" else 80)
-
-
-def tls_context(spec: Any) -> ssl.SSLContext:
-    """Return the TLS context that a spec's `verify` and `cert` ask for.
-
-    Raises:
-        OSError: A certificate file cannot be read.
-    """
-    context = ssl.create_default_context(cafile=spec.verify if isinstance(spec.verify, str) else None)
-    if spec.verify is False:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if spec.cert is not None:
-        certificate, key = (spec.cert, None) if isinstance(spec.cert, str) else spec.cert
-        context.load_cert_chain(certificate, key)
-    return context
 
 
 @asynccontextmanager

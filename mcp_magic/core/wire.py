@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mcp_magic.auth.login import LogIns
 from mcp_magic.core.negotiation import Probe
-from mcp_magic.core.oauth.logins import LogIns
 from mcp_magic.core.outcome import Outcome
 
 if TYPE_CHECKING:

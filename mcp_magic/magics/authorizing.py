@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_magic.magics.asking import Asking, show_below
 
 if TYPE_CHECKING:
-    from mcp_magic.core.oauth.login import LogIn
-    from mcp_magic.core.oauth.logins import LogIns
+    from mcp_magic.auth.login import LogIn, LogIns
     from mcp_magic.magics.cells import Cells
 
 __all__ = ["Authorizing", "authorize", "authorize_no_more"]
@@ -51,11 +50,10 @@ def authorize(logins: LogIns, asking: Asking, cells: Cells) -> None:
     """Let the notebook show log-ins, unless somebody else does."""
     if logins.authorizer is None:
         authorizing = Authorizing(asking, cells)
-        logins.authorizer, logins.possible = authorizing, authorizing.possible
-        logins.confirm = asking.confirm
+        logins.ask_with(authorizing, authorizing.possible, asking.confirm)
 
 
 def authorize_no_more(logins: LogIns) -> None:
     """Undo that."""
     if isinstance(logins.authorizer, Authorizing):
-        logins.authorizer = logins.possible = logins.confirm = None
+        logins.ask_with(None)

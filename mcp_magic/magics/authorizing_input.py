@@ -18,7 +18,7 @@ from mcp_magic.magics.interrupts import interrupt
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_magic.core.oauth.login import LogIn
+    from mcp_magic.auth.login import LogIn
 
 __all__ = ["LogInInput", "in_terminal"]
 

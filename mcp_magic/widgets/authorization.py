@@ -13,7 +13,7 @@ from mcp_magic.widgets.look import FORM_STYLE, problem_markup
 from mcp_magic.widgets.question import QuestionPanel
 
 if TYPE_CHECKING:
-    from mcp_magic.core.oauth.login import LogIn
+    from mcp_magic.auth.login import LogIn
     from mcp_magic.widgets.approval import Show
 
 __all__ = ["AuthorizationPanel"]

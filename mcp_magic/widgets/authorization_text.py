@@ -14,7 +14,7 @@ from mcp_magic.results.safe import clean, one_line
 from mcp_magic.widgets.elicitation_text import link_to
 
 if TYPE_CHECKING:
-    from mcp_magic.core.oauth.login import LogIn
+    from mcp_magic.auth.login import LogIn
 
 __all__ = ["login_html", "login_text", "outcome_bundle", "outcome_text"]
 

@@ -43,7 +43,7 @@ auth = "none"
 """
 
 
-@pytest.mark.parametrize("name", ["config.auth", "core.oauth.store", "core.oauth.words"])
+@pytest.mark.parametrize("name", ["config.auth", "auth.store", "auth.addresses"])
 def test_the_examples_of_the_docstrings_hold(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"mcp_magic.{name}"))
     assert result.attempted

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from mcp_magic import Connection
+    from mcp_magic.auth.login import LogIn
     from mcp_magic.core.elicitation import Elicitation
-    from mcp_magic.core.oauth.login import LogIn
     from mcp_magic.core.sampling.sampling import SamplingRequest
     from mcp_magic.errors import MCPMagicError
 

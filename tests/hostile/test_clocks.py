@@ -121,3 +121,16 @@ async def test_a_token_that_lasts_for_longer_than_a_clock_can_say_is_refused_in_
     async with protected_server(Behaviour(expires_in=10**400)) as protected:
         with pytest.raises(AuthorizationError, match=r"its answers do not fit OAuth 2\.1"):
             await host.connect(protected.url, name="notes")
+
+
+async def test_a_renewed_token_that_lasts_for_longer_than_a_clock_can_say_is_refused_in_words(host: Host) -> None:
+    logging_in(host)
+    async with protected_server() as protected:
+        connection = await host.connect(protected.url, name="notes")
+        protected.authority.tokens.clear()
+        protected.authority.behaves.expires_in = 10**400
+        with pytest.raises(AuthorizationError, match=r"its answers do not fit OAuth 2\.1"):
+            await connection.call("whoami")
+        protected.authority.behaves.expires_in = 3600
+        assert (await connection.call("whoami")).text.startswith("client-1")
+        await host.close()

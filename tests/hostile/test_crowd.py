@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcp_magic.auth.store import FileStore, KeptTokens
 from mcp_magic.core.cassette.file import CassetteFile
-from mcp_magic.core.oauth.store import FileStore
-from mcp_magic.core.oauth.tokens import KeptTokens
 from tests.agent.threads_in import kept
 from tests.hostile.crowd import LINES, options
 

@@ -22,10 +22,10 @@ from mcp_types import (
     Tool,
 )
 
+from mcp_magic.auth.login import CallbackServer
 from mcp_magic.core.cassette.deck import deck
 from mcp_magic.core.elicitation import Answer, Elicitation, secrets_marked
 from mcp_magic.core.host import Host
-from mcp_magic.core.oauth.callback import CallbackServer
 from mcp_magic.errors import AuthorizationError, ToolError
 from mcp_magic.magics.eliciting_input import ElicitationInput
 from mcp_magic.widgets.authorization_text import login_html, login_text
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from mcp_magic.core.oauth.login import LogIn
+    from mcp_magic.auth.login import LogIn
 
 NEVER_SHOWN = {
     "javascript:alert(document.cookie)": "is no http(s) URL",
@@ -135,7 +135,7 @@ async def test_a_log_in_names_its_host_in_ascii(host: Host) -> None:
 
 def test_idle_connections_do_not_keep_the_browser_from_the_callback() -> None:
     callback = CallbackServer()
-    callback.judge = lambda url: "done" if url.endswith("?code=1") else "stale"
+    callback.expect(lambda url: "done" if url.endswith("?code=1") else "stale")
     idle = []
     try:
         for _ in range(100):

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic.auth import login
+from mcp_magic.auth.login import CallbackServer
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.core.host import Host
-from mcp_magic.core.oauth import callback
-from mcp_magic.core.oauth.callback import CallbackServer
 from mcp_magic.serving import loopback
 from mcp_magic.serving.loopback import Serving, serve
 
@@ -153,7 +153,7 @@ async def test_a_log_in_that_waits_keeps_few_connections_and_still_answers() -> 
     try:
         before = descriptors()
         async with flooding(server.port, 80):
-            assert descriptors() - before <= callback.MOST_CONNECTIONS + 20
+            assert descriptors() - before <= login.MOST_CONNECTIONS + 20
             with closing(socket.create_connection(("127.0.0.1", server.port), timeout=10)) as one:
                 one.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
                 assert (await asyncio.to_thread(one.recv, 100)).startswith(b"HTTP/1.0 404")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.core.oauth.logins import LogIns
+from mcp_magic.auth.login import LogIns
 from mcp_magic.errors import CommandError, ConfigError
 from mcp_magic.magics.candidates import candidates
 from mcp_magic.notebook import host

@@ -197,7 +197,7 @@ class CassetteFile:
             CassetteError: Another one writes to it, or has done so since it was read.
             OSError: It cannot be opened.
         """
-        from mcp_magic.core.oauth.lock import try_lock
+        from mcp_magic.auth.store import try_lock
 
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         unlock = weakref.finalize(self, os.close, descriptor)

@@ -1,4 +1,4 @@
-"""How an examination by hand gets past a 401: with a token that is kept, or by the log-in of a session."""
+"""How an examination gets past a 401: with a token that is kept, or by the log-in of a session."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.trace.record import Recorder
-from mcp_magic.core.wire import Wire
 
 if TYPE_CHECKING:
     import httpx2
 
+    from mcp_magic.auth.login import LogIn, LogIns
     from mcp_magic.config.specs import HttpSpec, SseSpec
-    from mcp_magic.core.oauth.login import LogIn
-    from mcp_magic.core.oauth.logins import LogIns
 
 __all__ = ["Entrance"]
 
@@ -34,9 +32,10 @@ class Entrance:
     def __init__(self, logins: LogIns, name: str, spec: HttpSpec | SseSpec) -> None:
         self._authorizer = logins.authorizer
         shown = self._shown if self._authorizer is not None else None
+        self._name = name
         self._spec = spec
         self._logins = replace(logins, authorizer=shown)
-        self._wire = Wire(recorder=Recorder(name, spec), logins=self._logins)
+        self._recorder = Recorder(name, spec)
         self._by_person = False
         self.open = False
 
@@ -47,25 +46,26 @@ class Entrance:
 
     async def try_it(self) -> bool:
         """Send with a token from now on, if there may be one: whether that is of use."""
-        auth = self._spec.auth
-        own = any(name.lower() == "authorization" for name in self._spec.headers)
-        if auth.mode != "none" and not (own and auth.mode == "auto"):
+        from mcp_magic.auth.client import may_log_in
+
+        if may_log_in(self._spec):
             self.open = self.asks or await self._is_kept()
         return self.open
 
     async def _is_kept(self) -> bool:
-        from mcp_magic.core.oauth.tokens import KeptTokens
+        from mcp_magic.auth.store import KeptTokens
 
         store = await asyncio.to_thread(self._logins.store)  # a keyring may ask for a password
-        kept = KeptTokens(store, self._spec.url, self._spec.auth, self._wire.recorder.know)
+        kept = KeptTokens(store, self._spec.url, self._spec.auth, self._recorder.know)
         return bool((await kept.load()).get("tokens"))
 
     def put_on(self, client: httpx2.AsyncClient) -> None:
         """Let a client of the examination send with a token, if it is to."""
         if self.open:
-            from mcp_magic.core.oauth.ondemand import log_in_with
+            from mcp_magic.auth.client import AuthContext, log_in_with
 
-            log_in_with(client, self._spec, self._wire)
+            know, hide = self._recorder.know, self._recorder.hide
+            log_in_with(client, AuthContext(self._name, self._spec, self._logins, know, hide, lambda: False))
 
     @property
     def asks(self) -> bool:
@@ -81,4 +81,4 @@ class Entrance:
 
     def hide(self, text: str) -> str:
         """Return a text without the tokens."""
-        return self._wire.recorder.hide(text)
+        return self._recorder.hide(text)

@@ -6,10 +6,10 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
+from mcp_magic.auth.addresses import Reach
+from mcp_magic.config.specs import tls_context
 from mcp_magic.core.doctor.wire import Reply, discover, initialize, is_message
-from mcp_magic.core.oauth.addresses import Reach
 from mcp_magic.core.transports import CONNECT_SECONDS
-from mcp_magic.core.websocket import tls_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -14,8 +14,8 @@ from urllib.request import getproxies, proxy_bypass
 
 from mcp_magic.browser import IN_BROWSER
 from mcp_magic.config.masking import mask_url
+from mcp_magic.config.specs import tls_context
 from mcp_magic.core.doctor.certificate import Certificate, read_certificate
-from mcp_magic.core.websocket import tls_context
 from mcp_magic.errors import listed
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.auth.logout import log_out
 from mcp_magic.config.files import find_server
 from mcp_magic.config.specs import UrlSpec
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.core.oauth.logout import log_out
 from mcp_magic.errors import CommandError
 from mcp_magic.magics.parsing import Command, Invocation
 from mcp_magic.results import Listing

@@ -1,4 +1,4 @@
-"""Logging out: the tokens of a server are revoked where that is possible (RFC 7009), and forgotten here in any case."""
+"""Logging out: revoke the tokens of a server if that is possible (RFC 7009), and forget them here in any case."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mcp_magic.core.oauth.addresses import Reach
-from mcp_magic.core.oauth.store import FileStore, server_key
-from mcp_magic.core.oauth.words import host_and_port, is_private
+from mcp_magic.auth.addresses import Reach, host_and_port, is_private
+from mcp_magic.auth.store import FileStore, server_key
+from mcp_magic.config.specs import tls_context
 
 if TYPE_CHECKING:
+    from mcp_magic.auth.login import LogIns
+    from mcp_magic.auth.store import Record
     from mcp_magic.config.specs import UrlSpec
-    from mcp_magic.core.oauth.logins import LogIns
-    from mcp_magic.core.oauth.store import Record
 
 __all__ = ["LoggedOut", "log_out"]
 
@@ -24,7 +24,7 @@ REVOKE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class LoggedOut:
-    """What became of the log-ins of one client.
+    """How the log-in of one client ended.
 
     Attributes:
         authority: The host of the authorization server, or "".
@@ -81,8 +81,6 @@ def _client(record: Record, spec: UrlSpec) -> tuple[Record, str | None]:
 
 async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, secret: str | None, spec: UrlSpec) -> str:
     import httpx2
-
-    from mcp_magic.core.websocket import tls_context
 
     how: dict[str, Any] = {}
     if secret is not None and client.get("token_endpoint_auth_method") == "client_secret_post":

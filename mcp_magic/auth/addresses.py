@@ -1,8 +1,8 @@
-"""Which addresses a log-in may lead to: a server of the internet must not make this machine ask its own network.
+"""Which addresses a log-in may lead to: a server on the internet must not make this machine query its own network.
 
-The MCP server says where its authorization server is, and that one where its endpoints are. What they name on this
-machine or in its network is asked only if the MCP server is there as well, or if the person named that host. Link-local
-addresses, where clouds give out credentials, are asked only if the person named them.
+The MCP server names its authorization server, and the authorization server names its endpoints. An address on this
+machine or in its network is queried only if the MCP server is there as well, or if the person named that host.
+Link-local addresses, where clouds give out credentials, are queried only if the person named them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["Reach"]
+__all__ = ["Reach", "host_and_port", "is_private"]
 
 LOOKUP_SECONDS = 3.0
-"""Seconds in which a name has to be found. One that is not found leads nowhere, or a proxy finds it."""
+"""Seconds a DNS lookup may take. A name that is not found leads nowhere, or a proxy finds it."""
 
 _EMBEDDED = int(ip_address("64:ff9b::"))
 """The prefix of IPv6 addresses that stand for IPv4 ones (NAT64, RFC 6052)."""
@@ -29,7 +29,24 @@ _EMBEDDED = int(ip_address("64:ff9b::"))
 _METADATA = ip_address("fd00:ec2::254")
 """Where Amazon's machines get their credentials over IPv6."""
 
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
 Address = IPv4Address | IPv6Address
+
+
+def host_and_port(url: str) -> str:
+    """Return a URL's host and port, without user info."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def is_private(url: str) -> bool:
+    """Whether others on the way cannot read what is sent to a URL: it has TLS, or leads to this machine.
+
+    >>> is_private("http://127.0.0.1:9000/token"), is_private("http://auth.example.com/token")
+    (True, False)
+    """
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
 
 
 class Reach:
@@ -46,11 +63,11 @@ class Reach:
         self._peer: Address | None = None
 
     def heard(self, response: httpx2.Response) -> None:
-        """Take note of the address from which the MCP server answers."""
+        """Remember the address from which the MCP server answers."""
         self._peer = _peer(response.extensions.get("network_stream")) or self._peer
 
     async def refused(self, url: str) -> str:
-        """Return the address to which a URL must not lead; "" where it may be asked."""
+        """Return the forbidden address to which a URL leads; "" if the URL may be queried."""
         host = _host(url)
         if host in self._named:
             return ""
@@ -64,14 +81,14 @@ class Reach:
         return ""
 
     async def _is_inside(self) -> bool:
-        """Whether the MCP server is on this machine or in its network, by its name and by where it answered from."""
+        """Whether the MCP server is on this machine or in its network, by its name and by the address that answered."""
         found = await _addresses(self._server)
         return bool(found) and all(map(_is_internal, [*found, *([self._peer] if self._peer else [])]))
 
     def watching(self, request: httpx2.Request, refuse: Callable[[str], Exception]) -> Callable[..., Awaitable[None]]:
-        """Return the `trace` extension of a request that ends it where its connection leads to a refused address.
+        """Return the `trace` extension of a request, which closes a connection that leads to a forbidden address.
 
-        A name may be found elsewhere when it is looked up again (DNS rebinding): here it is the connection itself.
+        A second lookup of a name may give another address (DNS rebinding), so this looks at the connection itself.
 
         Args:
             request: The request.
@@ -110,7 +127,7 @@ def _peer(stream: Any) -> Address | None:
 
 
 async def _addresses(host: str) -> list[Address]:
-    """Return the addresses of a host, also of one that is written as an address; none if it is not found."""
+    """Return the addresses of a host, which may be written as an address; none if it is not found."""
     with suppress(ValueError):
         return [ip_address(host.partition("%")[0])]
     if host == "localhost" or host.endswith(".localhost"):

@@ -1,7 +1,7 @@
-"""Tokens that are worth nothing without a key of this kernel: DPoP (RFC 9449).
+"""DPoP (RFC 9449): tokens that are worth nothing without a key of this kernel.
 
-The SDK (2.3) knows bearer tokens only. What it does not do is done around it: proofs on what is sent, nonces, and a
-token endpoint's `token_type: DPoP`.
+The SDK (2.3) knows bearer tokens only. Here are the proofs on requests, the nonces, and the `token_type: DPoP` of a
+token endpoint.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Prover:
         return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
 
     def sign(self, request: httpx2.Request, token: str | None = None) -> None:
-        """Put a fresh proof on a request; with a token, one that is bound to it."""
+        """Put a new proof on a request; with a token, one that is bound to the token."""
         import jwt
 
         parts = urlsplit(str(request.url))
@@ -93,7 +93,7 @@ async def wants_nonce(response: httpx2.Response) -> bool:
 
 
 async def as_bearer(response: httpx2.Response) -> tuple[httpx2.Response, bool]:
-    """Return a token endpoint's answer as the SDK reads it, and whether its token is bound to the key."""
+    """Return a token endpoint's answer in the form that the SDK reads, and whether its token is bound to the key."""
     import httpx2
 
     try:

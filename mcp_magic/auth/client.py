@@ -1,0 +1,952 @@
+"""The OAuth client of a session: how it gets a token, and how its requests use the token.
+
+From top to bottom: `log_in_with` lets an HTTP client log in. `SessionAuth` sends the requests of the session; where the
+server refuses one, it has `OAuthClient` refresh the token or log in: discovery, registration, the authorization request
+of a person (or the grant of a program), token exchange; and later refresh and step-up.
+
+The URLs, parsers and checks are the SDK's (`mcp.client.auth`); the order is kept here. The SDK's own client holds a
+lock from before a request is sent until its answer begins, so that one slow call would hold up all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urljoin, urlsplit
+
+import httpx2
+from mcp.client.auth import OAuthFlowError
+from mcp.client.auth.oauth2 import OAuthContext, PKCEParameters, check_registration_usable
+from mcp.client.auth.utils import (
+    build_oauth_authorization_server_metadata_discovery_urls,
+    build_protected_resource_metadata_discovery_urls,
+    create_client_info_from_metadata_url,
+    create_client_registration_request,
+    create_oauth_metadata_request,
+    credentials_match_issuer,
+    extract_field_from_www_auth,
+    extract_resource_metadata_from_www_auth,
+    extract_scope_from_www_auth,
+    get_client_metadata_scopes,
+    handle_auth_metadata_response,
+    handle_protected_resource_response,
+    handle_registration_response,
+    handle_token_response_scopes,
+    issuers_match,
+    should_use_client_metadata_url,
+    union_scopes,
+    validate_authorization_response_iss,
+    validate_metadata_issuer,
+)
+from mcp.shared._httpx_utils import next_request_within_origin
+from mcp.shared.auth import (
+    JWT_BEARER_GRANT_TYPE,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from pydantic import AnyUrl
+
+from mcp_magic.auth.addresses import Reach, host_and_port, is_private
+from mcp_magic.auth.dpop import ALGORITHM, Prover, as_bearer, wants_nonce
+from mcp_magic.auth.errors import Parties, explain, refused_again, refused_registration, token_refusal
+from mcp_magic.auth.login import CallbackServer, LogIn
+from mcp_magic.auth.store import KeptTokens, locked, read_model
+from mcp_magic.config.masking import MASK
+from mcp_magic.core.linkhost import host_of, why_not_open
+from mcp_magic.core.outcome import current
+from mcp_magic.core.trace.record import being_sent
+from mcp_magic.core.trace.trace import STATUS
+from mcp_magic.errors import AuthorizationError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable
+
+    from mcp_magic.auth.login import LogIns
+    from mcp_magic.auth.store import Record
+    from mcp_magic.config.specs import HttpSpec, SseSpec
+
+__all__ = ["OWN", "AuthContext", "OAuthClient", "SessionAuth", "log_in_with", "may_log_in"]
+
+OWN = "mcp_magic_oauth"
+"""Extension of requests that belong to a log-in: they are not traced, and are no requests of the session."""
+
+ATTEMPTS = 6
+"""Times a request is sent: with a nonce, after a refresh, a log-in, a step-up, another request's log-in."""
+
+ASK_SECONDS = 15.0
+"""Seconds an authorization server has for an answer."""
+
+REDIRECTS = 5
+
+ANY_PORT = AnyUrl("http://127.0.0.1/callback")
+"""Stands in for the redirect URI as long as no callback waits."""
+
+_BACKGROUND = frozenset(("subscriptions/listen", "ping"))
+"""Requests that no person waits for: they refresh a token, but begin no log-in."""
+
+_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+_UNUSABLE = (OAuthFlowError, ValueError, OverflowError)
+"""What an answer of an authorization server raises that cannot be used; a token may expire in 10**400 seconds."""
+
+_SECRETS = ("code", "code_verifier", "refresh_token", "client_secret", "client_assertion", "assertion")
+"""Parameters of a token request that must not be shown, although an error of the token endpoint may repeat them."""
+
+
+@dataclass(frozen=True)
+class AuthContext:
+    """What a log-in needs of its session.
+
+    Attributes:
+        server: The server's name.
+        spec: Where it is, and how to log in.
+        logins: Ask the person, and say where tokens are kept.
+        learn: Called with all tokens and secrets, so that they are masked wherever they turn up.
+        hide: Masks all known secrets in a text.
+        is_open: Whether the session is open. A log-in that fails ends a session only while it is being opened.
+    """
+
+    server: str
+    spec: HttpSpec | SseSpec
+    logins: LogIns
+    learn: Callable[[Iterable[str]], None]
+    hide: Callable[[str], str]
+    is_open: Callable[[], bool]
+
+
+def may_log_in(spec: HttpSpec | SseSpec) -> bool:
+    """Whether a session may log in: not if its spec forbids it, or brings an Authorization header of its own."""
+    own = any(name.lower() == "authorization" for name in spec.headers)
+    return spec.auth.mode != "none" and not (own and spec.auth.mode == "auto")
+
+
+def log_in_with(http: httpx2.AsyncClient, context: AuthContext) -> None:
+    """Let a session's HTTP client log in, if the spec allows it and the client has no other authentication."""
+    if may_log_in(context.spec) and http.auth is None:
+        http.auth = SessionAuth(http, context)
+
+
+class SessionAuth(httpx2.Auth):
+    """Sends the requests of a session with a token, and gets a new token where the server refuses one.
+
+    Requests are sent as they are until one is refused: most servers never ask for a log-in, and the keyring may ask
+    for a password. Requests do not wait for each other; only what gets a new token holds a lock, and one log-in serves
+    all requests that wait for it.
+
+    Args:
+        http: Sends the requests of the log-in as well.
+        context: The session.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, context: AuthContext) -> None:
+        self._http = http
+        self._context = context
+        self._oauth: OAuthClient | None = None
+        self._renewing = asyncio.Lock()
+        self._logging_in = False
+        self._failure: AuthorizationError | None = None
+        self._failed_at = 0.0
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request, again and again as long as there is a better token."""
+        refusal: httpx2.Response | None = None
+        if self._oauth is None and self._context.spec.auth.mode == "auto":
+            refusal = yield request
+            if not _is_refusal(refusal):
+                return
+        began = time.monotonic()
+        oauth = self._oauth if self._oauth is not None else await self._open()
+        tried: set[str] = set()
+        for _ in range(ATTEMPTS):
+            token, response = oauth.token, None
+            if token is not None or "refresh" in tried or not oauth.can_refresh:
+                if token is None and refusal is not None:
+                    response, refusal = refusal, None  # this is how the server answers a request without a token
+                else:
+                    oauth.authorize(request)
+                    _forget_status()
+                    response = yield request
+                oauth.heard(response)
+                if not _is_refusal(response):
+                    return
+            try:
+                again = await self._renew(oauth, request, response, token, tried, began)
+            except AuthorizationError as error:
+                again = self._survive(error)
+            if not again:
+                if response is None:
+                    yield request  # without a token; the server says what is wrong
+                return
+
+    async def _open(self) -> OAuthClient:
+        async with self._renewing:
+            if self._oauth is None:
+                spec = self._context.spec
+                store = await asyncio.to_thread(self._context.logins.store)
+                kept = KeptTokens(store, spec.url, spec.auth, self._context.learn)
+                oauth = OAuthClient(self._http, self._context, kept)
+                await oauth.load()
+                self._oauth = oauth
+        return self._oauth
+
+    async def _renew(
+        self,
+        oauth: OAuthClient,
+        request: httpx2.Request,
+        response: httpx2.Response | None,
+        token: str | None,
+        tried: set[str],
+        began: float,
+    ) -> bool:
+        """Get a token that the server accepts; one request does, and the others that wait use it.
+
+        Args:
+            oauth: Gets it.
+            request: The refused request.
+            response: The refusal; None if nothing was sent, because the token has expired.
+            token: What was sent with it.
+            tried: What has been tried for this request.
+            began: When it began (`time.monotonic()`).
+
+        Returns:
+            Whether to send the request again.
+        """
+        if response is not None and oauth.wants_nonce(response) and "nonce" not in tried:
+            tried.add("nonce")
+            return True
+        if self._logging_in and not self._may_ask_for(request):
+            return False  # it may tell the server that the call that wants the log-in has been cancelled
+        async with self._renewing:
+            if oauth.token not in (None, token):
+                return True
+            unauthorized = response is None or response.status_code == 401
+            if unauthorized and "refresh" not in tried and (response is None or oauth.can_refresh):
+                tried.add("refresh")
+                await oauth.refresh(token)
+                return True
+            if response is None or not self._may_log_in(request, response):
+                return False
+            if self._failure is not None and self._failed_at > began:
+                raise self._failure  # another request has just asked for the same, in vain
+            step = str(response.status_code)
+            if step in tried:
+                raise AuthorizationError(refused_again(response, oauth.scope, oauth.parties))
+            tried.add(step)
+            self._logging_in = True
+            try:
+                again = await oauth.log_in(request, response)
+            finally:
+                self._logging_in = False
+            if again:
+                self._failure = None
+            return again
+
+    def _survive(self, error: AuthorizationError) -> bool:
+        """Note that there is no token. That ends a session which is being opened; else the refusal goes through."""
+        self._failure, self._failed_at = error, time.monotonic()
+        if (attempt := current.get()) is not None:
+            attempt.error = error
+        if not self._context.is_open():
+            raise error
+        return False
+
+    def _may_log_in(self, request: httpx2.Request, response: httpx2.Response) -> bool:
+        scheme = _challenge(response)
+        return self._may_ask_for(request) and (
+            scheme in ("bearer", "dpop", "") or self._context.spec.auth.mode == "oauth"
+        )
+
+    def _may_ask_for(self, request: httpx2.Request) -> bool:
+        """Whether a log-in may begin for this request: it takes no person, or one waits for the answer."""
+        spec = self._context.spec
+        if not spec.auth.interactive:
+            return True
+        if request.method != "POST":
+            return request.method == "GET" and spec.transport == "sse" and not self._context.is_open()
+        try:
+            message = json.loads(request.content)
+        except ValueError:
+            return False
+        return isinstance(message, dict) and "id" in message and message.get("method") not in _BACKGROUND
+
+
+def _forget_status() -> None:
+    """Let the trace show how the server answers the message when it is sent again, not how it answered before."""
+    if (row := being_sent.get()) is not None:
+        row[STATUS] = None
+
+
+def _is_refusal(response: httpx2.Response) -> bool:
+    """Whether a server wants a token, or one with more scopes (RFC 6750, section 3.1)."""
+    if response.status_code == 403:
+        return extract_field_from_www_auth(response, "error") == "insufficient_scope"
+    return response.status_code == 401
+
+
+def _challenge(response: httpx2.Response) -> str:
+    """Return the scheme that a server asks for: "bearer" or "dpop" if it is among them, "" if it names none."""
+    words: list[str] = response.headers.get("www-authenticate", "").lower().split()
+    return next((word for word in words if word in ("bearer", "dpop")), words[0] if words else "")
+
+
+class OAuthClient:
+    """The client of one session at its authorization server: what it knows, and the steps by which it gets a token.
+
+    Args:
+        http: The session's HTTP client. Requests of a log-in go over it, but without the session's token.
+        context: The session.
+        kept: What outlives this kernel.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, context: AuthContext, kept: KeptTokens) -> None:
+        self._http = http
+        self._context = context
+        self._kept = kept
+        self._options = options = context.spec.auth
+        self._state = OAuthContext(
+            server_url=context.spec.url,
+            client_metadata=self._make_metadata(),
+            storage=kept,
+            redirect_handler=None,
+            callback_handler=None,
+            client_metadata_url=options.client_metadata_url if options.interactive else None,
+        )
+        self._reach = Reach(context.spec.url, [options.issuer])
+        self._prover: Prover | None = None
+        self._bound = self._offers_dpop = self._asks_dpop = False
+        self._sent_secrets: list[str] = []
+
+    def _make_metadata(self) -> OAuthClientMetadata:
+        """Return how this client describes itself when it registers."""
+        options = self._options
+        scope = " ".join(options.scopes) or None
+        if options.interactive:
+            method: Any = options.token_endpoint_auth_method
+            return OAuthClientMetadata(
+                client_name="mcp_magic", redirect_uris=[ANY_PORT], token_endpoint_auth_method=method, scope=scope
+            )
+        grant = JWT_BEARER_GRANT_TYPE if options.grant == "jwt_bearer" else options.grant
+        return OAuthClientMetadata(redirect_uris=None, grant_types=[grant], scope=scope)
+
+    # What is known
+
+    @property
+    def token(self) -> str | None:
+        """The access token; None if there is none, or if it has expired."""
+        tokens = self._state.current_tokens
+        return tokens.access_token if tokens is not None and self._state.is_token_valid() else None
+
+    @property
+    def scope(self) -> str | None:
+        """The scopes of the token."""
+        return self._state.current_tokens.scope if self._state.current_tokens is not None else None
+
+    @property
+    def can_refresh(self) -> bool:
+        """Whether there is a refresh token."""
+        return self._state.can_refresh_token()
+
+    @property
+    def parties(self) -> Parties:
+        """Who takes part in the log-in, for messages."""
+        metadata, context = self._state.oauth_metadata, self._context
+        issuer = str(metadata.issuer) if metadata is not None else self._state.auth_server_url or ""
+        return Parties(context.server, context.spec.where, host_and_port(issuer), self._hide)
+
+    def _hide(self, text: str) -> str:
+        text = self._context.hide(text)
+        for secret in self._sent_secrets:
+            text = text.replace(secret, MASK)
+        return text
+
+    async def load(self) -> None:
+        """Read what earlier kernels have kept."""
+        record, state = await self._load_tokens(), self._state
+        registered = read_model(OAuthClientInformationFull, record.get("client"))
+        state.client_info = self._registered_by_hand() or registered
+        state.oauth_metadata = read_model(OAuthMetadata, record.get("metadata"))
+        state.protected_resource_metadata = read_model(ProtectedResourceMetadata, record.get("resource"))
+        state.auth_server_url = record.get("authority")
+
+    async def _load_tokens(self) -> Record:
+        record = await self._kept.load()
+        if record.get("tokens"):
+            self._state.current_tokens = read_model(OAuthToken, record["tokens"])
+            self._state.token_expiry_time = record.get("expires_at")
+        self._bound = bool(record.get("bound") and record.get("dpop_key"))
+        if self._bound and self._prover is None:
+            self._prover = Prover(record["dpop_key"])
+        return record
+
+    # The requests of the session
+
+    def authorize(self, request: httpx2.Request) -> None:
+        """Put the token on a request of the session; with a proof if the token is bound to a key (RFC 9449)."""
+        for name in ("Authorization", "DPoP"):
+            request.headers.pop(name, None)
+        if (token := self.token) is None:
+            return
+        if self._bound and self._prover is not None:
+            self._prover.sign(request, token)
+        else:
+            request.headers["Authorization"] = f"Bearer {token}"
+
+    def heard(self, response: httpx2.Response) -> None:
+        """Remember the nonce of an answer, and the address from which the server refuses a request."""
+        if self._prover is not None:
+            self._prover.heard(response)
+        if _is_refusal(response):
+            self._reach.heard(response)
+
+    def wants_nonce(self, response: httpx2.Response) -> bool:
+        """Whether a server asks for the same request with its nonce in the proof (RFC 9449, section 9)."""
+        return self._bound and extract_field_from_www_auth(response, "error") == "use_dpop_nonce"
+
+    # A log-in
+
+    async def log_in(self, request: httpx2.Request, response: httpx2.Response) -> bool:
+        """Get a token, in the order of the MCP specification ("Authorization Flow").
+
+        Args:
+            request: The refused request.
+            response: Its refusal: 401, or 403 to step up to more scopes.
+
+        Returns:
+            Whether there is a token; False if the server seems to know nothing of OAuth.
+
+        Raises:
+            AuthorizationError: It failed; says whose fault that is.
+        """
+        state, scheme = self._state, _challenge(response)
+        guessing = self._options.mode == "auto" and not scheme
+        state.protocol_version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+        self._offers_dpop, self._asks_dpop = False, scheme == "dpop"
+        granted, stepping_up = self.scope, response.status_code == 403
+        failure: AuthorizationError | None = None
+        try:
+            if not stepping_up or state.oauth_metadata is None:
+                await self._discover(response)
+            if guessing and state.oauth_metadata is None:
+                return False
+            self._choose_scope(response, granted, stepping_up=stepping_up)
+            if self._options.interactive:
+                await self._log_in_person()
+            else:
+                await self._log_in_program()
+        except _UNUSABLE as error:
+            if guessing and state.oauth_metadata is None:
+                return False
+            failure = explain(error, self.parties)
+        if failure is not None:
+            raise failure  # outside of the `except`, so without context: the SDK's errors quote answers with tokens
+        return True
+
+    async def _log_in_person(self) -> None:
+        """Let a person log in with a browser (authorization code, PKCE)."""
+        self._check_client()
+        if not await self._context.logins.can_ask():
+            raise AuthorizationError(self._unattended())
+        callback = self._open_callback()
+        try:
+            self._state.client_metadata.redirect_uris = [AnyUrl(callback.redirect_uri)]
+            await self._register()
+            await self._prepare_exchange()
+            await self._exchange(await self._ask_person(callback))
+        finally:
+            callback.close()
+
+    async def _log_in_program(self) -> None:
+        """Log in without a person: with the client's own credentials, or with an assertion (RFC 7523)."""
+        self._check_issuer()
+        await self._prepare_exchange()
+        await self._exchange(await self._grant())
+
+    # Discovery
+
+    async def _discover(self, response: httpx2.Response) -> None:
+        """Find the authorization server (RFC 9728), and its endpoints (RFC 8414)."""
+        state = self._state
+        await self._discover_resource(extract_resource_metadata_from_www_auth(response))
+        issuer = self._expected_issuer()
+        if state.client_info is not None and not credentials_match_issuer(
+            state.client_info, issuer, state.client_metadata_url
+        ):  # the authorization server has changed: the old one's credentials are not shown to it
+            state.client_info = state.oauth_metadata = None
+            state.clear_tokens()
+        for url in build_oauth_authorization_server_metadata_discovery_urls(state.auth_server_url, state.server_url):
+            answer = await self._send(create_oauth_metadata_request(url))
+            goes_on, metadata = await handle_auth_metadata_response(answer)
+            if metadata is not None:
+                if state.auth_server_url is None and issuers_match(str(metadata.issuer), issuer):
+                    issuer = str(metadata.issuer)  # a root issuer with or without its slash
+                validate_metadata_issuer(metadata, issuer)
+                state.oauth_metadata = metadata
+                self._offers_dpop = await _offers_dpop(answer)
+            if metadata is not None or not goes_on:
+                return
+
+    async def _discover_resource(self, advertised: str | None) -> None:
+        """Read the metadata of the MCP server, if it has any, and choose one of its authorization servers."""
+        state, failed = self._state, 0
+        for url in build_protected_resource_metadata_discovery_urls(advertised, state.server_url):
+            answer = await self._send(create_oauth_metadata_request(url))
+            if answer.status_code >= 500 or answer.status_code == 429:
+                failed = answer.status_code
+            metadata = await handle_protected_resource_response(answer)
+            if metadata is None:
+                continue
+            expected, resource = resource_url_from_server_url(state.server_url), str(metadata.resource)
+            if not check_resource_allowed(requested_resource=expected, configured_resource=resource):
+                raise OAuthFlowError(f"Protected resource {resource} does not match expected {expected}")
+            issuers, named = [str(url) for url in metadata.authorization_servers], self._options.issuer
+            state.protected_resource_metadata = metadata
+            state.auth_server_url = next((url for url in issuers if named and issuers_match(url, named)), issuers[0])
+            return
+        if failed:
+            raise OAuthFlowError(f"Protected resource metadata request failed: HTTP {failed}")
+
+    def _expected_issuer(self) -> str:
+        """Return the issuer that metadata and client must belong to: without advertisement the MCP server's origin."""
+        url = httpx2.URL(self._state.server_url)
+        return self._state.auth_server_url or f"{url.scheme}://{url.netloc.decode()}"
+
+    def _check_issuer(self) -> None:
+        """Raise unless the credentials of a program belong to the authorization server that was found."""
+        state, named = self._state, self._options.issuer
+        metadata = state.oauth_metadata
+        if named is None or (metadata is not None and issuers_match(str(metadata.issuer), named)):
+            return
+        state.oauth_metadata = None
+        state.clear_tokens()
+        raise AuthorizationError(
+            f"{self.parties.server}: {self.parties.where} does not lead to {named}, where this client's credentials "
+            "belong: they were not sent."
+        )
+
+    def _choose_scope(self, response: httpx2.Response, granted: str | None, *, stepping_up: bool) -> None:
+        """Ask for what the person named, else for what the server suggests; a step-up adds to what was granted."""
+        metadata, named = self._state.client_metadata, " ".join(self._options.scopes)
+        suggested = get_client_metadata_scopes(
+            extract_scope_from_www_auth(response),
+            self._state.protected_resource_metadata,
+            self._state.oauth_metadata,
+            metadata.grant_types,
+        )
+        if stepping_up:
+            metadata.scope = union_scopes(union_scopes(metadata.scope, granted), suggested)
+        elif named:
+            offline = "offline_access" if "offline_access" in (suggested or "").split() else None
+            metadata.scope = union_scopes(named, offline)
+        else:
+            metadata.scope = suggested
+
+    # Registration
+
+    def _registered_by_hand(self) -> OAuthClientInformationFull | None:
+        """Return the client that the spec names; a program without a name has an empty one, and never registers."""
+        options = self._options
+        if options.client_id is None and options.grant != "jwt_bearer":
+            return None
+        method = options.token_endpoint_auth_method or ("client_secret_basic" if options.client_secret else "none")
+        return OAuthClientInformationFull(
+            client_id=options.client_id or "",
+            client_secret=options.client_secret,
+            token_endpoint_auth_method=method,
+            issuer=options.issuer if options.interactive else None,
+        )
+
+    def _check_client(self) -> None:
+        """Raise if the server leads to another authorization server than the one where the client is registered."""
+        options, parties = self._options, self.parties
+        if self._state.client_info is None and options.client_id is not None:
+            raise AuthorizationError(
+                f"{parties.server}: {parties.where} leads to {parties.authority}, and the client {options.client_id!r} "
+                f"belongs to {options.issuer}: it was not used."
+            )
+
+    def _open_callback(self) -> CallbackServer:
+        """Listen where the client is registered to be sent back to, else on any port, and register again."""
+        options, state = self._options, self._state
+        uris = (state.client_info.redirect_uris if state.client_info is not None else None) or []
+        port = options.redirect_port or next((uri.port for uri in uris if uri.port), 0)
+        try:
+            callback = CallbackServer(port)
+        except OSError as error:
+            if options.redirect_port is not None:
+                raise AuthorizationError(
+                    f"{self.parties.server}: port {port} for the log-in's way back is taken ({error.strerror}). "
+                    "End what listens there."
+                ) from None
+            callback = CallbackServer()
+        if options.client_id is None and callback.redirect_uri not in map(str, uris):
+            state.client_info = None
+        return callback
+
+    async def _register(self) -> None:
+        """Become known to the authorization server: by the URL of a metadata document, or dynamically (RFC 7591)."""
+        state, metadata = self._state, self._state.client_metadata
+        if state.client_info is not None:
+            return
+        issuer = self._expected_issuer() if state.oauth_metadata is not None else None
+        if should_use_client_metadata_url(state.oauth_metadata, state.client_metadata_url):
+            assert state.client_metadata_url is not None
+            client = create_client_info_from_metadata_url(state.client_metadata_url, metadata.redirect_uris)
+            client.issuer = issuer
+        else:
+            origin = state.get_authorization_base_url(state.server_url)
+            request = create_client_registration_request(state.oauth_metadata, metadata, origin)
+            await self._ask_to_register(str(request.url))
+            answer = await self._send(request)
+            if answer.status_code not in (200, 201):
+                body = (await answer.aread()).decode("utf-8", "replace")
+                raise AuthorizationError(
+                    f"{self.parties.server}: {refused_registration(answer.status_code, body, self.parties)}"
+                )
+            client = await handle_registration_response(answer)
+            check_registration_usable(client)
+            if state.oauth_metadata is not None and issuer is not None:
+                at_issuer = state.oauth_metadata.registration_endpoint is not None
+                if at_issuer or state.get_authorization_base_url(issuer) == origin:
+                    client.issuer = issuer
+        state.client_info = client
+        await self._kept.set_client_info(client)
+
+    async def _ask_to_register(self, url: str) -> None:
+        """Ask the person before this program makes itself known anywhere; once, naming all hosts that take part.
+
+        Raises:
+            AuthorizationError: The answer is no, or there is none.
+        """
+        metadata, parties = self._state.oauth_metadata, self.parties
+        page = str(metadata.authorization_endpoint) if metadata is not None else url
+        token = str(metadata.token_endpoint) if metadata is not None else url
+        for other in (url, page, token):
+            await self._check_reach(other)
+        at, shown, giver = (host_of(other) or host_and_port(other) for other in (url, page, token))
+        answer = await self._context.logins.permits(
+            f"Log in to {parties.server} ({parties.where}) at {shown}?\n"
+            f"This program is not known there yet. It would register at {at}, show you the link to a log-in page of "
+            f"{shown}, and get its tokens from {giver}.",
+            f"{parties.server}: the log-in at {parties.authority} was interrupted.",
+        )
+        if answer is None:
+            raise AuthorizationError(self._unattended())
+        if not answer:
+            raise AuthorizationError(f"{parties.server}: the log-in at {parties.authority} was not begun: you said no.")
+
+    def _unattended(self) -> str:
+        parties = self.parties
+        at = f" at {parties.issuer}" if parties.issuer else ""
+        return (
+            f"{parties.server}: {parties.where} wants a log-in{at}, and nobody can be asked here. "
+            f"Log in once with `%mcp connect {parties.where}` in a notebook or terminal; the token is kept.\n"
+            'Without a person: auth = { grant = "client_credentials", ... }, or a header Authorization.'
+        )
+
+    # The authorization request
+
+    async def _ask_person(self, callback: CallbackServer) -> dict[str, Any]:
+        """Send the person to the authorization server, and return the token request for the code that comes back."""
+        state, parties, logins = self._state, self.parties, self._context.logins
+        assert state.client_info is not None
+        assert state.client_metadata.redirect_uris is not None
+        client, back = state.client_info.client_id, str(state.client_metadata.redirect_uris[0])
+        proof = PKCEParameters.generate()
+        query = {
+            "response_type": "code",
+            "client_id": client,
+            "redirect_uri": back,
+            "state": secrets.token_urlsafe(32),
+            "code_challenge": proof.code_challenge,
+            "code_challenge_method": "S256",
+            **self._resource(),
+        }
+        if scope := state.client_metadata.scope:
+            query["scope"] = scope
+            if "offline_access" in scope.split():
+                query["prompt"] = "consent"  # OpenID Connect wants it for refresh tokens
+        endpoint = self._endpoint("authorization_endpoint", "/authorize")
+        url = f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query)}"
+        await self._check_page(url)
+        login = LogIn(parties.server, parties.where, url, callback.redirect_uri, logins.seconds, self._comes_from)
+        callback.expect(login.redirected)
+        answer = await logins.ask(login)
+        validate_authorization_response_iss(answer.issuer, state.oauth_metadata)
+        return {
+            "grant_type": "authorization_code",
+            "code": answer.code,
+            "redirect_uri": back,
+            "client_id": client,
+            "code_verifier": proof.code_verifier,
+        }
+
+    async def _check_page(self, url: str) -> None:
+        """Raise unless a person may be sent to a log-in page, and its server takes PKCE's S256."""
+        parties, metadata = self.parties, self._state.oauth_metadata
+        if why := why_not_open(url):
+            host = f" at {host_of(url)}" if host_of(url) else ""
+            raise AuthorizationError(
+                f"{parties.server}: the address of the log-in page{host} {why}; it was not opened. "
+                "Its operator has to mend that."
+            )
+        await self._check_reach(url)
+        if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or []):
+            raise AuthorizationError(
+                f"{parties.server}: {parties.authority} does not say that it supports PKCE (S256), so the code "
+                "of a log-in could be stolen; it was not begun. "
+                "Its operator has to mend that (code_challenge_methods_supported)."
+            )
+
+    def _comes_from(self, issuer: str | None) -> bool:
+        try:
+            validate_authorization_response_iss(issuer, self._state.oauth_metadata)
+        except OAuthFlowError:
+            return False
+        return True
+
+    # The grant of a program
+
+    async def _grant(self) -> dict[str, Any]:
+        """Return the token request of a program."""
+        options, form = self._options, {"grant_type": "client_credentials"}
+        if options.grant == "jwt_bearer":
+            form = {"grant_type": JWT_BEARER_GRANT_TYPE, "assertion": str(options.assertion)}
+            if options.client_id is not None:
+                form["client_id"] = options.client_id
+        elif options.client_secret is None:
+            form["client_assertion"] = options.assertion or await self._sign_assertion()
+            form["client_assertion_type"] = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+        if scope := self._state.client_metadata.scope:
+            form["scope"] = scope
+        return form
+
+    async def _sign_assertion(self) -> str:
+        """Return a JWT for this authorization server, signed with the client's key (RFC 7523, section 2.2)."""
+        from mcp.client.auth.extensions.client_credentials import SignedJWTParameters
+
+        client, key, metadata = self._options.client_id, self._options.private_key, self._state.oauth_metadata
+        assert client is not None
+        assert key is not None
+        if metadata is None:
+            raise OAuthFlowError("no metadata, so the audience of the assertion is not known")
+        algorithm = _algorithm(key)
+        signed = SignedJWTParameters(issuer=client, subject=client, signing_key=key, signing_algorithm=algorithm)
+        return await signed.create_assertion_provider()(str(metadata.issuer))
+
+    # The token exchange
+
+    async def _prepare_exchange(self) -> None:
+        """Choose how the client authenticates and whether tokens are bound to a key; keep what a refresh needs."""
+        state, client = self._state, self._state.client_info
+        if client is not None and client.client_secret and self._options.token_endpoint_auth_method is None:
+            metadata = state.oauth_metadata
+            offered = (metadata.token_endpoint_auth_methods_supported if metadata else None) or ["client_secret_basic"]
+            basic = "client_secret_basic" in offered or "client_secret_post" not in offered
+            client.token_endpoint_auth_method = "client_secret_basic" if basic else "client_secret_post"
+        if self._prover is None and self._wants_dpop():
+            self._prover = Prover()
+        await self._kept.save(
+            metadata=_dumped(state.oauth_metadata),
+            resource=_dumped(state.protected_resource_metadata),
+            authority=state.auth_server_url,
+            dpop_key=self._prover.pem if self._prover is not None else None,
+        )
+
+    def _wants_dpop(self) -> bool:
+        if self._options.dpop is not None:
+            return self._options.dpop
+        resource = self._state.protected_resource_metadata
+        advertised = resource is not None and (
+            resource.dpop_bound_access_tokens_required or resource.dpop_signing_alg_values_supported
+        )
+        return self._offers_dpop and bool(self._asks_dpop or advertised)
+
+    async def _exchange(self, form: dict[str, Any]) -> None:
+        """Get a token for a code, for credentials or for an assertion."""
+        answer = await self._request_token(form)
+        if answer.status_code not in (200, 201):
+            body = (await answer.aread()).decode("utf-8", "replace")
+            raise AuthorizationError(f"{self.parties.server}: {token_refusal(answer.status_code, body, self.parties)}")
+        tokens = await handle_token_response_scopes(answer)
+        if tokens.scope is None:
+            tokens.scope = self._state.client_metadata.scope  # it is what was asked for (RFC 6749, section 5.1)
+        await self._take(tokens)
+
+    async def _take(self, tokens: OAuthToken) -> None:
+        self._state.update_token_expiry(tokens)  # raises if it is later than a clock can say
+        self._state.current_tokens = tokens
+        await self._kept.set_tokens(tokens)
+        await self._kept.save(bound=self._bound)
+
+    async def _request_token(self, form: dict[str, Any]) -> httpx2.Response:
+        """Send a token request, with a proof of our key if there is one (RFC 9449, section 5)."""
+        form, headers = self._state.prepare_token_auth(form | self._resource(), dict(_FORM))
+        self._sent_secrets = [form[name] for name in _SECRETS if form.get(name)]
+        endpoint, prover = self._endpoint("token_endpoint", "/token"), self._prover
+        request = httpx2.Request("POST", endpoint, data=form, headers=headers)
+        if prover is None:
+            return await self._send(request)
+        prover.sign(request)
+        answer = await self._send(request)
+        prover.heard(answer)
+        if await wants_nonce(answer):
+            prover.sign(request)
+            answer = await self._send(request)
+            prover.heard(answer)
+        if answer.status_code == 200:
+            answer, self._bound = await as_bearer(answer)
+        return answer
+
+    def _resource(self) -> dict[str, str]:
+        """Return the parameter that names the server for which a token is meant (RFC 8707)."""
+        state = self._state
+        wanted = state.should_include_resource_param(state.protocol_version)
+        return {"resource": state.get_resource_url()} if wanted else {}
+
+    def _endpoint(self, name: str, path: str) -> str:
+        """Return an endpoint of the authorization server; without metadata it is a path at the MCP server's origin."""
+        found, url = getattr(self._state.oauth_metadata, name, None), self._state.server_url
+        return str(found) if found else urljoin(self._state.get_authorization_base_url(url), path)
+
+    # Refresh
+
+    async def refresh(self, token: str | None) -> None:
+        """Use the refresh token, unless another kernel has just done so. If it is refused, there is no token any more.
+
+        Args:
+            token: The access token that was refused, or None.
+
+        Raises:
+            AuthorizationError: The authorization server failed; the tokens are kept.
+        """
+        lock_file, failure = self._kept.lock_file, None
+        try:
+            async with nullcontext() if lock_file is None else locked(lock_file):
+                if lock_file is not None:
+                    await self._load_tokens()  # another kernel may have changed them
+                if lock_file is None or self.token in (None, token):
+                    await self._refresh_alone()
+        except _UNUSABLE as error:
+            failure = explain(error, self.parties)
+        if failure is not None:
+            raise failure
+
+    async def _refresh_alone(self) -> None:
+        state, before = self._state, self._state.current_tokens
+        if before is None or state.client_info is None or not state.can_refresh_token():
+            state.clear_tokens()
+            return
+        form = {"grant_type": "refresh_token", "refresh_token": before.refresh_token}
+        answer = await self._request_token(form | {"client_id": state.client_info.client_id})
+        body = (await answer.aread()).decode("utf-8", "replace")
+        if answer.status_code >= 500 or answer.status_code == 429:
+            problem = token_refusal(answer.status_code, body, self.parties)
+            raise AuthorizationError(f"{self.parties.server}: the log-in could not be renewed: {problem}")
+        tokens = read_model(OAuthToken, _json(body)) if answer.status_code == 200 else None
+        if tokens is not None:
+            tokens.scope = tokens.scope if tokens.scope is not None else before.scope
+            tokens.refresh_token = tokens.refresh_token or before.refresh_token
+            await self._take(tokens)
+            return
+        state.clear_tokens()
+        forgotten: dict[str, Any] = {"tokens": None, "expires_at": None}
+        if "invalid_client" in body and self._options.client_id is None:
+            state.client_info = None
+            forgotten["client"] = None
+        await self._kept.save(**forgotten)
+
+    # What goes to an authorization server
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request of the log-in; redirects are followed within its origin.
+
+        Raises:
+            AuthorizationError: It would be readable on the way, leads to a forbidden address, or is not answered.
+        """
+        if request.method == "POST" and not is_private(str(request.url)):
+            raise AuthorizationError(
+                f"{self.parties.server}: {host_and_port(str(request.url))} wants secrets over plain http, where "
+                "anybody on the way can read them; nothing was sent. An authorization server has to have https."
+            )
+        timeout = httpx2.Timeout(ASK_SECONDS).as_dict()
+        failure = ""
+        try:
+            for _ in range(REDIRECTS + 1):
+                url = str(request.url)
+                await self._check_reach(url)
+                watching = self._reach.watching(request, partial(self._astray, url))
+                request.extensions |= {OWN: True, "timeout": timeout, "trace": watching}
+                answer = await self._http.send(request, auth=None, follow_redirects=False)
+                following = next_request_within_origin(answer)
+                if following is None:
+                    break
+                request = following
+        except httpx2.TimeoutException:
+            failure = f"did not answer within {ASK_SECONDS:g} s"
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            failure = f"cannot be reached ({type(error).__name__})"
+        if failure:
+            where = host_and_port(str(request.url))
+            raise AuthorizationError(
+                f"{self.parties.server}: {where}, which the log-in needs, {failure}; try again when it runs."
+            )
+        return answer
+
+    async def _check_reach(self, url: str) -> None:
+        """Raise if a URL leads into this machine or its network, and the MCP server is outside."""
+        if address := await self._reach.refused(url):
+            raise self._astray(url, address)
+
+    def _astray(self, url: str, address: str) -> AuthorizationError:
+        parties, at = self.parties, host_and_port(url)
+        where = at if address in at else f"{at} ({address})"
+        return AuthorizationError(
+            f"{parties.server}: {parties.where} leads its log-in to {where}, an address of this machine or its "
+            f"network; nothing was sent there. If that is where you log in, name it: --issuer {urlsplit(url).scheme}://{at}"
+        )
+
+
+def _algorithm(pem: str) -> str:
+    """Return the algorithm that goes with a key (RFC 7518, RFC 8037)."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(pem.encode(), None)
+    except (ValueError, TypeError):
+        raise AuthorizationError(
+            "auth.private_key: no private key that can be read (PEM, without a password)."
+        ) from None
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return {256: "ES256", 384: "ES384", 521: "ES512"}.get(key.key_size, "ES256")
+    return "EdDSA" if isinstance(key, ed25519.Ed25519PrivateKey) else "RS256"
+
+
+async def _offers_dpop(answer: httpx2.Response) -> bool:
+    """Whether metadata offer tokens that are bound to a key (RFC 9449, section 5.1); the SDK's model drops that."""
+    found = _json(await answer.aread())
+    algorithms = found.get("dpop_signing_alg_values_supported") if isinstance(found, dict) else None
+    return isinstance(algorithms, list) and ALGORITHM in algorithms
+
+
+def _json(text: str | bytes) -> Any:
+    """Return the value of a JSON text; None if it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _dumped(model: Any) -> Any:
+    return None if model is None else model.model_dump(mode="json", exclude_none=True)

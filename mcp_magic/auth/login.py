@@ -1,0 +1,429 @@
+"""One log-in of a person: what they are shown, how the answer comes back, and how a host asks them.
+
+The authorization server sends the browser back to a page on this machine (RFC 8252, section 7.3). A person whose
+browser is on another machine copies the address of that page and pastes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+from mcp_magic.auth.store import Store, make_store
+from mcp_magic.core.linkhost import host_of
+from mcp_magic.core.outcome import current
+from mcp_magic.core.underway import current_call, person_asked
+from mcp_magic.errors import AuthorizationError
+from mcp_magic.results.safe import one_line
+from mcp_magic.wording import sentence
+
+__all__ = ["CALLBACK_PATH", "Authorizer", "CallbackServer", "LogIn", "LogIns", "Redirected"]
+
+T = TypeVar("T")
+
+LOGIN_SECONDS = 300.0
+"""Seconds a person has to log in."""
+
+GIVEN_UP_SECONDS = 0.1
+"""Seconds between two checks whether the request that needs the log-in has been given up."""
+
+FAREWELL_SECONDS = 2.0
+"""Seconds the authorizer has to put away what it showed, after the answer has come."""
+
+SILENT_SECONDS = 10.0
+"""Seconds a connection may stay without a request; browsers open some in advance."""
+
+MOST_CONNECTIONS = 32
+"""Connections at a time, each a thread; the oldest makes room for one more."""
+
+CALLBACK_PATH = "/callback"
+"""The path of the redirect URI."""
+
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mcp_magic</title><style>
+body{{font-family:system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;color-scheme:light dark}}
+</style></head><body><h1>{title}</h1><p>{text}</p></body></html>"""
+
+DONE = ("Logged in", "You can close this window and go back to your notebook.")
+REFUSED = ("Not logged in", "You can close this window; the notebook says what was wrong.")
+STALE = ("An older log-in", "This is the answer to another log-in. Use the link that the notebook shows now.")
+NOTHING = ("Nothing here", "This address only waits for the end of a log-in.")
+
+
+@dataclass(frozen=True)
+class Redirected:
+    """What the authorization server sends back with the browser (RFC 6749, section 4.1.2; RFC 9207)."""
+
+    code: str = field(repr=False)
+    state: str = field(repr=False)
+    issuer: str | None = None
+
+
+class LogIn:
+    """A log-in that waits for a person.
+
+    Args:
+        server: The MCP server's name.
+        where: Its URL, without secrets.
+        url: The page to open, at the authorization server.
+        redirect_uri: Where the browser is sent from there.
+        seconds: How long it waits.
+        comes_from: Whether an answer with this issuer (RFC 9207), or with none, is from that server. A code is checked
+            when it is exchanged; an error from elsewhere is not even shown.
+
+    Attributes:
+        stale: How many answers belonged to other log-ins.
+        outcome: `""` while it waits, then `"done"`, `"refused"` or `"cancelled"`.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        where: str,
+        url: str,
+        redirect_uri: str,
+        seconds: float,
+        comes_from: Callable[[str | None], bool] = lambda issuer: True,
+    ) -> None:
+        self.server = server
+        self.where = where
+        self.url = url
+        self.redirect_uri = redirect_uri
+        self.seconds = seconds
+        self._comes_from = comes_from
+        self.stale = 0
+        self.outcome = ""
+        asked = parse_qs(urlsplit(url).query)
+        self._state = asked.get("state", [""])[0]
+        self._scope = asked.get("scope", [""])[0]
+        self._loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[Redirected] = self._loop.create_future()
+
+    def __repr__(self) -> str:
+        return f"<LogIn to {self.server!r} at {self.host} {self.outcome or 'waits'}>"
+
+    @property
+    def host(self) -> str:
+        """The host (and port) of the authorization server."""
+        return host_of(self.url)
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that are asked for."""
+        return tuple(self._scope.split())
+
+    def pasted(self, text: str) -> str:
+        """Take the address to which the browser was sent, as a person copied it. From any thread.
+
+        Returns:
+            `""` if it is the answer to this log-in, else what is wrong with it.
+        """
+        text = text.strip().strip("'\"<>")
+        query = parse_qs(urlsplit(text).query) if "?" in text else {}
+        if urlsplit(text).path != CALLBACK_PATH or not ("code" in query or "error" in query):
+            return f"this is not the address that the browser was sent to; it begins with {self.redirect_uri}?"
+        if self._take(query) == "stale":
+            return "this address belongs to another log-in; open the link that is shown here"
+        return ""
+
+    def redirected(self, url: str) -> str:
+        """Take the URL that the browser asked the callback for. From any thread.
+
+        Returns:
+            `"done"`, `"refused"`, or `"stale"` if it is no answer to this log-in.
+        """
+        return self._take(parse_qs(urlsplit(url).query))
+
+    def cancel(self) -> None:
+        """End the log-in because the person does not want it. From any thread."""
+        self._settle("cancelled", AuthorizationError(f"{self.server}: the log-in at {self.host} was cancelled."))
+
+    async def answered(self) -> None:
+        """Wait until there is an answer of any kind."""
+        await asyncio.wait({self._answer})
+
+    def _take(self, query: dict[str, list[str]]) -> str:
+        reply = {name: values[0] for name, values in query.items()}
+        foreign = "error" in reply and not self._comes_from(reply.get("iss"))
+        if not self._state or reply.get("state") != self._state or foreign:
+            self.stale += 1
+            return "stale"
+        if "error" in reply:
+            self._settle("refused", AuthorizationError(f"{self.server}: {refusal(reply, self.host)}"))
+            return "refused"
+        if "code" not in reply:
+            return "stale"
+        self._settle("done", Redirected(reply["code"], reply["state"], reply.get("iss")))
+        return "done"
+
+    def _settle(self, outcome: str, answer: Redirected | AuthorizationError) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._settled, outcome, answer)
+
+    def _settled(self, outcome: str, answer: Redirected | AuthorizationError) -> None:
+        if self._answer.done():
+            return
+        self.outcome = outcome
+        if isinstance(answer, Redirected):
+            self._answer.set_result(answer)
+        else:
+            self._answer.set_exception(answer)
+            self._answer.exception()  # marks it as retrieved, in case the waiting call has ended
+
+    def result(self) -> Redirected:
+        """Return the answer.
+
+        Raises:
+            AuthorizationError: It was refused or cancelled.
+        """
+        return self._answer.result()
+
+
+def refusal(reply: dict[str, str], host: str) -> str:
+    """Say what the error of an authorization response means (RFC 6749, section 4.1.2.1)."""
+    why = one_line(reply.get("error_description", ""), 200)
+    code = one_line(reply["error"], 40)
+    because = f" {sentence('It says', why)}" if why else ""
+    match code:
+        case "access_denied":
+            return f"{host} did not give access: you, or its rules, refused it (access_denied).{because}"
+        case "invalid_scope":
+            return f"{host} does not know what was asked for (invalid_scope); --scope names others.{because}"
+        case "server_error" | "temporarily_unavailable":
+            return f"{host} failed ({code}); it is its fault, try again later.{because}"
+    return f"{host} refused the log-in ({code}).{because}"
+
+
+class CallbackServer(ThreadingHTTPServer):
+    """The page on 127.0.0.1 to which the browser returns after a log-in.
+
+    It runs on a thread, so that the browser gets its answer also while `input()` holds the event loop.
+
+    Args:
+        port: The port; 0 for a free one.
+
+    Raises:
+        OSError: The port is taken.
+    """
+
+    daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS
+
+    def __init__(self, port: int = 0) -> None:
+        self._judge: Callable[[str], str] = lambda url: "stale"
+        self._open: dict[socket.socket, None] = {}
+        super().__init__(("127.0.0.1", port), _CallbackPage)
+        self._thread = threading.Thread(
+            target=self.serve_forever, kwargs={"poll_interval": 0.02}, name="mcp_magic callback", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port."""
+        return self.server_port
+
+    @property
+    def redirect_uri(self) -> str:
+        """The address of the page."""
+        return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
+
+    def expect(self, judge: Callable[[str], str]) -> None:
+        """Pass each URL of the page that is requested from now on to a function, on a thread.
+
+        Args:
+            judge: Returns `"done"`, `"refused"`, or `"stale"` for what is no answer to this log-in.
+        """
+        self._judge = judge
+
+    def judge(self, query: str) -> str:
+        """Return what a query of the page means."""
+        return self._judge(f"{self.redirect_uri}?{query}")
+
+    def close(self) -> None:
+        """Close the socket and all connections, and wait for the thread. Idempotent."""
+        self.shutdown()
+        for connection in list(self._open):
+            self._hang_up(connection)
+        self.server_close()
+        self._thread.join()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer on a thread; the oldest connection makes room where there are too many."""
+        if len(self._open) >= MOST_CONNECTIONS:
+            self._hang_up(next(iter(self._open)))
+        self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore a browser that hung up."""
+
+    def _hang_up(self, connection: socket.socket) -> None:
+        self._open.pop(connection, None)
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+
+class _CallbackPage(BaseHTTPRequestHandler):
+    server: CallbackServer
+    server_version = "mcp_magic"
+    sys_version = ""
+    timeout = SILENT_SECONDS
+
+    def do_GET(self) -> None:
+        port, url = self.server.port, urlsplit(self.path)
+        if url.path != CALLBACK_PATH or self.headers.get("host", "") not in (f"127.0.0.1:{port}", f"localhost:{port}"):
+            self._answer(404, *NOTHING)
+            return
+        match self.server.judge(url.query):
+            case "done":
+                self._answer(200, *DONE)
+            case "refused":
+                self._answer(200, *REFUSED)
+            case _:
+                self._answer(400, *STALE)
+
+    def _answer(self, status: int, title: str, text: str) -> None:
+        body = PAGE.format(title=title, text=text).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: the address holds the code."""
+
+
+Authorizer = Callable[[LogIn], Awaitable[None]]
+"""Shows a log-in to the person, and returns when it is answered: any `async def (login) -> None`."""
+
+
+@dataclass
+class LogIns:
+    """How the sessions of a host log in.
+
+    Attributes:
+        authorizer: Shows a log-in to the person; None if no person can be asked.
+        possible: Whether a person can be asked at this moment.
+        confirm: Asks the person for a yes before this program registers at an authorization server: `async def (text)`,
+            which returns None if no person can be asked. A program that sets only `authorizer` is not asked.
+        seconds: How long a log-in may take.
+        where: Where tokens are kept: auto, keyring, file or memory.
+    """
+
+    authorizer: Authorizer | None = None
+    possible: Callable[[], Awaitable[bool]] | None = None
+    confirm: Callable[[str], Coroutine[Any, Any, bool | None]] | None = None
+    seconds: float = LOGIN_SECONDS
+    where: str = "auto"
+    _stores: dict[str, Store] = field(default_factory=dict, repr=False)
+
+    def store(self) -> Store:
+        """Return the store of tokens.
+
+        Raises:
+            MissingDependencyError: The setting asks for a keyring, and there is none.
+        """
+        if self.where not in self._stores:
+            self._stores[self.where] = make_store(self.where)
+        return self._stores[self.where]
+
+    def ask_with(
+        self,
+        authorizer: Authorizer | None,
+        possible: Callable[[], Awaitable[bool]] | None = None,
+        confirm: Callable[[str], Coroutine[Any, Any, bool | None]] | None = None,
+    ) -> None:
+        """Ask the person in this way from now on; without an authorizer not at all."""
+        self.authorizer, self.possible, self.confirm = authorizer, possible, confirm
+
+    async def can_ask(self) -> bool:
+        """Whether a person can be asked."""
+        return self.authorizer is not None and (self.possible is None or await self.possible())
+
+    async def ask(self, login: LogIn) -> Redirected:
+        """Let the person log in. The clock of the call that needs it stands still; the log-in ends with that call.
+
+        Raises:
+            AuthorizationError: They did not log in, or not in time.
+        """
+        return await _asked(self._shown(login), f"{login.server}: the log-in at {login.host} was interrupted.")
+
+    async def permits(self, text: str, interrupted: str) -> bool | None:
+        """Ask the person for a yes; None if no person can be asked.
+
+        Args:
+            text: The question.
+            interrupted: The message of the error if the call that needs the answer has ended.
+
+        Raises:
+            AuthorizationError: The call that needs the answer has ended, or the person did not answer in time.
+        """
+        if self.confirm is None:
+            return True
+        try:
+            return await _asked(self.confirm(text), interrupted)
+        except TimeoutError:
+            late = f"nobody answered in time: {text.partition(chr(10))[0]}"
+        raise AuthorizationError(late)
+
+    async def _shown(self, login: LogIn) -> Redirected:
+        assert self.authorizer is not None
+        showing = asyncio.ensure_future(self.authorizer(login))
+        answered = asyncio.ensure_future(login.answered())
+        try:
+            await asyncio.wait({showing, answered}, timeout=login.seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(0)  # an answer that the authorizer has just handed over is on its way
+            if login.outcome:
+                await asyncio.wait({showing}, timeout=FAREWELL_SECONDS)
+                return login.result()
+            failed = showing.exception() if showing.done() and not showing.cancelled() else None
+            if failed is not None and not isinstance(failed, TimeoutError):
+                raise failed
+            late = not showing.done() or failed is not None
+        finally:
+            for task in (showing, answered):
+                task.cancel()
+            await asyncio.wait({showing, answered}, timeout=FAREWELL_SECONDS)
+        raise AuthorizationError(self._in_vain(login, late=late))
+
+    def _in_vain(self, login: LogIn, *, late: bool) -> str:
+        if not late:
+            return f"{login.server}: the log-in at {login.host} was not answered."
+        again = f" ({login.stale} answers to other log-ins were not believed)" if login.stale else ""
+        return (
+            f"{login.server}: nobody logged in at {login.host} within {login.seconds:g} s{again}. "
+            "Try again; MCPMagics.login_timeout gives more time."
+        )
+
+
+async def _asked(question: Coroutine[Any, Any, T], interrupted: str) -> T:
+    """Ask below the cell that called, and return the answer; the clock of the call stands still meanwhile."""
+    with person_asked():
+        call, made = current_call(), current.get()
+        asking = asyncio.ensure_future(question) if call is None else call.ask(question)
+        try:
+            while not asking.done() and not (made is not None and made.given_up):
+                await asyncio.wait({asking}, timeout=GIVEN_UP_SECONDS)
+        finally:
+            asking.cancel()
+    if not asking.done() or asking.cancelled():  # in the handshake era its request goes on
+        raise AuthorizationError(interrupted)
+    return asking.result()

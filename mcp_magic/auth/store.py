@@ -1,0 +1,383 @@
+"""Where tokens are kept: the system's keyring, a file that only its owner can read, or this process's memory.
+
+One JSON object is kept for each server. Its key holds a hash of the server's URL, because the URL may hold a secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import sys
+import time
+from contextlib import asynccontextmanager, nullcontext, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+from mcp_magic.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+    from contextlib import AbstractAsyncContextManager
+
+    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+    from mcp_magic.config.auth import AuthOptions
+
+__all__ = [
+    "FileStore",
+    "KeptTokens",
+    "KeyringStore",
+    "MemoryStore",
+    "Record",
+    "Store",
+    "locked",
+    "make_store",
+    "read_model",
+    "server_key",
+    "tokens_folder",
+    "try_lock",
+]
+
+SERVICE = "mcp_magic"
+"""The service name of our entries in a keyring."""
+
+LOCK_SECONDS = 15.0
+"""Seconds to wait while another kernel refreshes a token; after that it hangs, and this kernel refreshes the token."""
+
+POLL_SECONDS = 0.03
+
+FAR = 2**30
+
+RECOMMENDED = 1
+"""The lowest priority of a keyring backend that is reliable (keyring, "Recommended backends")."""
+
+Record = dict[str, Any]
+
+
+class Store(Protocol):
+    """Keeps a record for each key."""
+
+    def load(self, key: str) -> Record:
+        """Return the record, {} if there is none."""
+
+    def save(self, key: str, record: Record) -> None:
+        """Keep a record; an empty one is deleted."""
+
+
+def server_key(url: str) -> str:
+    """Return the key of a server's tokens: its host and path, and a hash of the whole URL.
+
+    >>> server_key("https://Me:pw@Example.com/mcp?key=1#x") == server_key("https://example.com/mcp?key=1")
+    True
+    >>> server_key("https://example.com/mcp?key=1").rpartition(" ")[0]
+    'example.com/mcp'
+    """
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2].lower()
+    whole = urlunsplit((parts.scheme.lower(), host, parts.path, parts.query, ""))
+    return f"{host}{parts.path} {sha256(whole.encode()).hexdigest()[:32]}"
+
+
+def tokens_folder() -> Path:
+    """Return the folder of the files, below Jupyter's data directory. Does not create it."""
+    from jupyter_core.paths import jupyter_data_dir
+
+    return Path(jupyter_data_dir()) / "mcp_magic" / "tokens"
+
+
+class MemoryStore:
+    """Keeps records as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, str] = {}
+
+    def load(self, key: str) -> Record:
+        """Return the record, {} if there is none."""
+        return _read(self._records.get(key))
+
+    def save(self, key: str, record: Record) -> None:
+        """Keep a record; an empty one is deleted."""
+        self._records.pop(key, None)
+        if record:
+            self._records[key] = json.dumps(record)
+
+
+class FileStore:
+    """Keeps each record in a file of its own (mode 0600, in a folder of mode 0700), which is replaced in one step.
+
+    Args:
+        folder: The folder; by default below Jupyter's data directory.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder if folder is not None else tokens_folder()
+
+    def path(self, key: str) -> Path:
+        """Return the file of a key."""
+        return self.folder / f"{key.rpartition(' ')[2]}.json"
+
+    def load(self, key: str) -> Record:
+        """Return the record, {} if there is none, or none that can be read."""
+        try:
+            return _read(self.path(key).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            return {}
+
+    def save(self, key: str, record: Record) -> None:
+        """Keep a record; an empty one is deleted.
+
+        Raises:
+            OSError: The folder cannot be written to.
+        """
+        path = self.path(key)
+        if not record:
+            path.unlink(missing_ok=True)
+            return
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(OSError):  # the folder may have been there, with a mode of its own
+            self.folder.chmod(0o700)
+        fresh = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+        try:
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                json.dump(record, file)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+
+class KeyringStore:
+    """Keeps records in the system's keyring, and in a file those that the keyring refuses.
+
+    Args:
+        backend: A `keyring` backend.
+        otherwise: Keeps what the keyring refuses: the one of Windows has room for 2,560 bytes, and it may be locked.
+    """
+
+    def __init__(self, backend: Any, otherwise: Store) -> None:
+        self._backend = backend
+        self._otherwise = otherwise
+
+    def load(self, key: str) -> Record:
+        """Return the record, {} if there is none."""
+        found: Record = {}
+        with suppress(Exception):  # a keyring that is locked, or whose service is gone
+            found = _read(self._backend.get_password(SERVICE, key))
+        return found or self._otherwise.load(key)
+
+    def save(self, key: str, record: Record) -> None:
+        """Keep a record; an empty one is deleted."""
+        try:
+            if record:
+                self._backend.set_password(SERVICE, key, json.dumps(record))
+            elif self._backend.get_password(SERVICE, key) is not None:
+                self._backend.delete_password(SERVICE, key)
+        except Exception:
+            with suppress(Exception):  # the keyring has an older record
+                self._backend.delete_password(SERVICE, key)
+            self._otherwise.save(key, record)
+        else:
+            self._otherwise.save(key, {})
+
+
+def make_store(where: str = "auto", folder: Path | None = None) -> Store:
+    """Return the store for the setting `MCPMagics.tokens`.
+
+    Args:
+        where: `"auto"` is the keyring if there is a reliable one, else a file.
+        folder: The folder of files.
+
+    Raises:
+        MissingDependencyError: `"keyring"`, and there is none.
+    """
+    if where == "memory":
+        return MemoryStore()
+    files = FileStore(folder)
+    if where == "file":
+        return files
+    backend = _keyring(RECOMMENDED if where == "auto" else 0)
+    if backend is not None:
+        return KeyringStore(backend, files)
+    if where == "auto":
+        return files
+    raise MissingDependencyError(
+        "MCPMagics.tokens = 'keyring': no keyring is to be had here. pip install 'mcp_magic[keyring]' and a service "
+        "behind it (Secret Service, KWallet, macOS, Windows), or set it to 'file'."
+    )
+
+
+def _keyring(priority: float) -> Any:
+    """Return the keyring backend in use, or None if there is none that keeps anything."""
+    try:
+        import keyring
+        from keyring.backends import fail, null
+
+        backend = keyring.get_keyring()
+        if isinstance(backend, fail.Keyring | null.Keyring) or backend.priority < priority:
+            return None
+    except Exception:  # none installed, or one that cannot start
+        return None
+    return backend
+
+
+def _read(text: str | None) -> Record:
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file for this process; return False if another process holds the lock.
+
+        The lock is the operating system's: it ends with the process that holds it.
+        """
+        try:
+            os.lseek(descriptor, FAR, os.SEEK_SET)  # on Windows others cannot read the locked bytes
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def try_lock(descriptor: int) -> bool:
+        """Lock a file for this process; return False if another process holds the lock."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            return True
+        return True
+
+
+@asynccontextmanager
+async def locked(path: Path) -> AsyncIterator[None]:
+    """Hold the lock of a file. Goes on without it if the file cannot be made, or if the lock is held for too long."""
+    descriptor = None
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        pass
+    try:
+        until = asyncio.get_running_loop().time() + LOCK_SECONDS
+        while descriptor is not None and not try_lock(descriptor):
+            if asyncio.get_running_loop().time() > until:
+                break
+            await asyncio.sleep(POLL_SECONDS)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _client_key(options: AuthOptions) -> str:
+    """Return the key of one client's tokens among those of a server: a hash of its settings, without secrets."""
+    parts = [options.grant, options.client_id, options.client_metadata_url, options.issuer, *sorted(options.scopes)]
+    return sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+class KeptTokens:
+    """The tokens of one client at one server (the SDK's `TokenStorage`), and what else outlives a kernel.
+
+    Args:
+        store: Keeps them.
+        url: The server's URL.
+        options: The client's settings.
+        learn: Called with all secrets that are read or written, so that they are never shown.
+    """
+
+    def __init__(self, store: Store, url: str, options: AuthOptions, learn: Callable[[Iterable[str]], None]) -> None:
+        self._store = store
+        self._server = server_key(url)
+        self._client = _client_key(options)
+        self._learn = learn
+        self._writing = asyncio.Lock()
+
+    @property
+    def lock_file(self) -> Path | None:
+        """The file that a kernel locks to refresh the token; None if no other kernel sees these tokens.
+
+        Without the lock two kernels could use one refresh token: it is worth nothing after its first use.
+        """
+        if isinstance(self._store, FileStore):
+            return self._store.path(self._server).with_suffix(".lock")
+        if isinstance(self._store, KeyringStore):
+            return FileStore(tokens_folder()).path(self._server).with_suffix(".lock")
+        return None
+
+    async def load(self) -> dict[str, Any]:
+        """Return the record: `tokens`, `expires_at` (`time.time()`), `client`, `metadata`, `resource`, `dpop_key`."""
+        whole = await asyncio.to_thread(self._store.load, self._server)
+        record = whole.get(self._client)
+        record = record if isinstance(record, dict) else {}
+        self._learn(_secrets_of(record))
+        return record
+
+    async def save(self, **changes: Any) -> None:
+        """Change members of the record; None deletes one."""
+        self._learn(_secrets_of(changes))
+        async with self._writing, self._alone():
+            await asyncio.to_thread(self._change, changes)
+
+    def _alone(self) -> AbstractAsyncContextManager[None]:
+        """Keep other kernels from changing the record, which holds the other clients of this server as well."""
+        lock_file = self.lock_file  # a refresh holds this one when it saves
+        return nullcontext() if lock_file is None else locked(lock_file.with_suffix(".saving"))
+
+    def _change(self, changes: dict[str, Any]) -> None:
+        whole = self._store.load(self._server)
+        before = whole.get(self._client)
+        record = {**(before if isinstance(before, dict) else {}), **changes}
+        whole[self._client] = {name: value for name, value in record.items() if value is not None}
+        self._store.save(self._server, {client: kept for client, kept in whole.items() if kept})
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return the tokens; None if there are none, or none that can be read."""
+        from mcp.shared.auth import OAuthToken
+
+        found: OAuthToken | None = read_model(OAuthToken, (await self.load()).get("tokens"))
+        return found
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep tokens, and when they expire."""
+        expires = None if tokens.expires_in is None else time.time() + int(tokens.expires_in)
+        await self.save(tokens=tokens.model_dump(mode="json", exclude_none=True), expires_at=expires)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the registration of this client."""
+        from mcp.shared.auth import OAuthClientInformationFull
+
+        found: OAuthClientInformationFull | None = read_model(
+            OAuthClientInformationFull, (await self.load()).get("client")
+        )
+        return found
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep the registration of this client."""
+        await self.save(client=client_info.model_dump(mode="json", exclude_none=True))
+
+
+def read_model(kind: Any, found: Any) -> Any:
+    """Return a model of the SDK from its JSON; None if there is nothing, or nothing valid."""
+    try:
+        return kind.model_validate(found) if found else None
+    except ValueError:
+        return None
+
+
+def _secrets_of(record: dict[str, Any]) -> list[str]:
+    tokens, client = record.get("tokens") or {}, record.get("client") or {}
+    found = [tokens.get("access_token"), tokens.get("refresh_token"), client.get("client_secret")]
+    return [*(text for text in found if text), *filter(None, [record.get("dpop_key")])]
