@@ -57,6 +57,9 @@ class Host:
     All its sessions live on the event loop that opened them. A program writes `async with Host() as host`,
     which closes them at its end.
 
+    Args:
+        consent: Who may call what without asking; by default the person is asked about what an agent calls.
+
     Attributes:
         loop: That loop, or None before the first session.
         consent: Who may call what without asking; `consent.approver` asks.

@@ -13,11 +13,14 @@ import pytest
 from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import errors
-from mcp_magic.config.specs import HttpSpec, StdioSpec
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
+from mcp_magic.core.connection import Connection
 from mcp_magic.core.faults import CODES, STATUSES
+from mcp_magic.core.services import Services
 from mcp_magic.core.trace.cut import KEPT_BYTES
 from mcp_magic.core.trace.faults import fault
 from mcp_magic.core.trace.mask import Masker
+from mcp_magic.core.trace.record import Tap
 from mcp_magic.core.trace.trace import FRESH, IN, OUT, Entry, Trace
 from tests.core.test_sessions import until
 from tests.processes import start_http
@@ -26,7 +29,6 @@ from tests.servers.bundled import command, load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.connection import Connection
     from mcp_magic.core.host import Host
 
 SERVER = """
@@ -417,3 +419,36 @@ async def test_a_session_that_is_refused_leaves_its_messages_with_the_status(hos
     entries = host.trace.entries("locked")
     assert {entry.status for entry in entries if entry.kind == "request"} == {401}
     assert {fault(entry) for entry in entries if entry.failed} == {"you"}
+
+
+async def test_a_tap_sees_each_message_as_it_is_although_no_trace_is_kept() -> None:
+    server = MCPServer("taps", log_level="ERROR")
+
+    @server.tool()
+    async def login(password: str) -> str:
+        return password
+
+    seen: list[tuple[str, str, Any]] = []
+
+    class Seeing(Tap):
+        def opened(self) -> None:
+            seen.append(("", "opened", None))
+
+        def message(self, direction: str, message: dict[str, Any]) -> None:
+            seen.append((direction, message.get("method", "answer"), message.get("params")))
+
+    trace = Trace(messages=0)
+    connection = Connection(
+        "taps", InProcessSpec(server=server), Services(trace=trace, taps=lambda name, spec: (Seeing(),))
+    )
+    await connection.open()
+    try:
+        assert ("", "opened", None) in seen
+        seen.clear()
+        await connection.call_tool("login", {"password": "hunter2"}, validate=False)
+    finally:
+        await connection.close()
+    called = [(direction, what) for direction, what, _ in seen]
+    assert called[:2] == [(OUT, "tools/call"), (IN, "answer")]
+    assert seen[0][2]["arguments"] == {"password": "hunter2"}
+    assert len(trace) == 0
