@@ -60,7 +60,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun
     plan = await plan_of(invocation, arguments)
     model = make_model(plan.model)
     await Registry(invocation.host, servers=plan.servers, tools=plan.tools).check()
-    screen = screen_for(invocation.settings.cells.circumstances())
+    screen = screen_for(invocation.cells.circumstances())
     async with open_threads(invocation.settings.threads or None) as opened:
         notes = _notes(invocation, plan, opened)
 
@@ -150,7 +150,7 @@ def _in_memory(opened: Opened) -> str:
 
 def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | None) -> None:
     """Assign a run that is over, and see to it that it has been shown once."""
-    shell = invocation.settings.shell
+    shell = invocation.shell
     if name:
         shell.user_ns[name] = made
     if made.broken_off:

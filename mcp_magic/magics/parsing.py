@@ -21,13 +21,16 @@ from mcp_magic.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
+    from IPython.core.interactiveshell import InteractiveShell
     from mcp_types import Tool
 
     from mcp_magic.core.connection import Connection
-    from mcp_magic.magics.extension import MCPMagics
+    from mcp_magic.magics.cells import Cells
+    from mcp_magic.magics.settings import Settings
     from mcp_magic.notebook import NotebookHost
+    from mcp_magic.serving.loopback import Serving
 
-__all__ = ["GROUPS", "Command", "Invocation", "help_for_all", "help_for_one", "parse"]
+__all__ = ["GROUPS", "Command", "Invocation", "State", "help_for_all", "help_for_one", "parse"]
 
 _PROGRAMS = ("npx", "uvx", "docker")
 """What begins the command of a server, also where it is not installed."""
@@ -45,13 +48,31 @@ TYPED = {
 """The magics; those with `%%` stand above the rest of their cell."""
 
 
+@dataclass
+class State:
+    """What earlier lines of `%mcp` made, for the lines after them.
+
+    Attributes:
+        agents: The agents that `%mcp up` declared, by name.
+        opened: For each session from a config file, its name -> that file and the server's identity.
+        served: The servers that other programs can use, by name.
+    """
+
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    opened: dict[str, tuple[str, str]] = field(default_factory=dict)
+    served: dict[str, Serving] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Invocation:
     """One `%mcp` line (or `%%mcp` cell) and where it stands.
 
     Attributes:
         host: The kernel's host.
-        settings: The magic's traits.
+        settings: The settings of the extension.
+        shell: The shell that the line was typed in.
+        cells: The cells of that shell.
+        state: What earlier lines made.
         body: The cell below a `%%mcp` line, or None.
         command: What followed ` -- `.
         evaluate: Evaluates a Python expression in the caller's scope; raises what the expression raises.
@@ -61,7 +82,10 @@ class Invocation:
     """
 
     host: NotebookHost
-    settings: MCPMagics
+    settings: Settings
+    shell: InteractiveShell
+    cells: Cells
+    state: State
     body: str | None = None
     command: Sequence[str] = ()
     evaluate: Callable[[str], Any] = lambda source: None

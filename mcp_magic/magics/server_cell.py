@@ -53,7 +53,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     instructions = invocation.value(arguments.instructions) if arguments.instructions else None
     problem = ""
     try:
-        functions = await _run_cell(invocation.settings.shell, body, marks, live)
+        functions = await _run_cell(invocation.shell, body, marks, live)
         server = make_server(name, functions, marks, source=body, instructions=instructions)
     except CellCrashError:
         raise

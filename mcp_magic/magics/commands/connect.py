@@ -156,7 +156,7 @@ async def open_entries(invocation: Invocation, entries: Iterable[ServerEntry]) -
     opened = await invocation.host.connect_many(ready)
     for entry in entries:
         if entry.spec is not None:
-            invocation.settings.opened[slug(entry.name)] = entry.source, entry.spec.identity
+            invocation.state.opened[slug(entry.name)] = entry.source, entry.spec.identity
     return [_row(entry, opened.get(slug(entry.name))) for entry in entries]
 
 

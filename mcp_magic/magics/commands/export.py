@@ -33,7 +33,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Text:
     file = invocation.directory / Path(invocation.text(arguments.file)).expanduser()
     if file.exists() and not arguments.force:
         raise CommandError(f"%mcp export: {file} is there already; --force writes over it.")
-    namespace = invocation.settings.shell.user_ns
+    namespace = invocation.shell.user_ns
     code = program(server, namespace, list(namespace.get("In", ())), file.name)
     write_text(file, code)
     return Text(f"{file} is the server {arguments.server!r}: `%mcp connect {arguments.file} --name NAME` starts it.")

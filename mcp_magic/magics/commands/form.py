@@ -52,7 +52,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> RequestF
     except Exception:
         form.close()
         raise
-    shell = invocation.settings.shell
+    shell = invocation.shell
     form.publish = _publisher(shell) if hasattr(shell, "kernel") else None
     return keep_here(form, shell)
 

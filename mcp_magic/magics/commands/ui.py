@@ -37,7 +37,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Explorer
         return make_form(connection, item, invocation.settings.call_timeout)
 
     explorer = Explorer(invocation.host, arguments.server, offered=offered, form=form)
-    return keep_here(explorer, invocation.settings.shell)
+    return keep_here(explorer, invocation.shell)
 
 
 COMMAND = Command(

@@ -56,7 +56,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     replaced = take_over(invocation, declaration, origin, dry=arguments.dry_run)
     outcomes = {} if arguments.dry_run else await _carry_out(invocation, steps, declared)
     for name in outcomes:
-        invocation.settings.opened[name] = declaration.source, declared[name].identity
+        invocation.state.opened[name] = declaration.source, declared[name].identity
     entries = {slug(entry.name): entry for entry in ready}
     rows = [_row(invocation, step, outcomes, entries.get(step.name), dry=arguments.dry_run) for step in steps]
     rows += [_left_out(entry) for entry in declaration.servers.values() if entry not in ready]

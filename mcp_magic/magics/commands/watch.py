@@ -44,7 +44,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Watch | 
     if uri is None:
         return _listing()
     _check(arguments)
-    where = invocation.settings.cells.circumstances()
+    where = invocation.cells.circumstances()
     if arguments.background and where.kernel is None:
         raise CommandError("%mcp watch: in a terminal nothing runs between the commands; leave out --background")
     owner = owner_of(uri, invocation.host.find(arguments.server))
@@ -70,13 +70,11 @@ async def _watched(invocation: Invocation, watch: Watch, arguments: argparse.Nam
     from mcp_magic.magics.live import shown_once
     from mcp_magic.magics.places import keep_here
 
-    where, background = invocation.settings.cells.circumstances(), arguments.background
+    where, background = invocation.cells.circumstances(), arguments.background
     clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
-    screen = screen_for(
-        invocation.settings.cells, clicks=clicks, detach=None if background else lambda: started.detach()
-    )
+    screen = screen_for(invocation.cells, clicks=clicks, detach=None if background else lambda: started.detach())
     started = Running(watch, screen, arguments.seconds, arguments.count)
-    shell = invocation.settings.shell
+    shell = invocation.shell
     shown_once(shell, watch)
     keep_here(started, shell)
     if not background:
