@@ -9,7 +9,7 @@ from mcp_magic.browser import IN_BROWSER
 from mcp_magic.errors import CommandError, MissingDependencyError
 from mcp_magic.magics.agent_plan import plan_of
 from mcp_magic.magics.live import screen_for, shown_once
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_magic.magics.agent_plan import Plan
     from mcp_magic.magics.live import Screen
 
-__all__ = ["AGENT"]
+__all__ = ["MCP_AGENT"]
 
 SHOWS = ("full", "answer", "none")
 POLICIES = ("ask", "auto", "readonly", "deny")
@@ -34,7 +34,7 @@ _NO_LANGGRAPH = (
 )
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("agent", nargs="?", metavar="AGENT", help="an agent that `%%mcp up` has declared")
     parser.add_argument("--model", metavar="MODEL", help="PROVIDER:NAME, offline, or $variable")
@@ -161,13 +161,9 @@ def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | No
         shown_once(shell, made)
 
 
-AGENT = Command(
-    "mcp_agent",
-    "Call",
-    "lets a model work on the request below with the tools of the open sessions",
+MCP_AGENT = Implementation(
     run,
     options,
-    title="%%mcp_agent",
     examples=(
         "%%mcp_agent --servers math",
         "add 3 and 4, then multiply the result by 5",

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.targets import means_server
 from mcp_magic.magics.agent_candidates import agent_texts
-from mcp_magic.magics.agent_cell import AGENT
-from mcp_magic.magics.commands import COMMANDS
+from mcp_magic.magics.commands import AGENT, COMMANDS, SERVER
 from mcp_magic.magics.debug_candidates import raw, replay, rule
 from mcp_magic.magics.offered_candidates import Candidates, call, form, offered, prompt, read, starting
 from mcp_magic.magics.path_candidates import SERVER_FILES, paths
-from mcp_magic.magics.server_cell import SERVER
 from mcp_magic.notebook import host
 from mcp_magic.schema import as_word
 
@@ -58,7 +56,7 @@ def _argument(
     settings: Settings | None,
     agents: Iterable[str],
 ) -> Candidates:
-    actions = {option: action for action in command.parser()._actions for option in action.option_strings}
+    actions = command.parser().options
     if fragment.startswith("-"):
         return starting(fragment, [*(option for option in actions if option not in words), "--help"])
     if words and words[-1] in actions and actions[words[-1]].nargs != 0:

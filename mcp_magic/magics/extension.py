@@ -128,12 +128,12 @@ class MCPMagics(Magics, Settings):
         return run_nested(run(line, *arguments))
 
     async def _run_agent(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        from mcp_magic.magics.agent_cell import AGENT
+        from mcp_magic.magics.commands import AGENT
 
         return await self._run_cell(AGENT, line, cell, local_ns)
 
     async def _run_server(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        from mcp_magic.magics.server_cell import SERVER
+        from mcp_magic.magics.commands import SERVER
 
         __tracebackhide__ = True
         return await self._run_cell(SERVER, line, cell, local_ns)
@@ -144,7 +144,7 @@ class MCPMagics(Magics, Settings):
         if any(word in ("--help", "-h") for word in words):
             return help_for_one(command)
         arguments, _ = parse(command, words)
-        return await command.run(self._invocation(cell, [], local_ns or {}), arguments)
+        return await command.implementation.run(self._invocation(cell, [], local_ns or {}), arguments)
 
     async def _run(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
         from mcp_magic.magics.commands import COMMANDS, SERVERS
@@ -158,12 +158,13 @@ class MCPMagics(Magics, Settings):
         command = SERVERS if name == SERVERS.name else COMMANDS.get(name)
         if command is None:
             raise no_subcommand(name)
-        if (not command.takes_command and any(word in ("--help", "-h") for word in words)) or words[:1] == ["--help"]:
+        does = command.implementation
+        if (not does.takes_command and any(word in ("--help", "-h") for word in words)) or words[:1] == ["--help"]:
             return help_for_one(command)
-        if cell is not None and not command.takes_body:
+        if cell is not None and not does.takes_body:
             raise CommandError(f"%%mcp {name} takes no cell below; write %mcp {name}")
         arguments, rest = parse(command, words)
-        return await command.run(self._invocation(cell, rest, local_ns or {}), arguments)
+        return await does.run(self._invocation(cell, rest, local_ns or {}), arguments)
 
     def _invocation(self, cell: str | None, command: list[str], local_ns: Mapping[str, Any]) -> Invocation:
         from mcp_magic.config.targets import is_server

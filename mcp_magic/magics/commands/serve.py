@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.serving.loopback import Serving
 
-__all__ = ["COMMAND", "serve_again"]
+__all__ = ["SERVE", "serve_again"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="NAME", help="a connected server that runs in this kernel")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
@@ -89,10 +89,7 @@ def _listing(served: list[Serving]) -> Listing:
     )
 
 
-COMMAND = Command(
-    "serve",
-    "Share",
-    "offers a server of this kernel to other programs on this machine",
+SERVE = Implementation(
     run,
     options,
     examples=("%mcp serve shop --port 8000", "%mcp serve                 # what is served", "%mcp serve shop --stop"),

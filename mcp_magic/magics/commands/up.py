@@ -14,7 +14,7 @@ from mcp_magic.core.consent.rules import ACTIONS
 from mcp_magic.core.edited import edited
 from mcp_magic.errors import MCPMagicError, listed
 from mcp_magic.magics.commands.servers import server_row
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.rule_remarks import fitting_nothing, never_reached
 from mcp_magic.magics.takeover import Origin, origin_of, take_over
 from mcp_magic.magics.trusting import ask_for_trust, displaced, shadowed
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from mcp_magic.config.plan import Step
     from mcp_magic.core.host import Host
 
-__all__ = ["COMMAND"]
+__all__ = ["UP"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="default: mcp_magic.toml, pyproject.toml, mcp.json")
     parser.add_argument("--prune", action="store_true", help="disconnect what is not declared")
@@ -137,10 +137,7 @@ def _left_out(entry: ServerEntry) -> dict[str, Any]:
     return {"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem}
 
 
-COMMAND = Command(
-    "up",
-    "Connect",
-    "makes the host what a declaration says",
+UP = Implementation(
     run,
     options,
     examples=("%mcp up", "%mcp up mcp_magic.toml --prune", "%mcp up --dry-run"),

@@ -9,7 +9,7 @@ from mcp_magic.core.lookup import owner_of
 from mcp_magic.core.watching.watch import Watch
 from mcp_magic.errors import CommandError, UnknownResourceError, did_you_mean, listed
 from mcp_magic.magics.asking import how_to_ask
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.magics.watching import Running, running, screen_for
 from mcp_magic.results import Listing
@@ -17,13 +17,13 @@ from mcp_magic.results import Listing
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["COMMAND"]
+__all__ = ["WATCH"]
 
 SHORTEST = 0.1
 """Seconds between two readings of `--every` at least."""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("uri", nargs="?", metavar="URI", help="of a resource; without it, what is watched")
     parser.add_argument("--server", metavar="NAME", help="whose it is, where that is not clear")
@@ -119,10 +119,7 @@ def _clock(when: float | None) -> str | None:
     return None if when is None else time.strftime("%H:%M:%S", time.localtime(when))
 
 
-COMMAND = Command(
-    "watch",
-    "Explore",
-    "shows a resource and its updates, as they come",
+WATCH = Implementation(
     run,
     options,
     examples=(
