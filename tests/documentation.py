@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.agent_cell import AGENT
-from mcp_magic.magics.commands import COMMANDS, SERVERS
+from mcp_magic.magics.commands import AGENT, COMMANDS, SERVER, SERVERS
 from mcp_magic.magics.parsing import parse
-from mcp_magic.magics.server_cell import SERVER
 from mcp_magic.magics.splitting import split_line
 
 if TYPE_CHECKING:
@@ -119,7 +117,7 @@ def _command(magic: str, rest: str) -> tuple[Command, str]:
 
 
 def _check_options(command: Command, rest: str) -> None:
-    known = {option for action in command.parser()._actions for option in action.option_strings}
+    known = command.parser().options
     for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", rest.partition("-- ")[0]):
         if option not in known:
             raise CommandError(f"{command.typed} has no option {option}")

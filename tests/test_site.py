@@ -13,9 +13,9 @@ def test_each_subcommand_has_a_page_with_its_arguments_and_examples() -> None:
     pages = commands.pages(ROOT)
     for name, command in COMMANDS.items():
         page = pages[f"commands/{name}.md"]
-        for action in command.parser()._actions:
+        for action in command.parser().arguments:
             assert all(f"`{option}" in page for option in action.option_strings)
-        assert all(example in page for example in command.examples)
+        assert all(example in page for example in command.implementation.examples)
         assert f"({name}.md)" in pages["commands/index.md"]
     assert {"commands/mcp_agent.md", "commands/mcp_server.md", "commands/servers.md"} <= set(pages)
     assert sorted(commands.names()) == sorted(pages)

@@ -6,10 +6,8 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from mcp_magic.magics.agent_cell import AGENT
-from mcp_magic.magics.commands import COMMANDS, SERVERS
-from mcp_magic.magics.parsing import GROUPS, Command
-from mcp_magic.magics.server_cell import SERVER
+from mcp_magic.magics.commands import AGENT, COMMANDS, SERVER, SERVERS
+from mcp_magic.magics.parsing import GROUPS, Command, Parser
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,12 +61,12 @@ def _index() -> str:
 
 
 def _page(command: Command, guides: dict[str, str]) -> str:
-    parser = command.parser()
+    parser, does = command.parser(), command.implementation
     parts = [f"# `{typed(command)}`", f"{plain(command.summary[:1].upper() + command.summary[1:])}.", _usage(command)]
-    parts += [plain(text) for text in command.details.split("\n\n") if text]
+    parts += [plain(text) for text in does.details.split("\n\n") if text]
     parts += [_arguments(parser)]
-    if command.examples:
-        parts += ["## Examples", _fenced("\n".join(command.examples))]
+    if does.examples:
+        parts += ["## Examples", _fenced("\n".join(does.examples))]
     found = _guides(command, guides)
     if found:
         parts += ["## More", "\n".join(f"- [{_title(guides[name])}](../{name})" for name in found)]
@@ -80,17 +78,17 @@ def _usage(command: Command) -> str:
     parser.prog = typed(command)
     parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)
     lines = [parser.format_usage().removeprefix("usage: ").rstrip()]
-    if command.takes_command:
+    if command.implementation.takes_command:
         lines[0] += " [-- COMMAND ARG...]"
-    if command.takes_body and not command.title:
+    if command.implementation.takes_body and not command.title:
         lines.append(f"%{typed(command)} ...\nthe cell below")
     return _fenced("\n\n".join(lines))
 
 
-def _arguments(parser: argparse.ArgumentParser) -> str:
+def _arguments(parser: Parser) -> str:
     formatter = argparse.HelpFormatter(parser.prog)
     rows = []
-    for action in parser._actions:
+    for action in parser.arguments:
         if action.help == argparse.SUPPRESS:
             continue
         shown = ", ".join(f"`{name}`" for name in _spellings(action))

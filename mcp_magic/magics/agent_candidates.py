@@ -10,7 +10,7 @@ from mcp_magic.notebook import host
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mcp_magic.magics.extension import MCPMagics
+    from mcp_magic.magics.settings import Settings
 
 __all__ = ["agent_texts"]
 
@@ -18,7 +18,7 @@ _THREADS = (("mcp_agent", "--thread"), ("agent", "--show"), ("agent", "--fork"),
 
 
 def agent_texts(
-    command: str, option: str, fragment: str, namespace: Mapping[str, Any], settings: MCPMagics | None
+    command: str, option: str, fragment: str, namespace: Mapping[str, Any], settings: Settings | None
 ) -> list[str] | None:
     """Return what may be the value of an option, or None where that is nothing of an agent's.
 

@@ -9,7 +9,7 @@ from mcp_magic.browser import IN_BROWSER
 from mcp_magic.errors import CommandError, MissingDependencyError
 from mcp_magic.magics.agent_plan import plan_of
 from mcp_magic.magics.live import screen_for, shown_once
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_magic.magics.agent_plan import Plan
     from mcp_magic.magics.live import Screen
 
-__all__ = ["AGENT"]
+__all__ = ["MCP_AGENT"]
 
 SHOWS = ("full", "answer", "none")
 POLICIES = ("ask", "auto", "readonly", "deny")
@@ -34,7 +34,7 @@ _NO_LANGGRAPH = (
 )
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("agent", nargs="?", metavar="AGENT", help="an agent that `%%mcp up` has declared")
     parser.add_argument("--model", metavar="MODEL", help="PROVIDER:NAME, offline, or $variable")
@@ -60,7 +60,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun
     plan = await plan_of(invocation, arguments)
     model = make_model(plan.model)
     await Registry(invocation.host, servers=plan.servers, tools=plan.tools).check()
-    screen = screen_for(invocation.settings.cells.circumstances())
+    screen = screen_for(invocation.cells.circumstances())
     async with open_threads(invocation.settings.threads or None) as opened:
         notes = _notes(invocation, plan, opened)
 
@@ -150,7 +150,7 @@ def _in_memory(opened: Opened) -> str:
 
 def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | None) -> None:
     """Assign a run that is over, and see to it that it has been shown once."""
-    shell = invocation.settings.shell
+    shell = invocation.shell
     if name:
         shell.user_ns[name] = made
     if made.broken_off:
@@ -161,13 +161,9 @@ def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | No
         shown_once(shell, made)
 
 
-AGENT = Command(
-    "mcp_agent",
-    "Call",
-    "lets a model work on the request below with the tools of the open sessions",
+MCP_AGENT = Implementation(
     run,
     options,
-    title="%%mcp_agent",
     examples=(
         "%%mcp_agent --servers math",
         "add 3 and 4, then multiply the result by 5",

@@ -52,7 +52,7 @@ async def plan_of(invocation: Invocation, arguments: argparse.Namespace) -> Plan
         NotFoundError: There is no such prompt.
     """
     settings = invocation.settings
-    declared = _declared(settings.agents, arguments.agent)
+    declared = _declared(invocation.state.agents, arguments.agent)
     given = {name: value for name, value in vars(arguments).items() if value is not None}
     both: dict[str, Any] = {**declared, **given}
     if "servers" not in given:

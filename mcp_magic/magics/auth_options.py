@@ -10,14 +10,14 @@ from mcp_magic.errors import CommandError
 if TYPE_CHECKING:
     import argparse
 
-    from mcp_magic.magics.parsing import Invocation
+    from mcp_magic.magics.parsing import Invocation, Parser
 
 __all__ = ["auth_options", "auth_table"]
 
 _REFERENCE = re.compile(r"\$[^\W\d]\w*|\{.+\}", re.DOTALL)
 
 
-def auth_options(parser: argparse.ArgumentParser) -> None:
+def auth_options(parser: Parser) -> None:
     """Add the arguments."""
     add = parser.add_argument
     add("--auth", choices=("none", "oauth", "client-credentials"), help="how to log in (default: as the server asks)")

@@ -8,32 +8,33 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.targets import means_server
 from mcp_magic.magics.agent_candidates import agent_texts
-from mcp_magic.magics.agent_cell import AGENT
-from mcp_magic.magics.commands import COMMANDS
+from mcp_magic.magics.commands import AGENT, COMMANDS, SERVER
 from mcp_magic.magics.debug_candidates import raw, replay, rule
 from mcp_magic.magics.offered_candidates import Candidates, call, form, offered, prompt, read, starting
 from mcp_magic.magics.path_candidates import SERVER_FILES, paths
-from mcp_magic.magics.server_cell import SERVER
 from mcp_magic.notebook import host
 from mcp_magic.schema import as_word
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from mcp_magic.magics.extension import MCPMagics
     from mcp_magic.magics.parsing import Command
+    from mcp_magic.magics.settings import Settings
 
 __all__ = ["Candidates", "candidates"]
 
 
-def candidates(text: str, namespace: Mapping[str, Any], settings: MCPMagics | None = None) -> Candidates:
+def candidates(
+    text: str, namespace: Mapping[str, Any], settings: Settings | None = None, agents: Iterable[str] = ()
+) -> Candidates:
     """Return what may stand at the end of `text`, which follows `%mcp`.
 
     Args:
         text: The line from the subcommand to the cursor; for `%%mcp_agent` it begins with `mcp_agent`.
         namespace: The variables of the notebook, for targets.
-        settings: The magic's traits, for declared agents and threads.
+        settings: The settings, which say where threads are kept.
+        agents: The names of the declared agents.
     """
     words = re.findall(r"""(?:[^\s"']|"[^"]*(?:"|$)|'[^']*(?:'|$))+""", text)
     fragment = "" if not words or text[-1].isspace() else words.pop()
@@ -44,13 +45,18 @@ def candidates(text: str, namespace: Mapping[str, Any], settings: MCPMagics | No
     command = AGENT if words[0] == AGENT.name else COMMANDS.get(words[0])
     if command is None:
         return Candidates(fragment, [])
-    return _argument(command, words[1:], fragment, namespace, settings)
+    return _argument(command, words[1:], fragment, namespace, settings, agents)
 
 
 def _argument(
-    command: Command, words: list[str], fragment: str, namespace: Mapping[str, Any], settings: MCPMagics | None
+    command: Command,
+    words: list[str],
+    fragment: str,
+    namespace: Mapping[str, Any],
+    settings: Settings | None,
+    agents: Iterable[str],
 ) -> Candidates:
-    actions = {option: action for action in command.parser()._actions for option in action.option_strings}
+    actions = command.parser().options
     if fragment.startswith("-"):
         return starting(fragment, [*(option for option in actions if option not in words), "--help"])
     if words and words[-1] in actions and actions[words[-1]].nargs != 0:
@@ -58,7 +64,7 @@ def _argument(
         return _value(words[-1], actions[words[-1]], fragment) if texts is None else starting(fragment, texts)
     positional = [w for i, w in enumerate(words) if not w.startswith("-") and not _is_value(words, i, actions)]
     if command is AGENT:
-        return starting(fragment, map(shlex.quote, settings.agents) if settings and not positional else [])
+        return starting(fragment, [] if positional else map(shlex.quote, agents))
     complete = _POSITIONAL.get(command.name)
     return complete(positional, fragment, namespace) if complete else Candidates(fragment, [])
 

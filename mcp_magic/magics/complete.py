@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from mcp_magic.magics.parsing import State
+    from mcp_magic.magics.settings import Settings
+
 __all__ = ["install", "uninstall"]
 
 IDENTIFIER = "mcp_magic"
@@ -20,7 +23,7 @@ AGENT = "mcp_agent"
 _LINE = re.compile(r"(?:^|[=\s(])%{1,2}(?:mcp\s+(?P<rest>.*)|mcp_agent(?P<agent>[ \t]+[^\n]*))$", re.DOTALL)
 
 
-def install(shell: InteractiveShell) -> None:
+def install(shell: InteractiveShell, settings: Settings, state: State) -> None:
     """Add the completer to a shell."""
     from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 
@@ -32,8 +35,7 @@ def install(shell: InteractiveShell) -> None:
         from mcp_magic.magics.candidates import candidates
 
         rest = found["rest"] if found["agent"] is None else f"{AGENT}{found['agent']}"
-        settings = shell.magics_manager.registry.get("MCPMagics")
-        fragment, texts, kinds = candidates(rest, dict(shell.user_ns), settings)
+        fragment, texts, kinds = candidates(rest, dict(shell.user_ns), settings, state.agents)
         return SimpleMatcherResult(
             completions=[SimpleCompletion(text, type=kinds.get(text, "mcp")) for text in texts],
             matched_fragment=fragment,

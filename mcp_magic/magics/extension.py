@@ -15,6 +15,7 @@ from mcp_magic.magics.awaiting import MARK
 from mcp_magic.magics.cells import Cells
 from mcp_magic.magics.comm_status import CommStatus
 from mcp_magic.magics.history import PlainHistory
+from mcp_magic.magics.parsing import Invocation, State, help_for_one, parse
 from mcp_magic.magics.running import interruptible, run_nested
 from mcp_magic.magics.settings import Settings
 from mcp_magic.magics.splitting import split_line
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from mcp_magic.magics.parsing import Command, Invocation
-    from mcp_magic.serving.loopback import Serving
+    from mcp_magic.magics.parsing import Command
 
 __all__ = ["MCPMagics"]
 
@@ -40,9 +40,7 @@ class MCPMagics(Magics, Settings):
         super().__init__(shell, parent=shell, **kwargs)
         self.read_environment()
         self.cells = Cells(shell)
-        self.agents: dict[str, dict[str, Any]] = {}
-        self.opened: dict[str, tuple[str, str]] = {}
-        self.served: dict[str, Serving] = {}
+        self.state = State()
         self.comm_status = CommStatus(self.cells)
         self.history = PlainHistory(shell)
 
@@ -60,7 +58,7 @@ class MCPMagics(Magics, Settings):
         if host.reports.reporter is None:
             host.reports.reporter = Reporting(Asking(self.cells, self, host.consent), self.cells)
         authorize(host.logins, Asking(self.cells, self, host.consent), self.cells)
-        ask_in_replays(self)
+        ask_in_replays(self.cells, self)
         if host.approver is None:
             host.approver = Asking(self.cells, self, host.consent)
         if host.elicitor is None:
@@ -130,30 +128,27 @@ class MCPMagics(Magics, Settings):
         return run_nested(run(line, *arguments))
 
     async def _run_agent(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        from mcp_magic.magics.agent_cell import AGENT
+        from mcp_magic.magics.commands import AGENT
 
         return await self._run_cell(AGENT, line, cell, local_ns)
 
     async def _run_server(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        from mcp_magic.magics.server_cell import SERVER
+        from mcp_magic.magics.commands import SERVER
 
         __tracebackhide__ = True
         return await self._run_cell(SERVER, line, cell, local_ns)
 
     async def _run_cell(self, command: Command, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        from mcp_magic.magics.parsing import help_for_one, parse
-
         __tracebackhide__ = True
         words = split_line(line.rstrip().removesuffix(";"))
         if any(word in ("--help", "-h") for word in words):
             return help_for_one(command)
         arguments, _ = parse(command, words)
-        return await command.run(self._invocation(cell, [], local_ns or {}), arguments)
+        return await command.implementation.run(self._invocation(cell, [], local_ns or {}), arguments)
 
     async def _run(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
         from mcp_magic.magics.commands import COMMANDS, SERVERS
         from mcp_magic.magics.helping import help_on, no_subcommand
-        from mcp_magic.magics.parsing import help_for_one, parse
 
         # a `;` at the end silences the output, as everywhere in IPython; it is no part of the last value
         words = split_line(line.rstrip().removesuffix(";"))
@@ -163,16 +158,16 @@ class MCPMagics(Magics, Settings):
         command = SERVERS if name == SERVERS.name else COMMANDS.get(name)
         if command is None:
             raise no_subcommand(name)
-        if (not command.takes_command and any(word in ("--help", "-h") for word in words)) or words[:1] == ["--help"]:
+        does = command.implementation
+        if (not does.takes_command and any(word in ("--help", "-h") for word in words)) or words[:1] == ["--help"]:
             return help_for_one(command)
-        if cell is not None and not command.takes_body:
+        if cell is not None and not does.takes_body:
             raise CommandError(f"%%mcp {name} takes no cell below; write %mcp {name}")
         arguments, rest = parse(command, words)
-        return await command.run(self._invocation(cell, rest, local_ns or {}), arguments)
+        return await does.run(self._invocation(cell, rest, local_ns or {}), arguments)
 
     def _invocation(self, cell: str | None, command: list[str], local_ns: Mapping[str, Any]) -> Invocation:
         from mcp_magic.config.targets import is_server
-        from mcp_magic.magics.parsing import Invocation
         from mcp_magic.notebook import host
 
         def evaluate(source: str) -> Any:
@@ -186,6 +181,9 @@ class MCPMagics(Magics, Settings):
         return Invocation(
             host=host,
             settings=self,
+            shell=self.shell,
+            cells=self.cells,
+            state=self.state,
             body=cell,
             command=command,
             evaluate=evaluate,

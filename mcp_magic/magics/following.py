@@ -56,7 +56,7 @@ async def follow(
     Returns:
         What there was in the end, and a line about it.
     """
-    where = invocation.settings.cells.circumstances()
+    where = invocation.cells.circumstances()
     if seconds is None and not where.allow_stdin:
         return before, "not followed: nobody could interrupt it here; --seconds S follows for a time"
     shown: deque[LogMessage] = deque(before, maxlen=FOLLOWED)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_magic.errors import CommandError, did_you_mean
-from mcp_magic.magics.agent_cell import AGENT
-from mcp_magic.magics.commands import COMMANDS, EVERYDAY
+from mcp_magic.magics.commands import AGENT, COMMANDS, SERVER
 from mcp_magic.magics.parsing import help_for_all, help_for_one
-from mcp_magic.magics.server_cell import SERVER
 from mcp_magic.schema.lines import as_command
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ def help_on(words: list[str]) -> Text:
     """
     names = [name for word in words if (name := word.lstrip("%")) != "mcp"]
     if not names or names == ["all"]:
-        return help_for_all(COMMANDS, None if names else EVERYDAY)
+        return help_for_all(COMMANDS.values(), everyday=not names)
     command = {**COMMANDS, AGENT.name: AGENT, SERVER.name: SERVER}.get(names[0])
     if command is None:
         raise no_subcommand(names[0])

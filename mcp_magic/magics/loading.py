@@ -33,7 +33,7 @@ def load(shell: InteractiveShell) -> None:
     magics.history.install()
     magics.cells.install()
     magics.comm_status.install()
-    install(shell)
+    install(shell, magics, magics.state)
     magics.follow_colours()
     shell.observe(magics.follow_colours, "colors")
     ToolCrashError.show = lambda crash: _traceback(shell, crash)
@@ -58,7 +58,7 @@ def _close(magics: MCPMagics) -> None:
     from mcp_magic.notebook import host
 
     magics.telemetry = ""
-    for serving in magics.served.values():
+    for serving in magics.state.served.values():
         run_nested(serving.stop())
     if len(host):
         run_nested(host.close())

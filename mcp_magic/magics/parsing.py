@@ -7,6 +7,7 @@ import re
 import shutil
 import textwrap
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,20 +20,35 @@ from mcp_magic.schema.lines import as_command
 from mcp_magic.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+    from IPython.core.interactiveshell import InteractiveShell
     from mcp_types import Tool
 
     from mcp_magic.core.connection import Connection
-    from mcp_magic.magics.extension import MCPMagics
+    from mcp_magic.magics.cells import Cells
+    from mcp_magic.magics.settings import Settings
     from mcp_magic.notebook import NotebookHost
+    from mcp_magic.serving.loopback import Serving
 
-__all__ = ["GROUPS", "Command", "Invocation", "help_for_all", "help_for_one", "parse"]
+__all__ = [
+    "GROUPS",
+    "Command",
+    "Implementation",
+    "Invocation",
+    "Parser",
+    "State",
+    "help_for_all",
+    "help_for_one",
+    "parse",
+]
 
 _PROGRAMS = ("npx", "uvx", "docker")
 """What begins the command of a server, also where it is not installed."""
 
 _INLINE = re.compile(r"\\[${]|\$([^\W\d]\w*)|\{([^{}]+)\}")
+
+COMMANDS_PACKAGE = "mcp_magic.magics.commands"
 
 GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")
 """The order in which help shows the subcommands."""
@@ -45,13 +61,31 @@ TYPED = {
 """The magics; those with `%%` stand above the rest of their cell."""
 
 
+@dataclass
+class State:
+    """What earlier lines of `%mcp` made, for the lines after them.
+
+    Attributes:
+        agents: The agents that `%mcp up` declared, by name.
+        opened: For each session from a config file, its name -> that file and the server's identity.
+        served: The servers that other programs can use, by name.
+    """
+
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    opened: dict[str, tuple[str, str]] = field(default_factory=dict)
+    served: dict[str, Serving] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Invocation:
     """One `%mcp` line (or `%%mcp` cell) and where it stands.
 
     Attributes:
         host: The kernel's host.
-        settings: The magic's traits.
+        settings: The settings of the extension.
+        shell: The shell that the line was typed in.
+        cells: The cells of that shell.
+        state: What earlier lines made.
         body: The cell below a `%%mcp` line, or None.
         command: What followed ` -- `.
         evaluate: Evaluates a Python expression in the caller's scope; raises what the expression raises.
@@ -61,7 +95,10 @@ class Invocation:
     """
 
     host: NotebookHost
-    settings: MCPMagics
+    settings: Settings
+    shell: InteractiveShell
+    cells: Cells
+    state: State
     body: str | None = None
     command: Sequence[str] = ()
     evaluate: Callable[[str], Any] = lambda source: None
@@ -120,45 +157,85 @@ class Invocation:
         raise ArgumentsError(problem)
 
 
+class Parser(argparse.ArgumentParser):
+    """An argparse parser whose errors are ours, in one line."""
+
+    def __init__(self, typed: str) -> None:
+        super().__init__(prog=typed, add_help=False, allow_abbrev=False, argument_default=None)
+
+    @property
+    def arguments(self) -> tuple[argparse.Action, ...]:
+        """What was added, in its order."""
+        return tuple(self._actions)
+
+    @property
+    def options(self) -> dict[str, argparse.Action]:
+        """The arguments that have a name, by name."""
+        return {option: action for action in self.arguments for option in action.option_strings}
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the line."""
+        raise CommandError(f"{self.prog}: {message}. {_see_help(self.prog)}")
+
+
 @dataclass(frozen=True)
-class Command:
-    """A subcommand of `%mcp`.
+class Implementation:
+    """What a subcommand does and takes.
 
     Attributes:
-        name: What is typed.
-        group: One of `GROUPS`.
-        summary: One line for the list of subcommands, without a full stop.
         run: Does it and returns the value that the cell shows.
         options: Adds the arguments to a parser.
         examples: Lines that work, shown by the help.
         details: More for the subcommand's own help.
         takes_body: Whether `%%mcp NAME` with a cell below is meant.
         takes_command: Whether ` -- COMMAND ARG...` may follow.
-        title: What is typed before the arguments, if that is not `%mcp NAME`.
         left_over: Where words belong that the line has too many.
     """
 
-    name: str
-    group: str
-    summary: str
     run: Callable[[Invocation, argparse.Namespace], Awaitable[Any]]
-    options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    options: Callable[[Parser], None] = lambda parser: None
     examples: tuple[str, ...] = ()
     details: str = ""
     takes_body: bool = False
     takes_command: bool = False
-    title: str = ""
     left_over: str = ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand of `%mcp`, as far as it is known before it is imported.
+
+    Attributes:
+        name: What is typed.
+        module: The module in `commands` that has its `Implementation`, under the name in capitals.
+        group: One of `GROUPS`.
+        summary: One line for the list of subcommands, without a full stop.
+        everyday: Whether the first screen of the help explains it; the others it names.
+        title: What is typed before the arguments, if that is not `%mcp NAME`.
+    """
+
+    name: str
+    module: str
+    group: str
+    summary: str
+    everyday: bool = False
+    title: str = ""
 
     @property
     def typed(self) -> str:
         """What is typed before the arguments."""
         return self.title or f"%mcp {self.name}"
 
-    def parser(self) -> argparse.ArgumentParser:
+    @property
+    def implementation(self) -> Implementation:
+        """What it does; imports its module."""
+        found: Implementation = getattr(import_module(f".{self.module}", COMMANDS_PACKAGE), self.name.upper())
+        return found
+
+    def parser(self) -> Parser:
         """Return the parser of what follows the subcommand's name."""
-        parser = _Parser(prog=self.typed, add_help=False, allow_abbrev=False, argument_default=None)
-        self.options(parser)
+        parser = Parser(self.typed)
+        self.implementation.options(parser)
         return parser
 
 
@@ -167,13 +244,6 @@ class _Formatter(argparse.HelpFormatter):
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
         super().add_usage(usage, actions, groups, prefix="")
-
-
-class _Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are ours, in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise CommandError(f"{self.prog}: {message}. {_see_help(self.prog)}")
 
 
 def _see_help(typed: str) -> str:
@@ -190,7 +260,8 @@ def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, l
         CommandError: They cannot be read.
     """
     words, line = list(words), []
-    if command.takes_command and "--" in words:
+    does = command.implementation
+    if does.takes_command and "--" in words:
         position = words.index("--")
         words, line = words[:position], words[position + 1 :]
         if not line:
@@ -199,33 +270,33 @@ def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, l
     parser = command.parser()
     arguments, left = parser.parse_known_intermixed_args(words)
     if left:
-        taken = getattr(arguments, "target", []) if command.takes_command and not line else []
+        taken = getattr(arguments, "target", []) if does.takes_command and not line else []
         raise CommandError(f"{command.typed}: {_left_over(command, parser, left, taken)}")
     return arguments, line
 
 
-def _left_over(command: Command, parser: argparse.ArgumentParser, left: list[str], taken: list[str]) -> str:
+def _left_over(command: Command, parser: Parser, left: list[str], taken: list[str]) -> str:
     """Say what is not understood, and what may be meant: another option, or a command, which begins with `taken`."""
-    known = [option for action in parser._actions for option in action.option_strings]
-    near = next((did_you_mean(word, known) for word in left if word.startswith("-")), "")
+    near = next((did_you_mean(word, parser.options) for word in left if word.startswith("-")), "")
+    left_over = command.implementation.left_over
     says = f"unrecognized arguments: {' '.join(mask_arguments(tuple(left)))}."
     if taken and (taken[0] in _PROGRAMS or shutil.which(taken[0])) and (len(taken) > 1 or not near):
         line = as_command(mask_arguments((*taken, *left)))
         return f"{says} A command goes after `--`: {command.typed} -- {line}"
-    return f"{says}{near or (command.left_over and f' {command.left_over}')} {_see_help(command.typed)}"
+    return f"{says}{near or (left_over and f' {left_over}')} {_see_help(command.typed)}"
 
 
-def help_for_all(commands: Mapping[str, Command], everyday: Collection[str] | None = None) -> Text:
+def help_for_all(commands: Iterable[Command], *, everyday: bool = False) -> Text:
     """Return the list of subcommands, by group.
 
     Args:
         commands: All of them.
-        everyday: Those that have a line of their own, the others are named only; None: all.
+        everyday: Whether only those of every day have a line of their own; the others are named.
     """
     lines = [*(f"{typed:<23} {says}" for typed, says in TYPED.items()), ""]
     for group in GROUPS:
-        members = [command for command in commands.values() if command.group == group]
-        shown = [command for command in members if everyday is None or command.name in everyday]
+        members = [command for command in commands if command.group == group]
+        shown = [command for command in members if command.everyday or not everyday]
         if members:
             lines.append(group)
             lines += [f"  %mcp {command.name:<12} {command.summary}" for command in shown]
@@ -233,23 +304,23 @@ def help_for_all(commands: Mapping[str, Command], everyday: Collection[str] | No
             lines += [f"  and {others}"] if others else []
     lines.append("")
     lines.append("%mcp SUBCOMMAND --help shows arguments and examples. Settings: %config MCPMagics")
-    lines += ["%mcp --help all lists every subcommand"] if everyday is not None else []
+    lines += ["%mcp --help all lists every subcommand"] if everyday else []
     return Text("\n".join(lines))
 
 
 def help_for_one(command: Command) -> Text:
     """Return the help of one subcommand: usage, what it does, its arguments, examples."""
-    parser = command.parser()
+    parser, does = command.parser(), command.implementation
     width = min(terminal_width(), 100)
     parser.formatter_class = lambda prog: _Formatter(prog, max_help_position=28, width=width)
     head, _, arguments = parser.format_help().strip().partition("\n\n")
-    if command.takes_command:
+    if does.takes_command:
         head += " [-- COMMAND ARG...]"
-    if command.takes_body and not command.title:
+    if does.takes_body and not command.title:
         head += f"\n%%mcp {command.name} ...   with a cell below"
     parts = [head, f"{command.summary}."]
-    parts += [textwrap.fill(text, width) for text in command.details.split("\n\n") if text]
+    parts += [textwrap.fill(text, width) for text in does.details.split("\n\n") if text]
     parts += [arguments] if arguments else []
-    if command.examples:
-        parts.append("examples:\n" + "\n".join(f"  {example}" for example in command.examples))
+    if does.examples:
+        parts.append("examples:\n" + "\n".join(f"  {example}" for example in does.examples))
     return Text("\n\n".join(parts))

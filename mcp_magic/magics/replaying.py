@@ -8,14 +8,15 @@ from mcp_magic.core.cassette.deck import deck
 from mcp_magic.magics.asking import how_to_ask
 
 if TYPE_CHECKING:
-    from mcp_magic.magics.extension import MCPMagics
+    from mcp_magic.magics.cells import Cells
+    from mcp_magic.magics.settings import Settings
 
 __all__ = ["ask_in_replays", "ask_no_more_in_replays"]
 
 
-def ask_in_replays(magics: MCPMagics) -> None:
+def ask_in_replays(cells: Cells, settings: Settings) -> None:
     """Ask the person where one can be asked; else what was answered when it was recorded is answered again."""
-    deck.asks = lambda: how_to_ask(magics.cells.circumstances(), magics.ask_with) != "nobody"
+    deck.asks = lambda: how_to_ask(cells.circumstances(), settings.ask_with) != "nobody"
 
 
 def ask_no_more_in_replays() -> None:

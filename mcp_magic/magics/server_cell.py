@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.config.names import check_name
 from mcp_magic.errors import CommandError, MCPMagicError
 from mcp_magic.magics.commands.serve import serve_again
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 from mcp_magic.results.crashes import CellCrashError
 from mcp_magic.results.safe import one_line
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from mcp_magic.serving.cellserver import Marks
     from mcp_magic.serving.interface import Change
 
-__all__ = ["SERVER"]
+__all__ = ["MCP_SERVER"]
 
 _MISSING = object()
 _SINGULAR = {"tools": "tool", "prompts": "prompt", "resources": "resource", "templates": "template"}
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("name", metavar="NAME", help="what to call the server")
     parser.add_argument("--instructions", metavar="TEXT", help="what it tells models about itself, or $variable")
@@ -53,7 +53,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     instructions = invocation.value(arguments.instructions) if arguments.instructions else None
     problem = ""
     try:
-        functions = await _run_cell(invocation.settings.shell, body, marks, live)
+        functions = await _run_cell(invocation.shell, body, marks, live)
         server = make_server(name, functions, marks, source=body, instructions=instructions)
     except CellCrashError:
         raise
@@ -199,13 +199,9 @@ def _summary(changes: Sequence[Change]) -> str:
     return f"It took the place of the one before: {len(changes)} change{'s' if len(changes) > 1 else ''}{said}."
 
 
-SERVER = Command(
-    "mcp_server",
-    "Share",
-    "makes the functions of the cell below the tools of a server",
+MCP_SERVER = Implementation(
     run,
     options,
-    title="%%mcp_server",
     examples=(
         "%%mcp_server shop",
         "def price(item: str) -> float:",

@@ -56,7 +56,7 @@ def origin_of(invocation: Invocation, source: str) -> Origin:
     """
     if invocation.body is None:
         return Origin(source)
-    cell = current_place(invocation.settings.shell).cell
+    cell = current_place(invocation.shell).cell
     text = "\n".join(line.rstrip() for line in invocation.body.strip().splitlines())
     # it may have secrets in it, so its digest is kept
     return Origin(source, cell or f"text {hashlib.sha256(text.encode()).hexdigest()}", named=bool(cell))
@@ -66,12 +66,12 @@ def take_over(invocation: Invocation, declaration: Declaration, origin: Origin, 
     """Put the declared rules and agents in place of those that an earlier run made; return what is to be said of it.
 
     Args:
-        invocation: Its host has the rules, its settings have the agents.
+        invocation: Its host has the rules, its state has the agents.
         declaration: What is declared.
         origin: What it is in.
         dry: Whether nothing is done.
     """
-    rules, agents = invocation.host.consent.rules, invocation.settings.agents
+    rules, agents = invocation.host.consent.rules, invocation.state.agents
     new = [_rule(table, declaration, origin) for table in declaration.consent]
     left = [name for name in agents if origin.declared(agents[name]) and name not in declaration.agents]
     gone = [f"`{rule}`" for rule in rules if origin.made(rule) and rule not in new]

@@ -55,13 +55,15 @@ async def ask_for_trust(
 
 
 async def _ask(invocation: Invocation, declaration: Declaration, loose: Sequence[str], taken: Sequence[str]) -> None:
-    settings, source, wants = invocation.settings, clean(declaration.source), [*loose, *taken]
+    source, wants = clean(declaration.source), [*loose, *taken]
     starts = [f"- {slug(entry.name)}: {runs(entry)}" for entry in declaration.started]
     question = [f"Do you trust {source}?", "It wants to", *(f"- {line}" for line in wants)]
     question += ["and to start or connect", *starts] if starts else []
     refused = f"{source} was not applied, nothing was started. It wants to {'; '.join(wants)}."
     try:
-        answer = await Asking(settings.cells, settings, invocation.host.consent).confirm("\n".join(question))
+        answer = await Asking(invocation.cells, invocation.settings, invocation.host.consent).confirm(
+            "\n".join(question)
+        )
     except TimeoutError:
         raise DeniedError(f"{refused} Nobody answered within {invocation.host.consent.timeout:g} s.") from None
     if answer is None and taken:
@@ -143,5 +145,5 @@ def displaced(invocation: Invocation, declared: dict[str, Spec], source: str) ->
         for session in invocation.host.find()
         if session.name in declared
         and identity(session.name) != declared[session.name].identity
-        and invocation.settings.opened.get(session.name) != (source, identity(session.name))
+        and invocation.state.opened.get(session.name) != (source, identity(session.name))
     ]

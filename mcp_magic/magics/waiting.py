@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from mcp_magic.magics.parsing import Invocation
+    from mcp_magic.magics.parsing import Invocation, Parser
 
 __all__ = ["Limits", "seconds_typed", "timeout_options", "timeouts"]
 
@@ -19,7 +19,7 @@ class Limits(TypedDict):
     max_total_timeout: float | None
 
 
-def timeout_options(parser: argparse.ArgumentParser) -> None:
+def timeout_options(parser: Parser) -> None:
     """Add both options."""
     parser.add_argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer")
     parser.add_argument(

@@ -397,7 +397,7 @@ def test_an_export_names_what_it_cannot_write_down_and_overwrites_nothing(shop: 
 
 async def test_a_server_is_served_to_whoever_has_the_token(shop: Kernel, cell: Cell) -> None:
     listing = shop.ok("%mcp serve shop").text
-    served = "get_ipython().magics_manager.registry['MCPMagics'].served['shop']"
+    served = "get_ipython().magics_manager.registry['MCPMagics'].state.served['shop']"
     url, token, file = (shop.ok(f"print({served}.{name})").stdout.strip() for name in ("url", "token", "token_file"))
     assert token not in listing
     assert url in listing
@@ -448,7 +448,7 @@ def test_what_is_served_ends_with_its_kernel(start: Callable[..., Kernel]) -> No
     kernel.ok("%load_ext mcp_magic")
     kernel.ok("%%mcp_server one\ndef f() -> int:\n    return 1\n")
     kernel.ok("%mcp serve one")
-    url = kernel.ok("get_ipython().magics_manager.registry['MCPMagics'].served['one'].url").text.strip("'")
+    url = kernel.ok("get_ipython().magics_manager.registry['MCPMagics'].state.served['one'].url").text.strip("'")
     assert httpx2.post(url).status_code == 401
     kernel.ok("%unload_ext mcp_magic")
     with pytest.raises(httpx2.ConnectError):

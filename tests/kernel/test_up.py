@@ -233,7 +233,7 @@ ROWS = "[settings]\ndisplay_rows = 20\n"
 @pytest.fixture
 def free(kernel: Kernel) -> Iterator[None]:
     """No rules and agents, before and after."""
-    clear = "%mcp approvals --clear\nget_ipython().magics_manager.registry['MCPMagics'].agents.clear()"
+    clear = "%mcp approvals --clear\nget_ipython().magics_manager.registry['MCPMagics'].state.agents.clear()"
     kernel.ok(clear)
     yield
     kernel.ok(clear)
@@ -255,7 +255,7 @@ def rules(kernel: Kernel) -> list[str]:
 
 def agents(kernel: Kernel) -> list[str]:
     return json.loads(
-        kernel.ok("print(json.dumps([*get_ipython().magics_manager.registry['MCPMagics'].agents]))").stdout
+        kernel.ok("print(json.dumps([*get_ipython().magics_manager.registry['MCPMagics'].state.agents]))").stdout
     )
 
 

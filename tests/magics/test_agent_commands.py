@@ -64,7 +64,7 @@ async def notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIter
     threads._memory.clear()
     made = Notebook(tmp_path)
     made.shell.register_magics(made.magics)
-    complete.install(made.shell)
+    complete.install(made.shell, made.magics, made.magics.state)
     await host.connect(load("math_server").server, name="math")
     await host.connect(load("weather_server").server, name="weather")
     yield made
@@ -217,11 +217,11 @@ async def test_up_again_replaces_the_agents_of_the_same_declaration(notebook: No
     await notebook.mcp("up", '[agents.three]\nmodel = "$m"\n')
     file.write_text('[agents.two]\nmodel = "$m"\nthread = "second"\n[agents.four]\nmodel = "$m"\n')
     await notebook.mcp("up --dry-run")
-    assert set(notebook.magics.agents) == {"one", "two", "three"}
+    assert set(notebook.magics.state.agents) == {"one", "two", "three"}
 
     await notebook.mcp("up")
 
-    assert set(notebook.magics.agents) == {"two", "three", "four"}
+    assert set(notebook.magics.state.agents) == {"two", "three", "four"}
     assert (await notebook.agent("two")).thread == "second"
     with pytest.raises(errors.CommandError, match="no agent 'one'"):
         await notebook.agent("one")

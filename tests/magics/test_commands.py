@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.commands import COMMANDS, EVERYDAY
+from mcp_magic.magics.commands import COMMANDS
 from mcp_magic.magics.parsing import GROUPS, help_for_all, help_for_one, parse
 from mcp_magic.magics.splitting import split_line
 
@@ -17,8 +17,8 @@ def test_every_subcommand_has_help_with_examples_that_parse(name: str) -> None:
     assert text.startswith(f"%mcp {name}")
     assert command.summary in text
     assert command.group in GROUPS
-    assert command.examples, "an example says more than a usage line"
-    for example in command.examples:
+    assert command.implementation.examples, "an example says more than a usage line"
+    for example in command.implementation.examples:
         line = example.split("   ")[0].partition(f"%mcp {name}")
         assert line[1], f"{example!r} is no example of {name}"
         parse(command, split_line(line[2]))
@@ -26,7 +26,7 @@ def test_every_subcommand_has_help_with_examples_that_parse(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_explained(name: str) -> None:
-    for action in COMMANDS[name].parser()._actions:
+    for action in COMMANDS[name].parser().arguments:
         assert action.help, f"%mcp {name} {action.dest} has no help"
 
 
@@ -42,24 +42,24 @@ def test_usage_goes_on_below_what_is_typed(monkeypatch: pytest.MonkeyPatch, widt
 
 
 def test_the_magics_for_cells_are_in_the_list_as_they_are_typed() -> None:
-    lines = str(help_for_all(COMMANDS, EVERYDAY)).splitlines()
+    lines = str(help_for_all(COMMANDS.values(), everyday=True)).splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["%mcp", "%%mcp_agent", "%%mcp_server"]
     assert "`%%mcp_server`" in str(help_for_one(COMMANDS["export"]))
 
 
 def test_the_subcommands_of_every_day_fit_on_one_screen_and_the_others_are_named() -> None:
-    lines = str(help_for_all(COMMANDS, EVERYDAY)).splitlines()
+    lines = str(help_for_all(COMMANDS.values(), everyday=True)).splitlines()
     assert len(lines) <= 45
     assert all(len(line) <= 100 for line in lines)
     named = [word for line in lines if line.startswith("  and ") for word in line.removeprefix("  and ").split(", ")]
     for name in COMMANDS:
         explained = any(line.strip().startswith(f"%mcp {name} ") for line in lines)
-        assert explained == (name in EVERYDAY)
+        assert explained == COMMANDS[name].everyday
         assert explained != (name in named)
 
 
 def test_the_whole_list_explains_every_subcommand() -> None:
-    lines = str(help_for_all(COMMANDS)).splitlines()
+    lines = str(help_for_all(COMMANDS.values())).splitlines()
     for name in COMMANDS:
         assert any(line.strip().startswith(f"%mcp {name} ") for line in lines)
 

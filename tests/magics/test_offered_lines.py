@@ -16,7 +16,7 @@ from mcp_magic.core.subscriptions import check_announces
 from mcp_magic.errors import NotOfferedError
 from mcp_magic.magics.candidates import candidates
 from mcp_magic.magics.commands import COMMANDS
-from mcp_magic.magics.parsing import Invocation, parse
+from mcp_magic.magics.parsing import Invocation, State, parse
 from mcp_magic.magics.splitting import split_line
 from mcp_magic.magics.typed_words import argument, assigned, meant, valued
 from mcp_magic.results.content import read_line
@@ -114,7 +114,8 @@ def evaluated_nothing(source: str) -> Any:
     pytest.fail(f"evaluated: {source}")
 
 
-INVOCATION = Invocation(host=None, settings=None, evaluate=evaluated_nothing)  # type: ignore[arg-type]
+NOBODY: Any = None
+INVOCATION = Invocation(NOBODY, NOBODY, NOBODY, NOBODY, State(), evaluate=evaluated_nothing)
 
 
 def uri_of(line: str, server: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 from mcp_magic.wording import counted
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.agent.transcript import Transcript
 
-__all__ = ["COMMAND"]
+__all__ = ["AGENT"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--threads", action="store_true", help="list them (the default)")
@@ -101,10 +101,7 @@ async def _place(text: str, saver: Any) -> tuple[str, int | None]:
     return thread, int(step)
 
 
-COMMAND = Command(
-    "agent",
-    "Call",
-    "lists the conversations that %%mcp_agent has kept; shows, forks, deletes one",
+AGENT = Implementation(
     run,
     options,
     examples=("%mcp agent --threads", "%mcp agent --show trip", "%mcp agent --fork trip@2 --name other"),

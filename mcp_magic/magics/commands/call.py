@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.magics.answers import Answers
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import timeout_options, timeouts
 from mcp_magic.schema.items import CELL
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.results import ToolResult
 
-__all__ = ["COMMAND"]
+__all__ = ["CALL"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("tool", metavar="SERVER:TOOL", help="the server may be left out while the name is unique")
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see above")
@@ -73,10 +73,7 @@ def _body(body: str | None, tool: Tool) -> dict[str, Any]:
     raise ArgumentsError(reason)
 
 
-COMMAND = Command(
-    "call",
-    "Call",
-    "calls a tool and returns its result",
+CALL = Implementation(
     run,
     options,
     examples=(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic.config.jsonfile import LARGEST_DATA, read_bytes
 from mcp_magic.errors import ArgumentsError, CommandError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from mcp_magic.results import ToolResult
 
-__all__ = ["COMMAND"]
+__all__ = ["ASSERT"]
 
 CHECKS = ("equals", "contains", "schema", "under", "error")
 """The options, which nobody means as arguments of a tool that does not list them."""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     add = parser.add_argument
     add("tool", metavar="SERVER:TOOL", help="the server may be left out while the name is unique")
@@ -115,10 +115,7 @@ def _schema(invocation: Invocation, given: str | None, own: Mapping[str, Any] | 
     raise ArgumentsError(f"%mcp assert: --schema: {problem}")
 
 
-COMMAND = Command(
-    "assert",
-    "Debug",
-    "calls a tool and fails the cell if the answer is not what it must be",
+ASSERT = Implementation(
     run,
     options,
     examples=(

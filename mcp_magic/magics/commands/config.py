@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.files import discover_servers, load_config
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.files import ServerEntry
 
-__all__ = ["COMMAND"]
+__all__ = ["CONFIG"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="one file instead of all that are found")
 
@@ -48,10 +48,7 @@ def _row(entry: ServerEntry) -> dict[str, Any]:
     }
 
 
-COMMAND = Command(
-    "config",
-    "Connect",
-    "lists the servers that config files name, and starts none",
+CONFIG = Implementation(
     run,
     options,
     examples=("%mcp config", "%mcp config ~/.cursor/mcp.json"),

@@ -15,7 +15,7 @@ from mcp_magic.config.targets import parse_env, parse_header, resolve_target
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, did_you_mean, listed
 from mcp_magic.magics.auth_options import auth_options, auth_table
 from mcp_magic.magics.commands.servers import server_listing
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.trusting import ask_for_servers
 from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.schema.lines import as_command
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from mcp_magic.core.connection import Connection
     from mcp_magic.results import Listing
 
-__all__ = ["COMMAND", "asked_for", "one_target", "options", "session_options"]
+__all__ = ["CONNECT", "asked_for", "one_target", "options", "session_options"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     add = parser.add_argument
     add("target", nargs="*", default=[], metavar="TARGET", help="URL, server file, configured name or variable")
@@ -156,7 +156,7 @@ async def open_entries(invocation: Invocation, entries: Iterable[ServerEntry]) -
     opened = await invocation.host.connect_many(ready)
     for entry in entries:
         if entry.spec is not None:
-            invocation.settings.opened[slug(entry.name)] = entry.source, entry.spec.identity
+            invocation.state.opened[slug(entry.name)] = entry.source, entry.spec.identity
     return [_row(entry, opened.get(slug(entry.name))) for entry in entries]
 
 
@@ -169,10 +169,7 @@ def _row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -> dict
     return outcome.info().row(problem=None)
 
 
-COMMAND = Command(
-    "connect",
-    "Connect",
-    "opens a session to a server",
+CONNECT = Implementation(
     run,
     options,
     examples=(

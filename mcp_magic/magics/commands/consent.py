@@ -12,7 +12,7 @@ from mcp_magic.core.consent.rulefiles import parse_rules, write_rules
 from mcp_magic.core.consent.rules import Rule
 from mcp_magic.core.coverage import outgrown
 from mcp_magic.errors import CommandError, ConfigError, listed
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.rule_remarks import fitting_nothing, never_reached
 from mcp_magic.results import Listing
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.host import Host
 
-__all__ = ["COMMANDS"]
+__all__ = ["ALLOW", "APPROVALS", "ASK", "AUDIT", "DENY"]
 
 MAX_SHOWN = 100
 """Characters of one argument in a list."""
@@ -30,7 +30,7 @@ MAX_SHOWN = 100
 _ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
-def rule_options(parser: argparse.ArgumentParser) -> None:
+def rule_options(parser: Parser) -> None:
     """Add the arguments of a rule."""
     parser.add_argument("tool", metavar="PATTERN", help="SERVER:TOOL, also with * and ?")
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=PATTERN", help="what arguments must be")
@@ -81,7 +81,7 @@ def _shown(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"{in_line(name, MAX_NAME)}={in_line(text, MAX_SHOWN)}" for name, text in texts.items())
 
 
-def approvals_options(parser: argparse.ArgumentParser) -> None:
+def approvals_options(parser: Parser) -> None:
     """Add the arguments of `approvals`."""
     parser.add_argument("--save", metavar="FILE", help="write the rules to a TOML file")
     parser.add_argument("--load", metavar="FILE", help="add the rules of a TOML file")
@@ -128,7 +128,7 @@ def _read(path: Path) -> str:
     raise ConfigError(problem)
 
 
-def audit_options(parser: argparse.ArgumentParser) -> None:
+def audit_options(parser: Parser) -> None:
     """Add the arguments of `audit`."""
     parser.add_argument("--last", type=int, default=100, metavar="N", help="records (default: 100)")
 
@@ -153,39 +153,30 @@ async def audit(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     return Listing(rows, title="Consent decisions", empty="nothing was decided yet", kind="decisions")
 
 
-def _rule_command(action: str, summary: str, *examples: str) -> Command:
+def _rule(action: str, *examples: str) -> Implementation:
     details = (
         "The first rule that matches decides. Patterns know * and ?; NAME=PATTERN compares the text of an argument, "
         "`a.b=PATTERN` of one in an object. If a call can be read in several ways, a rule that denies is about any of "
         "them, one that allows about all. "
         "`%mcp approvals` lists the rules."
     )
-    return Command(action, "Consent", summary, partial(add_rule, action), rule_options, examples, details)
+    return Implementation(partial(add_rule, action), rule_options, examples, details)
 
 
-COMMANDS = (
-    _rule_command(
-        "allow",
-        "lets calls go out without asking",
-        "%mcp allow 'fs:read_*'",
-        "%mcp allow weather:get_weather location=London",
-    ),
-    _rule_command("deny", "refuses calls", "%mcp deny 'db:*' --reason 'the database is live'"),
-    _rule_command("ask", "asks before calls, your own too", "%mcp ask 'fs:write_*'"),
-    Command(
-        "approvals",
-        "Consent",
-        "lists the consent rules, saves and loads them",
-        approvals,
-        approvals_options,
-        ("%mcp approvals", "%mcp approvals --save rules.toml", "%mcp approvals --remove 2"),
-    ),
-    Command(
-        "audit",
-        "Consent",
-        "lists what was decided about calls, by whom",
-        audit,
-        audit_options,
-        ("%mcp audit", "%mcp audit --last 10"),
-    ),
+ALLOW = _rule(
+    "allow",
+    "%mcp allow 'fs:read_*'",
+    "%mcp allow weather:get_weather location=London",
+)
+DENY = _rule("deny", "%mcp deny 'db:*' --reason 'the database is live'")
+ASK = _rule("ask", "%mcp ask 'fs:write_*'")
+APPROVALS = Implementation(
+    approvals,
+    approvals_options,
+    ("%mcp approvals", "%mcp approvals --save rules.toml", "%mcp approvals --remove 2"),
+)
+AUDIT = Implementation(
+    audit,
+    audit_options,
+    ("%mcp audit", "%mcp audit --last 10"),
 )

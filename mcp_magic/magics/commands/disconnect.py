@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.errors import CommandError, listed
 from mcp_magic.magics.commands.servers import server_listing
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 
 if TYPE_CHECKING:
     import argparse
 
     from mcp_magic.results import Listing
 
-__all__ = ["COMMAND"]
+__all__ = ["DISCONNECT"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="a connected server")
     parser.add_argument("--all", action="store_true", help="all of them")
@@ -33,10 +33,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     return server_listing([connection.info().row() for connection in host.connections.values()], note=note)
 
 
-COMMAND = Command(
-    "disconnect",
-    "Connect",
-    "closes sessions and ends the servers that were started",
+DISCONNECT = Implementation(
     run,
     options,
     examples=("%mcp disconnect weather math", "%mcp disconnect --all"),

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.jsonfile import write_text
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results.text import Text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection
 
-__all__ = ["COMMANDS", "Markdown"]
+__all__ = ["DOCS", "STUBS", "Markdown"]
 
 
 class Markdown(Text):
@@ -26,7 +26,7 @@ class Markdown(Text):
         return {"text/plain": bundle["text/plain"], "text/markdown": self.text}
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
     parser.add_argument("-o", "--out", metavar="FILE", help="write it into a file")
@@ -55,25 +55,17 @@ def _written(invocation: Invocation, name: str, text: str) -> Text:
     return Text(f"{file}: {len(text.splitlines()):,} lines")
 
 
-COMMANDS = (
-    Command(
-        "docs",
-        "Share",
-        "writes a page about a server: its tools, prompts and resources",
-        docs,
-        options,
-        examples=("%mcp docs weather", "%mcp docs weather -o docs/weather.md"),
-        details="Markdown, with arguments, types, hints and an example call of each tool. What the server says of "
-        "itself is quoted, with its emphasis, lists and code; its HTML, links, images and headings are text.",
-    ),
-    Command(
-        "stubs",
-        "Share",
-        "writes a typed Python module with a function for each tool",
-        stubs,
-        options,
-        examples=("%mcp stubs weather", "%mcp stubs weather -o weather.py"),
-        details="Async functions that call the session of this name; arguments and results are typed from the schemas, "
-        "so that editors and type checkers know them.",
-    ),
+DOCS = Implementation(
+    docs,
+    options,
+    examples=("%mcp docs weather", "%mcp docs weather -o docs/weather.md"),
+    details="Markdown, with arguments, types, hints and an example call of each tool. What the server says of "
+    "itself is quoted, with its emphasis, lists and code; its HTML, links, images and headings are text.",
+)
+STUBS = Implementation(
+    stubs,
+    options,
+    examples=("%mcp stubs weather", "%mcp stubs weather -o weather.py"),
+    details="Async functions that call the session of this name; arguments and results are typed from the schemas, "
+    "so that editors and type checkers know them.",
 )

@@ -9,7 +9,7 @@ from mcp_magic.config.files import load_config
 from mcp_magic.core.doctor import examine
 from mcp_magic.errors import ConfigError, did_you_mean, listed
 from mcp_magic.magics.commands import connect
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 
 if TYPE_CHECKING:
     import argparse
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from mcp_magic.config.files import ServerEntry
     from mcp_magic.core.doctor import DoctorReport
 
-__all__ = ["COMMAND"]
+__all__ = ["DOCTOR"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments: those of `connect`, and the call."""
     connect.options(parser)
     parser.add_argument(
@@ -57,10 +57,7 @@ def _entries(path: Path) -> Callable[[str], ServerEntry]:
     return find
 
 
-COMMAND = Command(
-    "doctor",
-    "Debug",
-    "finds out, step by step, why a server does not work",
+DOCTOR = Implementation(
     run,
     options,
     examples=(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.jsonfile import write_text
 from mcp_magic.errors import CommandError, listed
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results.text import Text
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.serving.cellserver import CellServer
 
-__all__ = ["COMMAND"]
+__all__ = ["EXPORT"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", metavar="NAME", help="a server that `%%%%mcp_server` has made")
     parser.add_argument("file", metavar="FILE", help="the program, such as server.py")
@@ -33,7 +33,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Text:
     file = invocation.directory / Path(invocation.text(arguments.file)).expanduser()
     if file.exists() and not arguments.force:
         raise CommandError(f"%mcp export: {file} is there already; --force writes over it.")
-    namespace = invocation.settings.shell.user_ns
+    namespace = invocation.shell.user_ns
     code = program(server, namespace, list(namespace.get("In", ())), file.name)
     write_text(file, code)
     return Text(f"{file} is the server {arguments.server!r}: `%mcp connect {arguments.file} --name NAME` starts it.")
@@ -53,10 +53,7 @@ def _server(connection: Any) -> Any:
     return getattr(connection.spec, "server", None)
 
 
-COMMAND = Command(
-    "export",
-    "Share",
-    "writes a server of this notebook as a program",
+EXPORT = Implementation(
     run,
     options,
     examples=("%mcp export shop shop_server.py", "%mcp export shop servers/shop.py --force"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.errors import UnknownResourceError, did_you_mean
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import seconds_typed
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from mcp_magic.widgets.request_form import RequestForm
     from mcp_magic.widgets.shown import Publish
 
-__all__ = ["COMMAND"]
+__all__ = ["FORM"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("name", metavar="SERVER:TOOL", help="or SERVER:PROMPT with --prompt, or a URI template")
     parser.add_argument(
@@ -52,7 +52,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> RequestF
     except Exception:
         form.close()
         raise
-    shell = invocation.settings.shell
+    shell = invocation.shell
     form.publish = _publisher(shell) if hasattr(shell, "kernel") else None
     return keep_here(form, shell)
 
@@ -98,10 +98,7 @@ def _publisher(shell: InteractiveShell) -> Publish:
     return publish
 
 
-COMMAND = Command(
-    "form",
-    "Explore",
-    "opens a form to fill in and run: a tool, a prompt, a URI template",
+FORM = Implementation(
     run,
     options,
     examples=(

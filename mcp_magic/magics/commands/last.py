@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation
 from mcp_magic.results.tool import last_failed
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.results import ToolResult
 
-__all__ = ["COMMAND"]
+__all__ = ["LAST"]
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult:
@@ -24,10 +24,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResu
     return result
 
 
-COMMAND = Command(
-    "last",
-    "Debug",
-    "shows all that the last tool that failed said",
+LAST = Implementation(
     run,
     examples=("%mcp last", "result = %mcp last"),
     details="The error below a cell shows six lines at most; this is the whole answer, a result as any other: `.text` "

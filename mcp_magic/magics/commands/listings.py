@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic.errors import MCPMagicError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.results import Listing, tool_badges
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from mcp_magic.core.connection import Connection
     from mcp_magic.results.badges import Badge
 
-__all__ = ["COMMANDS"]
+__all__ = ["PROMPTS", "RESOURCES", "TEMPLATES", "TOOLS"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
     parser.add_argument("--search", metavar="TEXT", help="only those with TEXT in name, title or description")
@@ -30,7 +30,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=seconds_typed, metavar="S", help="seconds that each server has to list all")
 
 
-def _tool_options(parser: argparse.ArgumentParser) -> None:
+def _tool_options(parser: Parser) -> None:
     options(parser)
     parser.add_argument("--bound", action="store_true", help="what a model would be given, and its size in tokens")
 
@@ -137,21 +137,16 @@ def _nothing(kind: str, connected: bool, arguments: argparse.Namespace) -> str:
     return f"{arguments.server or 'the connected servers'}: no {kind}"
 
 
-def _command(kind: str, row: Callable[[Connection, Any], dict[str, Any]], summary: str) -> Command:
+def _lister(kind: str, row: Callable[[Connection, Any], dict[str, Any]]) -> Implementation:
     examples = (f"%mcp {kind}", f"%mcp {kind} weather", f"%mcp {kind} --search city")
-    return Command(kind, "Explore", summary, partial(run, kind, row), options, examples)
+    return Implementation(partial(run, kind, row), options, examples)
 
 
-COMMANDS = (
-    Command(
-        "tools",
-        "Explore",
-        "lists tools, their arguments and what they say of themselves",
-        _run_tools,
-        _tool_options,
-        ("%mcp tools", "%mcp tools weather", "%mcp tools --search city", "%mcp tools --bound"),
-    ),
-    _command("resources", _resource, "lists resources"),
-    _command("templates", _template, "lists resource templates: URIs with a part to fill in"),
-    _command("prompts", _prompt, "lists prompts"),
+TOOLS = Implementation(
+    _run_tools,
+    _tool_options,
+    ("%mcp tools", "%mcp tools weather", "%mcp tools --search city", "%mcp tools --bound"),
 )
+RESOURCES = _lister("resources", _resource)
+TEMPLATES = _lister("templates", _template)
+PROMPTS = _lister("prompts", _prompt)

@@ -9,16 +9,16 @@ from mcp_magic.config.files import find_server
 from mcp_magic.config.specs import UrlSpec
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["COMMAND"]
+__all__ = ["LOGOUT"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", metavar="SERVER|URL", help="a server, connected or configured, or its URL")
 
@@ -45,10 +45,7 @@ def _is_at(spec: Any, url: str) -> bool:
     return isinstance(spec, UrlSpec) and spec.url == url
 
 
-COMMAND = Command(
-    "logout",
-    "Connect",
-    "ends a log-in: revokes and forgets its tokens",
+LOGOUT = Implementation(
     run,
     options,
     examples=("%mcp logout notes", "%mcp logout https://mcp.example.com/mcp"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.following import STDERR
 from mcp_magic.core.loglevels import LEVELS, LogMessage, at_least, log_text
 from mcp_magic.magics.following import LISTED, follow
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.results import Listing
 from mcp_magic.results.plain import Verbatim
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.connection import Connection
 
-__all__ = ["COMMAND"]
+__all__ = ["LOGS"]
 
 FAILED = "failed start"
 """The source of lines that a server wrote which was to replace this one, and could not be opened."""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
     parser.add_argument("--last", type=int, metavar="N", help=f"lines of each kind (default: {LISTED})")
@@ -88,10 +88,7 @@ def _messages(connection: Connection, last: int, least: str) -> list[LogMessage]
     return [message._replace(data=log_text(message.data, masked)) for message in wanted[-last:] if last]
 
 
-COMMAND = Command(
-    "logs",
-    "Debug",
-    "shows the end of a server's stderr and its log messages",
+LOGS = Implementation(
     run,
     options,
     examples=("%mcp logs math", "%mcp logs math --last 10", "%mcp logs math --level debug", "%mcp logs math --follow"),

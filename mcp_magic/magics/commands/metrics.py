@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_magic.config.jsonfile import write_text
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["COMMAND"]
+__all__ = ["METRICS"]
 
 COLUMNS = ("server", "tool", "calls", "failed", "errors", "mean ms", "p50 ms", "p95 ms", "longest ms")
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
     parser.add_argument("--export", metavar="FILE", help="write all counters as Prometheus text")
@@ -44,10 +44,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     )
 
 
-COMMAND = Command(
-    "metrics",
-    "Debug",
-    "counts calls, failures and times by server and tool",
+METRICS = Implementation(
     run,
     options,
     examples=("%mcp metrics", "%mcp metrics weather", "%mcp metrics --export mcp.prom"),

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import MCPMagicError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.results import Listing
 from mcp_magic.wording import ago
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.connection import Connection
 
-__all__ = ["COMMAND"]
+__all__ = ["PING"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
     parser.add_argument(
@@ -56,10 +56,7 @@ async def _row(connection: Connection, timeout: float | None) -> dict[str, Any]:
     }
 
 
-COMMAND = Command(
-    "ping",
-    "Connect",
-    "asks servers whether they are there",
+PING = Implementation(
     run,
     options,
     examples=("%mcp ping", "%mcp ping weather", "%mcp ping weather --timeout 1"),

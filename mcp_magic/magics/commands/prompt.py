@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_magic import schema
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import timeout_options, timeouts
 
 if TYPE_CHECKING:
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.results import PromptResult
 
-__all__ = ["COMMAND"]
+__all__ = ["PROMPT"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("prompt", metavar="SERVER:PROMPT", help="the server may be left out while the name is unique")
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="its arguments, as text")
@@ -32,10 +32,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> PromptRe
     return await connection.prompt(prompt.name, values, **timeouts(invocation, arguments))
 
 
-COMMAND = Command(
-    "prompt",
-    "Call",
-    "gets a prompt, with `.messages` for LangChain",
+PROMPT = Implementation(
     run,
     options,
     examples=("%mcp prompt weather:travel_advice city=Oslo month=May",),

@@ -6,16 +6,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import timeout_options, timeouts
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["COMMAND"]
+__all__ = ["RAW"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", metavar="SERVER", help="a connected server")
     parser.add_argument("method", metavar="METHOD", help="for example tools/list")
@@ -53,10 +53,7 @@ def _no_object(value: Any) -> str:
     return f'%mcp raw: the params must be a JSON object, for example {{"cursor": "x"}}, not {type(value).__name__}'
 
 
-COMMAND = Command(
-    "raw",
-    "Debug",
-    "sends any request and returns the answer as it came",
+RAW = Implementation(
     run,
     options,
     examples=(

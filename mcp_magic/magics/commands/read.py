@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import timeout_options, timeouts
 
 if TYPE_CHECKING:
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.results import ResourceResult
 
-__all__ = ["COMMAND"]
+__all__ = ["READ"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("uri", metavar="URI", help="of a resource, or made from a template")
     parser.add_argument("--server", metavar="NAME", help="whose it is, where that is not clear")
@@ -28,10 +28,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Resource
     return await invocation.host.read(uri, server=arguments.server, **timeouts(invocation, arguments))
 
 
-COMMAND = Command(
-    "read",
-    "Call",
-    "reads a resource: text, JSON, table, image, audio, PDF",
+READ = Implementation(
     run,
     options,
     examples=("%mcp read math://constants", "%mcp read file:///readme.md --server docs --timeout 10"),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 
 if TYPE_CHECKING:
     import argparse
 
     from mcp_magic.core.connection import Connection
 
-__all__ = ["COMMAND"]
+__all__ = ["RECONNECT"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("name", metavar="NAME", help="a server that is or was connected")
 
@@ -24,10 +24,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connecti
     return await invocation.host.reconnect(arguments.name)
 
 
-COMMAND = Command(
-    "reconnect",
-    "Connect",
-    "opens a session again, for example after its server died",
+RECONNECT = Implementation(
     run,
     options,
     examples=("%mcp reconnect weather",),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.cassette import MODES
 from mcp_magic.core.cassette.deck import deck
 from mcp_magic.errors import CommandError, listed
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from mcp_magic.core.cassette import Cassette
 
-__all__ = ["COMMAND"]
+__all__ = ["RECORD"]
 
 COLUMNS = ("cassette", "now", "servers", "models", "lines written", "answers played")
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     modes = "; ".join(f"{name}: {what}" for name, what in MODES.items())
     parser.add_argument("file", nargs="?", metavar="FILE", help="the cassette, such as cassettes/tutorial.jsonl")
@@ -104,10 +104,7 @@ def _near(path: Path, folder: Path) -> str:
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
-COMMAND = Command(
-    "record",
-    "Share",
-    "records servers and models on a file, and replays them from it",
+RECORD = Implementation(
     run,
     options,
     examples=(

@@ -8,7 +8,7 @@ from mcp_magic import schema
 from mcp_magic.core.trace.cut import KEPT_BYTES
 from mcp_magic.core.trace.trace import OUT, is_masked
 from mcp_magic.errors import ArgumentsError, CommandError, listed
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import timeout_options, timeouts
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.connection import Connection
     from mcp_magic.core.trace.trace import Entry
 
-__all__ = ["COMMAND", "ONCE"]
+__all__ = ["ONCE", "REPLAY"]
 
 _ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 _WITH_ARGUMENTS = ("tools/call", "prompts/get")
@@ -25,7 +25,7 @@ ONCE = ("initialize", "server/discover", "subscriptions/listen")
 """What a session says once and by itself."""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("number", metavar="N", help="the number of a request in `%%mcp trace`, or its answer")
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="arguments that differ")
@@ -87,10 +87,7 @@ def _schema(connection: Connection, entry: Entry, params: dict[str, Any]) -> dic
     return next((tool.input_schema for tool in known if tool.name == params.get("name")), _ANYTHING)
 
 
-COMMAND = Command(
-    "replay",
-    "Debug",
-    "sends a request of the trace again, changed where you say so",
+REPLAY = Implementation(
     run,
     options,
     examples=("%mcp replay 12", "%mcp replay 12 location=Oslo days=3"),

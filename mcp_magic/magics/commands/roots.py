@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["COMMAND"]
+__all__ = ["ROOTS"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
     parser.add_argument(
@@ -39,10 +39,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     return Listing(rows, title=f"Roots of {connection.name}", columns=("directory", "uri"), empty=empty, kind="roots")
 
 
-COMMAND = Command(
-    "roots",
-    "Consent",
-    "shows or sets the directories that a server is told of",
+ROOTS = Implementation(
     run,
     options,
     examples=("%mcp roots files", "%mcp roots files . ~/data", "%mcp roots files --clear"),

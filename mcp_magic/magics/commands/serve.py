@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.serving.loopback import Serving
 
-__all__ = ["COMMAND", "serve_again"]
+__all__ = ["SERVE", "serve_again"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="NAME", help="a connected server that runs in this kernel")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
@@ -26,7 +26,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Begin or end serving, and list what is served."""
-    served = invocation.settings.served
+    served = invocation.state.served
     if arguments.server is None and (arguments.stop or arguments.port):
         raise CommandError("%mcp serve: which server? `%mcp serve NAME` takes one that runs in this kernel.")
     if arguments.server is not None and arguments.stop:
@@ -45,7 +45,7 @@ async def _end(served: dict[str, Serving], name: str) -> None:
 
 async def _move(invocation: Invocation, name: str, port: int) -> None:
     """Serve a server at a port; where it was served before it is no more, unless the new place cannot be had."""
-    served = invocation.settings.served
+    served = invocation.state.served
     old = served.get(name)
     if old is not None and old.port == port:
         await _end(served, name)
@@ -68,11 +68,11 @@ async def _begin(invocation: Invocation, name: str, port: int, token: str = "") 
 
 async def serve_again(invocation: Invocation, name: str) -> None:
     """Serve the server that took the place of another: at the same port, with the same token."""
-    old = invocation.settings.served.get(name)
+    old = invocation.state.served.get(name)
     if old is None or not old.running:
         return
     await old.stop()
-    invocation.settings.served[name] = await _begin(invocation, name, old.port, old.token)
+    invocation.state.served[name] = await _begin(invocation, name, old.port, old.token)
 
 
 def _listing(served: list[Serving]) -> Listing:
@@ -89,10 +89,7 @@ def _listing(served: list[Serving]) -> Listing:
     )
 
 
-COMMAND = Command(
-    "serve",
-    "Share",
-    "offers a server of this kernel to other programs on this machine",
+SERVE = Implementation(
     run,
     options,
     examples=("%mcp serve shop --port 8000", "%mcp serve                 # what is served", "%mcp serve shop --stop"),

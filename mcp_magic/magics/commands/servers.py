@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation
 from mcp_magic.results import Listing
 from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["COMMAND", "server_listing"]
+__all__ = ["SERVERS", "server_listing"]
 
 _NOBODY = "no server is connected: `%mcp connect TARGET` opens a session, `%mcp --help` shows what there is"
 
@@ -28,4 +28,4 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     return server_listing([connection.info().row() for connection in connections], note=note)
 
 
-COMMAND = Command("servers", "Connect", "lists the connected servers", run)
+SERVERS = Implementation(run)

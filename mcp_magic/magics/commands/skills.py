@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import CommandError, MCPMagicError, UnknownResourceError, did_you_mean, listed
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from mcp_magic.core.skills.skills import Skills
     from mcp_magic.results import ResourceResult
 
-__all__ = ["COMMAND"]
+__all__ = ["SKILLS"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
     parser.add_argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md")
@@ -74,10 +74,7 @@ async def _load(skills: Skills, wanted: str) -> ResourceResult:
     return (await skills.load(found[0])).result
 
 
-COMMAND = Command(
-    "skills",
-    "Explore",
-    "lists the skills that servers publish, and shows one",
+SKILLS = Implementation(
     run,
     options,
     examples=("%mcp skills", "%mcp skills acme", "%mcp skills acme --load refunds"),

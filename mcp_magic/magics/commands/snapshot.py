@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic.config.jsonfile import write_text
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.results import Listing
 from mcp_magic.results.text import Text
 from mcp_magic.wording import counted
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from mcp_magic.serving.interface import Change
 
-__all__ = ["COMMANDS", "change_listing"]
+__all__ = ["DIFF", "SNAPSHOT", "change_listing"]
 
 
 def _file(invocation: Invocation, given: str | None, server: str) -> Path:
     return invocation.directory / Path(invocation.text(given) if given else f"{server}.mcp.json").expanduser()
 
 
-def snapshot_options(parser: argparse.ArgumentParser) -> None:
+def snapshot_options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
     parser.add_argument("-o", "--out", metavar="FILE", help="where to write it (default: SERVER.mcp.json)")
@@ -45,7 +45,7 @@ async def snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Tex
     return Text(f"{file}: {counts}; `{line}` says what has changed since.")
 
 
-def diff_options(parser: argparse.ArgumentParser) -> None:
+def diff_options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
     parser.add_argument("file", nargs="?", metavar="FILE", help="a snapshot (default: SERVER.mcp.json)")
@@ -85,24 +85,16 @@ def change_listing(changes: Sequence[Change], title: str) -> Listing:
     return Listing(rows, title=title, columns=columns, empty="nothing has changed", kind="changes")
 
 
-COMMANDS = (
-    Command(
-        "snapshot",
-        "Share",
-        "writes what a server offers into a file",
-        snapshot,
-        snapshot_options,
-        examples=("%mcp snapshot weather", "%mcp snapshot weather -o api/weather.json"),
-        details="Tools, prompts, resources and templates as JSON, sorted, to keep under version control.",
-    ),
-    Command(
-        "diff",
-        "Share",
-        "says what changed in a server since a snapshot",
-        diff,
-        diff_options,
-        examples=("%mcp diff weather", "%mcp diff weather api/weather.json --check"),
-        details="A change is breaking if what worked before may fail now: a tool that is gone, an argument that is "
-        "required now, a choice that is none any more, a field of the answer that is missing.",
-    ),
+SNAPSHOT = Implementation(
+    snapshot,
+    snapshot_options,
+    examples=("%mcp snapshot weather", "%mcp snapshot weather -o api/weather.json"),
+    details="Tools, prompts, resources and templates as JSON, sorted, to keep under version control.",
+)
+DIFF = Implementation(
+    diff,
+    diff_options,
+    examples=("%mcp diff weather", "%mcp diff weather api/weather.json --check"),
+    details="A change is breaking if what worked before may fail now: a tool that is gone, an argument that is "
+    "required now, a choice that is none any more, a field of the answer that is missing.",
 )

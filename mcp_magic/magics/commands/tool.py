@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_magic.core.offers import tool_card
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 
 if TYPE_CHECKING:
     import argparse
 
     from mcp_magic.results import ToolCard
 
-__all__ = ["COMMAND"]
+__all__ = ["TOOL"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("tool", metavar="SERVER:TOOL", help="the server may be left out while the name is unique")
 
@@ -26,10 +26,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolCard
     return tool_card(connection.name, tool, trusted=connection.spec.trust, change=connection.change_of(tool))
 
 
-COMMAND = Command(
-    "tool",
-    "Explore",
-    "shows one tool: what it does, its arguments, its hints, an example call",
+TOOL = Implementation(
     run,
     options,
     examples=("%mcp tool weather:forecast",),

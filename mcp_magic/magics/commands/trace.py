@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_magic.config.jsonfile import write_text
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.trace_listing import COLUMNS, TraceListing, trace_row
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from mcp_magic.core.trace.trace import Entry
     from mcp_magic.magics.trace_plot import Timeline
 
-__all__ = ["COMMAND"]
+__all__ = ["TRACE"]
 
 SHOWN = 100
 """Messages listed unless more are asked for."""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
     parser.add_argument("--method", metavar="M", help="only this method and its answers; also with * and ?")
@@ -78,10 +78,7 @@ def _export(path: Path, entries: Sequence[Entry]) -> None:
     write_text(path, "".join(json.dumps(entry.as_dict(), ensure_ascii=False) + "\n" for entry in entries))
 
 
-COMMAND = Command(
-    "trace",
-    "Debug",
-    "lists every message to and from the servers",
+TRACE = Implementation(
     run,
     options,
     examples=(

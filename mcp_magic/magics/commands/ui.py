@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.files import discover_servers
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.trusting import needs_yes
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from mcp_magic.widgets.explorer import Explorer
     from mcp_magic.widgets.explorer_items import Item
 
-__all__ = ["COMMAND"]
+__all__ = ["UI"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all, to begin with")
 
@@ -37,13 +37,10 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Explorer
         return make_form(connection, item, invocation.settings.call_timeout)
 
     explorer = Explorer(invocation.host, arguments.server, offered=offered, form=form)
-    return keep_here(explorer, invocation.settings.shell)
+    return keep_here(explorer, invocation.shell)
 
 
-COMMAND = Command(
-    "ui",
-    "Explore",
-    "opens an explorer: search what servers offer, fill in forms, connect",
+UI = Implementation(
     run,
     options,
     examples=("%mcp ui", "%mcp ui weather"),

@@ -13,7 +13,7 @@ from mcp_magic.config.trust import loosened, runs, written
 from mcp_magic.core.consent.rules import ACTIONS
 from mcp_magic.core.edited import edited
 from mcp_magic.errors import MCPMagicError, listed
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.rule_remarks import fitting_nothing, never_reached
 from mcp_magic.magics.takeover import Origin, origin_of, take_over
 from mcp_magic.magics.trusting import ask_for_trust, displaced, shadowed
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from mcp_magic.config.plan import Step
     from mcp_magic.core.host import Host
 
-__all__ = ["COMMAND"]
+__all__ = ["UP"]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="default: mcp_magic.toml, pyproject.toml, mcp.json")
     parser.add_argument("--prune", action="store_true", help="disconnect what is not declared")
@@ -55,7 +55,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     replaced = take_over(invocation, declaration, origin, dry=arguments.dry_run)
     outcomes = {} if arguments.dry_run else await _carry_out(invocation, steps, declared)
     for name in outcomes:
-        invocation.settings.opened[name] = declaration.source, declared[name].identity
+        invocation.state.opened[name] = declaration.source, declared[name].identity
     entries = {slug(entry.name): entry for entry in ready}
     rows = [_row(invocation, step, outcomes, entries.get(step.name), dry=arguments.dry_run) for step in steps]
     rows += [_left_out(entry) for entry in declaration.servers.values() if entry not in ready]
@@ -139,10 +139,7 @@ def _left_out(entry: ServerEntry) -> dict[str, Any]:
     return {"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem}
 
 
-COMMAND = Command(
-    "up",
-    "Connect",
-    "makes the host what a declaration says",
+UP = Implementation(
     run,
     options,
     examples=("%mcp up", "%mcp up mcp_magic.toml --prune", "%mcp up --dry-run"),

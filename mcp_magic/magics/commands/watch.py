@@ -9,7 +9,7 @@ from mcp_magic.core.lookup import owner_of
 from mcp_magic.core.watching.watch import Watch
 from mcp_magic.errors import CommandError, UnknownResourceError, did_you_mean, listed
 from mcp_magic.magics.asking import how_to_ask
-from mcp_magic.magics.parsing import Command, Invocation
+from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.magics.watching import Running, running, screen_for
 from mcp_magic.results import Listing
@@ -17,13 +17,13 @@ from mcp_magic.results import Listing
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["COMMAND"]
+__all__ = ["WATCH"]
 
 SHORTEST = 0.1
 """Seconds between two readings of `--every` at least."""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("uri", nargs="?", metavar="URI", help="of a resource; without it, what is watched")
     parser.add_argument("--server", metavar="NAME", help="whose it is, where that is not clear")
@@ -44,7 +44,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Watch | 
     if uri is None:
         return _listing()
     _check(arguments)
-    where = invocation.settings.cells.circumstances()
+    where = invocation.cells.circumstances()
     if arguments.background and where.kernel is None:
         raise CommandError("%mcp watch: in a terminal nothing runs between the commands; leave out --background")
     owner = owner_of(uri, invocation.host.find(arguments.server))
@@ -70,13 +70,11 @@ async def _watched(invocation: Invocation, watch: Watch, arguments: argparse.Nam
     from mcp_magic.magics.live import shown_once
     from mcp_magic.magics.places import keep_here
 
-    where, background = invocation.settings.cells.circumstances(), arguments.background
+    where, background = invocation.cells.circumstances(), arguments.background
     clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
-    screen = screen_for(
-        invocation.settings.cells, clicks=clicks, detach=None if background else lambda: started.detach()
-    )
+    screen = screen_for(invocation.cells, clicks=clicks, detach=None if background else lambda: started.detach())
     started = Running(watch, screen, arguments.seconds, arguments.count)
-    shell = invocation.settings.shell
+    shell = invocation.shell
     shown_once(shell, watch)
     keep_here(started, shell)
     if not background:
@@ -121,10 +119,7 @@ def _clock(when: float | None) -> str | None:
     return None if when is None else time.strftime("%H:%M:%S", time.localtime(when))
 
 
-COMMAND = Command(
-    "watch",
-    "Explore",
-    "shows a resource and its updates, as they come",
+WATCH = Implementation(
     run,
     options,
     examples=(
