@@ -12,6 +12,7 @@ from mcp_magic.results.badges import Badge
 from mcp_magic.results.html import details, facts, joined, preformatted, tag
 from mcp_magic.results.parts import Part
 from mcp_magic.results.safe import cut, one_line
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from mcp_magic.core.connection import Connection
@@ -105,7 +106,7 @@ def server_row(connection: Connection, **more: Any) -> dict[str, Any]:
 
 
 def _latency(connection: Connection) -> str | None:
-    return None if connection.latency is None else f"{connection.latency * 1000:.1f} ms"
+    return None if connection.latency is None else duration(connection.latency)
 
 
 def _known_count(connection: Connection, kind: str) -> int | None:

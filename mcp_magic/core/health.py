@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mcp_magic.core.foreign import is_closed, waited_in_vain
 from mcp_magic.core.outcome import current
 from mcp_magic.core.repeating import METHOD_NOT_FOUND, is_forgotten
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -94,9 +95,4 @@ def seen(when: float | None, now: float | None = None) -> str | None:
     if when is None:
         return None
     ago = max(0.0, (time.time() if now is None else now) - when)
-    if ago < 1:
-        return "now"
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if ago >= 2 * size:
-            return f"{ago / size:.0f} {unit} ago"
-    return f"{ago:.0f} s ago"
+    return "now" if ago < 1 else f"{duration(round(ago))} ago"

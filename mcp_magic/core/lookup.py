@@ -141,7 +141,7 @@ def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
 def fits_template(uri: str, template: str) -> bool:
     """Return whether a URI is one of an RFC 6570 template.
 
-    Where the SDK cannot match a template (`{name:3}`, `{?name*}`, `{a}{b}`), the text before its first variable decides.
+    Where the SDK cannot match a template (`{name:3}`, `{?name*}`, `{a}{b}`), what stands before its variables decides.
 
     >>> fits_template("math://table/7", "math://table/{n}"), fits_template("math://table/7/8", "math://table/{n}")
     (True, False)
