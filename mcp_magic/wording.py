@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-__all__ = ["HIDDEN", "ago", "clause", "clean", "counted", "did_you_mean", "free_name", "listed", "sentence"]
+__all__ = ["HIDDEN", "ago", "clause", "clean", "counted", "did_you_mean", "duration", "free_name", "listed", "sentence"]
 
 MAX_COMPARED = 1_000
 """Valid names that a wrong one is compared with."""
@@ -76,6 +76,27 @@ def counted(count: int, plural: str) -> str:
     return f"{count:,} {plural if count != 1 else plural.removesuffix('s')}"
 
 
+def duration(seconds: float) -> str:
+    """Return a time that something took: milliseconds below a second, above a minute in two units.
+
+    >>> [duration(seconds) for seconds in (0.0046, 0.543, 1.23, 12.3, 75.0, 3700.0, 7200.0, 180_000.0)]
+    ['4.6 ms', '543 ms', '1.2 s', '12 s', '1 min 15 s', '1 h 1 min', '2 h', '2 d 2 h']
+    >>> [duration(seconds) for seconds in (0, 5, 0.00999, 0.9996, 9.96, 59.7, 3599.7, 86_399.0)]
+    ['0 s', '5 s', '10 ms', '1.0 s', '10 s', '1 min', '1 h', '23 h 59 min']
+    """
+    seconds = max(0, seconds)
+    if isinstance(seconds, float) and seconds < 0.9995:
+        return f"{seconds * 1000:.1f} ms" if seconds < 0.00995 else f"{seconds * 1000:.0f} ms"
+    if isinstance(seconds, float) and seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, unit, part, smaller in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size} {unit} {rest} {smaller}" if rest else f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
 def ago(when: float | None, now: float | None = None) -> str | None:
     """Return how long ago a time was, as of `time.time()`; None for None.
 
@@ -85,12 +106,7 @@ def ago(when: float | None, now: float | None = None) -> str | None:
     if when is None:
         return None
     seconds = max(0.0, (time.time() if now is None else now) - when)
-    if seconds < 1:
-        return "now"
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit} ago"
-    return f"{seconds:.0f} s ago"
+    return "now" if seconds < 1 else f"{duration(round(seconds))} ago"
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 import mcp_magic
+from mcp_magic import errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ PAGES = {
             "mcp_magic.core.skills.skills.LoadedSkill",
             "mcp_magic.core.updates.Subscription",
             "mcp_magic.core.updates.Update",
-            "mcp_magic.core.reconnection.Reconnection",
+            "mcp_magic.Reconnection",
         ],
     ),
     "Where servers are": (
@@ -51,10 +52,11 @@ PAGES = {
         ],
     ),
     "Consent": (
-        "`host.consent`: who may call what without asking.",
+        "`host.consent`: who may call what without asking. `host.approver` is asked about the rest: an "
+        "`Approver` is any `async def (request: Request) -> Decision`.",
         [
             "mcp_magic.core.consent.consent.Consent",
-            "mcp_magic.core.consent.decisions.Request",
+            "mcp_magic.Request",
             "mcp_magic.Decision",
             "mcp_magic.Rule",
             "mcp_magic.core.consent.audit.Audit",
@@ -63,14 +65,18 @@ PAGES = {
     ),
     "What servers ask": (
         "`host.elicitor`, `host.sampler` and `host.authorizer` answer; see [When a server asks](../asking.md) and "
-        "[Logging in](../authorization.md).",
+        "[Logging in](../authorization.md). An `Elicitor` is any `async def (elicitation: Elicitation) -> Answer`, a "
+        "`Sampler` any `async def (request: SamplingRequest) -> Sampled`, an `Authorizer` any "
+        "`async def (login: LogIn) -> None`, and `host.sampling.reviewer` a `Reviewer`.",
         [
-            "mcp_magic.core.elicitation.Elicitation",
-            "mcp_magic.core.elicitation.Answer",
-            "mcp_magic.core.sampling.sampling.SamplingRequest",
-            "mcp_magic.core.sampling.sampling.Sampled",
-            "mcp_magic.core.sampling.sampling.Review",
-            "mcp_magic.auth.login.LogIn",
+            "mcp_magic.Elicitation",
+            "mcp_magic.Answer",
+            "mcp_magic.SamplingRequest",
+            "mcp_magic.Sampled",
+            "mcp_magic.Expected",
+            "mcp_magic.Review",
+            "mcp_magic.Reviewer",
+            "mcp_magic.LogIn",
         ],
     ),
     "Agents": (
@@ -99,8 +105,12 @@ PAGES = {
 }
 """Title -> what is said first, and what is on it."""
 
-ELSEWHERE = {"MCPMagicError", "Spec", "host", "load_ipython_extension", "unload_ipython_extension"}
-"""Public names that have no entry of their own: the errors have a page, the others are said in words."""
+ELSEWHERE = {
+    *errors.__all__,
+    *("Approver", "Authorizer", "Elicitor", "Sampler"),
+    *("Spec", "host", "load_ipython_extension", "unload_ipython_extension"),
+}
+"""Public names without an entry of their own: the errors have a page, and text describes the others."""
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -111,6 +121,7 @@ def pages(root: Path) -> dict[str, str]:
     first = (
         "# Python\n\nEverything that `%mcp` does is there from Python, through the same host:\n\n"
         "```python\nfrom mcp_magic import host\n```\n\n"
+        "What you build, catch or annotate is in `mcp_magic` too: `from mcp_magic import Answer, ToolError`.\n\n"
         f"{listed}\n- [Errors](../errors.md)\n"
     )
     return {"api/index.md": first} | {f"api/{_slug(title)}.md": _page(title, *PAGES[title]) for title in PAGES}

@@ -26,7 +26,7 @@ def pages(root: Path) -> dict[str, str]:
         first,
         "```text\n" + "\n".join(lines) + "\n```",
         rest,
-        "All of them are in `mcp_magic.errors`; `MCPMagicError` is in `mcp_magic` too.",
+        "All of them are in `mcp_magic`: `from mcp_magic import ToolError`.",
         *(
             f"::: mcp_magic.errors.{name}\n    options:\n      show_bases: true\n      inherited_members: false"
             for name in classes

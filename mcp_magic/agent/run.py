@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.messages import calls_frame, get_final_answer, usage_of
-from mcp_magic.wording import counted
+from mcp_magic.wording import counted, duration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +68,7 @@ class AgentRun:
     def __repr__(self) -> str:
         calls = counted(len(self.transcript.calls), "calls")
         state = f", {self.stopped}" if self.stopped else ""
-        return f"<AgentRun {self.thread}: {calls}, {self.seconds:.1f} s{state}>"
+        return f"<AgentRun {self.thread}: {calls}, {duration(self.seconds)}{state}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return self.transcript._repr_mimebundle_(include, exclude)

@@ -11,7 +11,7 @@ from mcp_magic.results.badges import Badge
 from mcp_magic.results.html import details, facts, joined, preformatted, tag
 from mcp_magic.results.parts import Part, bundle
 from mcp_magic.results.safe import cut, one_line
-from mcp_magic.wording import ago
+from mcp_magic.wording import ago, duration
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -104,7 +104,7 @@ class ConnectionInfo:
             "transport": self.spec.transport,
             "protocol": self.protocol_version,
             **self.counts,
-            "latency": _milliseconds(self.latency),
+            "latency": None if self.latency is None else duration(self.latency),
             "seen": ago(self.last_seen),
             "failed": f"{self.failures} of {self.calls}" if self.failures else None,
             "reconnects": self.reconnects or None,
@@ -141,13 +141,12 @@ class ConnectionInfo:
         return "; ".join(parts)
 
     def _health(self) -> str:
-        parts = [f"seen {ago(self.last_seen)}", f"latency {_milliseconds(self.latency)}"]
+        parts = [
+            f"seen {ago(self.last_seen)}",
+            f"latency {duration(self.latency) if self.latency is not None else None}",
+        ]
         if self.failures:
             parts.append(f"{self.failures} of {self.calls} requests failed")
         if self.reconnects:
             parts.append(f"came back {self.reconnects}x")
         return ", ".join(parts)
-
-
-def _milliseconds(seconds: float | None) -> str | None:
-    return None if seconds is None else f"{seconds * 1000:.1f} ms"

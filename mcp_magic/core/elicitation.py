@@ -19,7 +19,7 @@ from mcp_magic.core.answering import NotAskedError, Unanswered, answered, in_tim
 from mcp_magic.core.linkhost import why_not_open
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.safe import one_line
-from mcp_magic.wording import clause
+from mcp_magic.wording import clause, duration
 
 if TYPE_CHECKING:
     from mcp_types import ElicitResult, ErrorData
@@ -182,7 +182,7 @@ class Questions:
         self._log(
             "info" if answer.action == "accept" else "warning",
             f"elicitation {one_line(asked.message, 200)!r}: {answer.action}{because} "
-            f"({time.perf_counter() - started:.1f} s)",
+            f"({duration(time.perf_counter() - started)})",
         )
         content = dict(answer.content) if answer.action == "accept" and answer.content is not None else None
         if content is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import (
@@ -26,13 +25,6 @@ __all__ = ["OFFERING", "elsewhere", "fits_template", "no_server", "numbered", "o
 
 OFFERING = ("open", "reconnecting")
 """States of the sessions that count where a name is looked for."""
-
-MAX_TEMPLATE = 8_000
-"""Characters of a URI template; one that is longer fits no URI."""
-
-_EXPRESSION = re.compile(r"\{[^{}]*\}")
-_DELIMITER = re.compile(r"[/?#]")
-"""What a variable without an operator does not stand for."""
 
 
 def numbered(name: str, base: str) -> bool:
@@ -147,28 +139,20 @@ def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
 
 
 def fits_template(uri: str, template: str) -> bool:
-    """Return whether a URI looks like one of an RFC 6570 template, closely enough to tell servers apart.
+    """Return whether a URI is one of an RFC 6570 template.
 
-    No regular expression is made of a template, for which twenty variables could take for ever.
+    Where the SDK cannot match a template (`{name:3}`, `{?name*}`, `{a}{b}`), what stands before its variables decides.
 
     >>> fits_template("math://table/7", "math://table/{n}"), fits_template("math://table/7/8", "math://table/{n}")
     (True, False)
-    >>> fits_template("file:///a/b.txt", "file:///{+path}.txt")
-    True
+    >>> fits_template("file:///a/b.txt", "file:///{+path}.txt"), fits_template("geo://osl", "geo://{city:3}")
+    (True, True)
     """
-    if len(template) > MAX_TEMPLATE:
+    from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+
+    if not uri.startswith(template.partition("{")[0]):
         return False
-    literals, expressions = _EXPRESSION.split(template), _EXPRESSION.findall(template)
-    if not expressions:
-        return uri == template
-    at, end = len(literals[0]), len(uri) - len(literals[-1])
-    if at > end or not uri.startswith(literals[0]) or not uri.endswith(literals[-1]):
-        return False
-    reserved = False
-    for expression, literal in zip_longest(expressions, literals[1:-1]):
-        found = end if literal is None else uri.find(literal, at, end)
-        reserved = reserved or expression[1:2] in tuple("+#./;?&")
-        if found < 0 or not (reserved or _DELIMITER.search(uri, at, found) is None):
-            return False
-        at = found + len(literal or "")
-    return True
+    try:
+        return UriTemplate.parse(template).match(uri) is not None
+    except InvalidUriTemplate:
+        return True

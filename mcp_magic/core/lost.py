@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_magic.core.border import why_closed
 from mcp_magic.core.place import text_of
 from mcp_magic.errors import SessionClosedError
-from mcp_magic.wording import clause
+from mcp_magic.wording import clause, duration
 
 if TYPE_CHECKING:
     from mcp_magic.core.errlog import Position
@@ -22,10 +22,10 @@ def away(backoff: Backoff | None) -> str:
     """Say since when a session is being opened again, and when it is tried next: words for a listing."""
     if backoff is None:
         return "being opened again"
-    said = f"lost {_ago(backoff.away)} ago, tried {_times(backoff.attempts)}"
+    said = f"lost {duration(round(backoff.away))} ago, tried {_times(backoff.attempts)}"
     if backoff.next is None:
         return f"{said}, being tried now"
-    return f"{said}, next in {max(0.0, backoff.next - time.monotonic()):.0f} s"
+    return f"{said}, next in {duration(round(backoff.next - time.monotonic()))}"
 
 
 def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None, last: str) -> SessionClosedError:
@@ -73,7 +73,7 @@ def lost_error(server: str, what: str, why: BaseException, place: Place) -> Sess
 
 def gave_up(closed: SessionClosedError, backoff: Backoff, last: str) -> SessionClosedError:
     """Add to why a session is lost how often it was tried to have it back."""
-    tried = f"\n  given up after {_ago(backoff.away)}, tried {_times(backoff.attempts)}"
+    tried = f"\n  given up after {duration(round(backoff.away))}, tried {_times(backoff.attempts)}"
     return SessionClosedError(
         f"{closed}{tried}{_last(last).replace(chr(10) + '  last', '; last')}", stderr=closed.stderr
     )
@@ -82,10 +82,6 @@ def gave_up(closed: SessionClosedError, backoff: Backoff, last: str) -> SessionC
 def _last(reason: str) -> str:
     first = reason.partition("\n")[0]
     return f"\n  last: {first[:300]}" if first else ""
-
-
-def _ago(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _times(count: int) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["Meter", "amount_text", "figure", "seconds_text"]
+from mcp_magic.wording import duration
+
+__all__ = ["Meter", "amount_text", "figure"]
 
 RATE_SECONDS = 0.2
 """Seconds that must be looked back on before a rate says anything."""
@@ -92,7 +94,7 @@ class Meter:
         if rate := self.rate:
             said.append(f"{figure(float(f'{rate:.2g}'))}/s")
         if running and (left := self.left) is not None and left >= 1:
-            said.append(f"{seconds_text(round(left))} left")
+            said.append(f"{duration(round(left))} left")
         return said
 
 
@@ -116,15 +118,3 @@ def figure(value: float) -> str:
     if not math.isfinite(value) or abs(value) >= 1e15:
         return f"{value:g}"
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
-
-
-def seconds_text(seconds: float) -> str:
-    """Return a time as it is read: tenths of a second only where they are given and matter.
-
-    >>> seconds_text(1.23), seconds_text(5), seconds_text(12.3), seconds_text(75), seconds_text(3700)
-    ('1.2 s', '5 s', '12 s', '1 min 15 s', '1 h 1 min')
-    """
-    if seconds < 59.5:
-        return f"{seconds:.1f} s" if isinstance(seconds, float) and seconds < 9.95 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mcp_magic.core.meter import Meter, seconds_text
+from mcp_magic.core.meter import Meter
 from mcp_magic.results.safe import one_line
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from mcp_magic.core.loglevels import LogMessage
@@ -105,7 +106,7 @@ class Report:
         state = [] if self.state in ("running", "done") else [self.state]
         figures = self.meter.figures(running=self.state == "running")
         message = one_line(self._masked(self.meter.message), MESSAGE_CHARACTERS) if self.state != "done" else ""
-        return " · ".join([*state, *figures, seconds_text(self.seconds), *([message] if message else [])])
+        return " · ".join([*state, *figures, duration(self.seconds), *([message] if message else [])])
 
 
 Reporter = Callable[[Report], Callable[[], None] | None]

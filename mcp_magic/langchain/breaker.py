@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from mcp_magic.errors import ConnectError, ProtocolError, RequestTimeoutError, SessionClosedError, SessionError
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,9 +122,9 @@ class Breaker:
 
     def _refusal(self) -> SessionError:
         now = self._clock()
-        since = f"its session has failed {self._failures} times in a row since {now - self._since:.0f} s ago"
+        since = f"its session has failed {self._failures} times in a row since {duration(round(now - self._since))} ago"
         left = max(0.0, self._rest - (now - (self._opened or 0.0)))
-        then = f"the next call after {left:.0f} s tries it" if left else "one call is trying it now"
+        then = f"the next call after {duration(round(left))} tries it" if left else "one call is trying it now"
         return SessionError(
             f"{self.name}: not called: {since}; `%mcp reconnect {self.name}` opens it again, else {then}.\n"
             f"  last: {self._reason}"

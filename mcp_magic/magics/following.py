@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.following import STDERR, LogFollower
 from mcp_magic.core.loglevels import at_least
-from mcp_magic.core.meter import seconds_text
 from mcp_magic.magics.interrupts import until_interrupted
 from mcp_magic.widgets.board_text import message_line
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -72,7 +72,7 @@ async def follow(
                     shown.extend(wanted)
                     screen.show(shown, wanted)
                     await asyncio.sleep(INTERVAL)
-    said = f"followed for {seconds_text(time.monotonic() - started)}: {count:,} new"
+    said = f"followed for {duration(time.monotonic() - started)}: {count:,} new"
     screen.end(said)
     return list(shown), said
 

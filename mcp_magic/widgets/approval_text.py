@@ -30,7 +30,7 @@ from mcp_magic.results.diff import diff_html, diff_text
 from mcp_magic.results.html import Markup, facts, joined, note, page, tag
 from mcp_magic.results.safe import one_line, shorten
 from mcp_magic.results.visible import LEGEND, in_line
-from mcp_magic.wording import counted, listed
+from mcp_magic.wording import counted, duration, listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -104,7 +104,7 @@ class Outcome:
             said += [f"because: {one_line(self.decision.reason, 200)}"] if self.decision.reason else []
             said += [f"changed {names}"] if (names := ", ".join(self._changed())) else []
             said += [ALWAYS[self.decision.always]] if self.decision.approved and self.decision.always else []
-        said.append(f"{self.seconds:.1f} s")
+        said.append(duration(self.seconds))
         asker = f" ({_asker(self.request)} asked)" if self.request.asker != PERSON else ""
         return f" {', '.join(said)}{asker}"
 

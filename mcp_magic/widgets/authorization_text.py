@@ -12,6 +12,7 @@ from mcp_magic.errors import listed
 from mcp_magic.results.html import joined, page, tag
 from mcp_magic.results.safe import clean, one_line
 from mcp_magic.widgets.elicitation_text import link_to
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from mcp_magic.auth.login import LogIn
@@ -46,13 +47,13 @@ def login_text(login: LogIn) -> str:
 def outcome_text(login: LogIn, seconds: float) -> str:
     """Return one line: whose log-in it was, and what came of it."""
     server = one_line(login.server, 100)
-    return f"{SIGNS[login.outcome]}: log-in to {server} at {login.host} ({_scopes(login)}), {seconds:.1f} s"
+    return f"{SIGNS[login.outcome]}: log-in to {server} at {login.host} ({_scopes(login)}), {duration(seconds)}"
 
 
 def outcome_bundle(login: LogIn, seconds: float) -> dict[str, str]:
     """Return the same as a mimebundle, which needs no kernel."""
     server = tag("b", one_line(login.server, 100))
-    rest = f" at {login.host} ({_scopes(login)}), {seconds:.1f} s"
+    rest = f" at {login.host} ({_scopes(login)}), {duration(seconds)}"
     line = joined([tag("b", SIGNS[login.outcome]), ": log-in to ", server, rest])
     return {"text/plain": outcome_text(login, seconds), "text/html": page([tag("p", line)])}
 

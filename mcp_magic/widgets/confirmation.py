@@ -10,6 +10,7 @@ import ipywidgets
 from mcp_magic.results.html import page, tag
 from mcp_magic.widgets.look import FORM_STYLE
 from mcp_magic.widgets.question import QuestionPanel
+from mcp_magic.wording import duration
 
 __all__ = ["ConfirmationPanel"]
 
@@ -35,5 +36,5 @@ def _html(text: str) -> str:
 
 def _outcome(first: str, answer: bool | None, seconds: float) -> dict[str, Any]:
     sign = {True: "✓ yes", False: "✗ no", None: "… not answered"}[answer]
-    line = f"{sign}: {first} {seconds:.1f} s"
+    line = f"{sign}: {first} {duration(seconds)}"
     return {"text/plain": line, "text/html": page([tag("p", line)])}

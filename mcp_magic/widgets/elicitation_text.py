@@ -13,6 +13,7 @@ from mcp_magic.core.linkhost import MAX_URL, host_of
 from mcp_magic.results.html import Markup, joined, page, tag
 from mcp_magic.results.safe import one_line
 from mcp_magic.results.visible import outline
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -80,7 +81,7 @@ def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> s
     """Return one line: what was asked and how it was answered, secrets masked."""
     rest = _values(asked, answer)
     said = f" {rest} to" if rest else ":"
-    return f"{_sign(asked, answer)}{said} {one_line(asked.server, 100)} ({_subject(asked)}), {seconds:.1f} s"
+    return f"{_sign(asked, answer)}{said} {one_line(asked.server, 100)} ({_subject(asked)}), {duration(seconds)}"
 
 
 def outcome_bundle(asked: Elicitation, answer: Answer | None, seconds: float) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def outcome_bundle(asked: Elicitation, answer: Answer | None, seconds: float) ->
     values = _values(asked, answer)
     server = tag("b", one_line(asked.server, 100))
     code = [" ", tag("code", values), " to "] if values else [": "]
-    line = [tag("b", _sign(asked, answer)), *code, server, f" ({_subject(asked)}), {seconds:.1f} s"]
+    line = [tag("b", _sign(asked, answer)), *code, server, f" ({_subject(asked)}), {duration(seconds)}"]
     return {"text/plain": outcome_text(asked, answer, seconds), "text/html": page([tag("p", joined(line))])}
 
 

@@ -12,6 +12,7 @@ import ipywidgets
 from mcp_magic.core.progress import Report
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.widgets.look import note_markup
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -162,8 +163,8 @@ class Runner:
         if self.error is None and self.result is None:
             return ""
         if isinstance(self.error, asyncio.CancelledError):
-            return f"cancelled after {self.seconds:.1f} s"
-        return f"{'failed' if self.error else 'done'} in {self.seconds:.2f} s"
+            return f"cancelled after {duration(self.seconds)}"
+        return f"{'failed' if self.error else 'done'} in {duration(self.seconds)}"
 
     @staticmethod
     def _put(box: Any, children: tuple[Any, ...]) -> None:

@@ -16,7 +16,7 @@ from mcp_magic.results.limits import Budget
 from mcp_magic.results.parts import Part
 from mcp_magic.results.safe import cut, one_line
 from mcp_magic.results.visible import outline
-from mcp_magic.wording import counted
+from mcp_magic.wording import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -95,7 +95,7 @@ def outcome_bundle(asked: SamplingRequest, expected: Expected, review: Review | 
     count = counted(len(asked.messages), "messages")
     edited = ", edited" if review is not None and review.request is not None else ""
     by = f" to {one_line(expected.model, 80)}" if expected.model else ""
-    return _line(sign, f": {count}{by} for ", asked.server, f"{edited}, {seconds:.1f} s")
+    return _line(sign, f": {count}{by} for ", asked.server, f"{edited}, {duration(seconds)}")
 
 
 def reply_outcome_bundle(
@@ -104,7 +104,7 @@ def reply_outcome_bundle(
     """Return one line about a reply and what the person said of it, as a mimebundle."""
     sign = "… not answered" if review is None else "✓ sent" if review.approved else "✗ not sent"
     edited = ", edited" if review is not None and review.reply is not None else ""
-    return _line(sign, f": reply of {one_line(reply.model, 80)} to ", asked.server, f"{edited}, {seconds:.1f} s")
+    return _line(sign, f": reply of {one_line(reply.model, 80)} to ", asked.server, f"{edited}, {duration(seconds)}")
 
 
 def _line(sign: str, middle: str, server: str, rest: str) -> dict[str, Any]:

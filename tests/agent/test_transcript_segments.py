@@ -149,10 +149,10 @@ def test_a_terminal_gets_each_entry_once_when_it_is_over() -> None:
     assert transcript.complete_texts(1) == ["I add."]
     transcript.on_event(result("1", texts("7")))
     assert transcript.complete_texts(2) == [
-        "✓ ok showcase:add() (0.12 s)\n    7",
-        "✓ ok showcase:add() (0.12 s)\n    8",
+        "✓ ok showcase:add() (120 ms)\n    7",
+        "✓ ok showcase:add() (120 ms)\n    8",
     ]
-    assert transcript.summary == "1 turn · 2 calls · 0.24 s in tools"
+    assert transcript.summary == "1 turn · 2 calls · 240 ms in tools"
 
 
 def test_a_terminal_gets_nothing_of_what_is_not_shown() -> None:

@@ -39,19 +39,19 @@ async def test_the_text_of_a_run_reads_like_a_protocol() -> None:
         "\n"
         "I add **them**.\n"
         "\n"
-        "✓ ok showcase:add(a=3, b=4) [○ read-only] (approved by you, 0.12 s)\n"
+        "✓ ok showcase:add(a=3, b=4) [○ read-only] (approved by you, 120 ms)\n"
         "    7\n"
         "\n"
         "The sum is **7**.\n"
         "(turn 2: 1,204 tokens in, 56 out)\n"
         "\n"
-        "2 turns · 1 call · 0.12 s in tools"
+        "2 turns · 1 call · 120 ms in tools"
     )
 
 
 async def test_the_page_has_the_same_and_the_answer_as_markdown() -> None:
     page = html(await whole_run())
-    for shown in ("Add 3 and 4", "✓ ok", "<b>showcase:add</b>", "a=3, b=4", "→ 7", "approved by you, 0.12 s"):
+    for shown in ("Add 3 and 4", "✓ ok", "<b>showcase:add</b>", "a=3, b=4", "→ 7", "approved by you, 120 ms"):
         assert shown in page
     assert '<div class="mcp-said"><p>I add <strong>them</strong>.</p>' in page
     assert '<div class="mcp-answer"><p>The sum is <strong>7</strong>.</p>' in page
@@ -59,7 +59,7 @@ async def test_the_page_has_the_same_and_the_answer_as_markdown() -> None:
 
 async def test_a_page_without_its_style_and_attributes_still_has_every_word() -> None:
     bare = re.sub(r"<[^>]*>", "", html(await whole_run()))
-    assert "✓ ok showcase:add a=3, b=4 → 7 · approved by you, 0.12 s ○ read-only" in bare
+    assert "✓ ok showcase:add a=3, b=4 → 7 · approved by you, 120 ms ○ read-only" in bare
 
 
 async def test_there_is_html_and_text_and_no_markdown() -> None:

@@ -217,6 +217,23 @@ async def test_a_resource_is_read_from_the_server_that_has_it(host: Host) -> Non
     )
 
 
+async def test_a_resource_is_read_from_the_server_whose_template_makes_its_uri(host: Host) -> None:
+    days, months = MCPServer("days"), MCPServer("months")
+
+    @days.resource("notes://{day}{?lang}")
+    def day(day: str, lang: str = "en") -> str:
+        return f"{day} in {lang}"
+
+    @months.resource("notes://{year}/{month}")
+    def month(year: str, month: str) -> str:
+        return f"{month} of {year}"
+
+    await host.connect(days, name="days")
+    await host.connect(months, name="months")
+    assert (await host.read("notes://2024/01")).text == "01 of 2024"
+    assert (await host.read("notes://today?lang=no")).text == "today in no"
+
+
 async def test_prompts_are_checked_and_got(host: Host) -> None:
     connection = await host.connect(load("showcase_server").server, name="show")
     assert "Ada" in (await connection.prompt("greet", name="Ada")).text

@@ -90,7 +90,7 @@ def test_the_person_follows_the_link_and_the_browser_comes_back(
     assert asked == 0, "the link is opened only by the person"
     assert "You can close this window" in page.text
     assert re.fullmatch(
-        r"✓ came back: log-in to notes at 127\.0\.0\.1:\d+ \(read, offline_access\), [\d.]+ s", left(cell)[0]
+        r"✓ came back: log-in to notes at 127\.0\.0\.1:\d+ \(read, offline_access\), [\d.]+ m?s", left(cell)[0]
     )
     assert left(cell)[1] == "'open'"
     assert cell.live == []

@@ -156,7 +156,7 @@ async def noisy(self, context, params):
 changing_server.Changing._call = noisy
 anyio.run(changing_server.main)
 """
-TIMES = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?|\d+\.\d+|\d+ m?s\b|process \d+|\s+|…")
+TIMES = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?|\d+(\.\d+)? m?s\b|\d+\.\d+|process \d+|\s+|…")
 
 
 def shown(kernel: Kernel, mode: str) -> list[tuple[str, str]]:

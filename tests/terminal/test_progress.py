@@ -30,7 +30,7 @@ def test_a_call_says_now_and_then_how_far_it_is_and_at_the_end(terminal: Termina
 
     lines = [line for line in said.splitlines() if "reports:work: " in line]
     assert 2 <= len(lines) < 6
-    assert re.match(r"reports:work: \d of 6 \(\d\d %\) · \d(\.\d)?/s · \d\.\d s · loading", lines[0])
+    assert re.match(r"reports:work: \d of 6 \(\d\d %\) · \d(\.\d)?/s · (\d\.\d s|\d+ ms) · loading", lines[0])
     assert lines[-1].startswith("✓ reports:work: 6 of 6 (100 %) · ")
     assert "6 of 6" not in "".join(lines[:-1])
 

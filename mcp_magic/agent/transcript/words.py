@@ -11,13 +11,14 @@ from mcp_magic.agent.transcript.reading import add_usage
 from mcp_magic.core.consent.consent import PERSON
 from mcp_magic.core.meter import amount_text
 from mcp_magic.results.safe import one_line
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mcp_magic.agent.transcript.entries import Entry
 
-__all__ = ["about_call", "outcome_line", "progress_text", "seconds_text", "status_text", "tokens_text", "totals"]
+__all__ = ["about_call", "outcome_line", "progress_text", "status_text", "tokens_text", "totals"]
 
 SIGNS = {
     "waiting": "…",
@@ -44,21 +45,6 @@ def status_text(called: Called) -> str:
     return f"{SIGNS.get(called.status, '?')} {called.status}"
 
 
-def seconds_text(seconds: float | None) -> str:
-    """Return a duration as people write it, or "".
-
-    >>> [seconds_text(s) for s in (0.0004, 0.1234, 12.34, 3700, None)]
-    ['0.4 ms', '0.12 s', '12.3 s', '61 min 40 s', '']
-    """
-    if seconds is None:
-        return ""
-    if seconds < 0.01:
-        return f"{seconds * 1000:.1f} ms"
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    return f"{seconds:.1f} s" if seconds < 120 else f"{int(seconds) // 60} min {int(seconds) % 60} s"
-
-
 def _decision_text(called: Called) -> str:
     """Return who decided, and what for: the person is "you"."""
     if called.approved is None:
@@ -72,7 +58,8 @@ def _decision_text(called: Called) -> str:
 
 def about_call(called: Called) -> str:
     """Return what there is to know about a call beside its result: who let it through, how long it took."""
-    return ", ".join(text for text in (_decision_text(called), seconds_text(called.seconds)) if text)
+    took = "" if called.seconds is None else duration(called.seconds)
+    return ", ".join(text for text in (_decision_text(called), took) if text)
 
 
 def progress_text(called: Called) -> str:
@@ -129,7 +116,7 @@ def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
             turns += entry.is_turn
             usages += [entry.usage] if tokens and entry.usage else []
     parts = [_counted(turns, "turn"), _calls_text(statuses)] if statuses else []
-    parts += [f"{seconds_text(spent)} in tools"] if spent else []
+    parts += [f"{duration(spent)} in tools"] if spent else []
     parts += [tokens_text(add_usage(usages))] if len(usages) > 1 else []  # of a single turn they stand below it
     return " · ".join(parts)
 

@@ -22,6 +22,7 @@ from mcp_magic.core.doctor.web import look_at_http
 from mcp_magic.core.doctor.wire import judge_eras
 from mcp_magic.core.lint import lint_offers
 from mcp_magic.errors import MCPMagicError
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -171,7 +172,7 @@ class Examination:
                 self._host.keep_until_closed(connection)
             if not isinstance(spec, StdioSpec | HttpSpec) and connection.spec in self._host.protocols:
                 step.ok("server/discover: not taken: a server of the handshake era")
-            step.ok(f"a session opens in {connection.connect_seconds * 1000:.0f} ms")
+            step.ok(f"a session opens in {duration(connection.connect_seconds)}")
 
     async def _close(self) -> None:
         assert self._connection is not None
@@ -208,7 +209,7 @@ class Examination:
                 step.skip("not encrypted" if isinstance(spec, UrlSpec) else "no network between")
         self._skip("HTTP", why="the session is open" if isinstance(spec, UrlSpec) else "no network between")
         with self.step("handshake") as step:
-            step.ok(f"done when it was opened, in {connection.connect_seconds * 1000:.0f} ms")
+            step.ok(f"done when it was opened, in {duration(connection.connect_seconds)}")
         await self._look(spec)
         self._skip("close", why="the session is left open")
 

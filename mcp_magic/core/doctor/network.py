@@ -17,6 +17,7 @@ from mcp_magic.config.masking import mask_url
 from mcp_magic.config.specs import tls_context
 from mcp_magic.core.doctor.certificate import Certificate, read_certificate
 from mcp_magic.errors import listed
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import UrlSpec
@@ -71,7 +72,7 @@ async def reach(spec: UrlSpec, step: Step) -> bool:
         return False
     looked_up = time.perf_counter()
     if addresses != [host]:
-        step.ok(f"{host} is {listed(addresses, 4)} ({(looked_up - started) * 1000:.0f} ms)")
+        step.ok(f"{host} is {listed(addresses, 4)} ({duration(looked_up - started)})")
     problem, todo = "", ""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -84,7 +85,7 @@ async def reach(spec: UrlSpec, step: Step) -> bool:
         step.fail(f"{host}:{port}: {problem}", todo)
         return False
     writer.close()
-    step.ok(f"{host}:{port} takes a TCP connection ({(time.perf_counter() - looked_up) * 1000:.0f} ms)")
+    step.ok(f"{host}:{port} takes a TCP connection ({duration(time.perf_counter() - looked_up)})")
     return True
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.core.catalog import KINDS, MAX_PAGES
 from mcp_magic.core.doctor.asking import ask
 from mcp_magic.errors import listed
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from mcp_magic.core.connection import Connection
@@ -99,7 +100,7 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
             break
         seen.add(str(cursor))
     else:
-        offer.odd.append((f"no end after {offer.pages} pages and {offer.seconds:.0f} s", "mend the paging"))
+        offer.odd.append((f"no end after {offer.pages} pages and {duration(offer.seconds)}", "mend the paging"))
     _parse(offer)
     return offer
 
@@ -161,7 +162,7 @@ def judge_lists(offers: dict[str, Offer], step: Step) -> None:
         pages = f" on {offer.pages} pages" if offer.pages > 1 else ""
         count = f"{len(offer.items):,} {offer.kind if len(offer.items) != 1 else offer.kind[:-1]}"
         if offer.items or offer.announced:
-            step.ok(f"{count}{pages} in {offer.seconds * 1000:.0f} ms")
+            step.ok(f"{count}{pages} in {duration(offer.seconds)}")
         for text, todo in offer.odd:
             step.fail(f"{offer.kind}: {text}", todo)
     if not step.remarks:

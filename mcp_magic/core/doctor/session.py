@@ -11,6 +11,7 @@ from mcp_magic.core.lint import ERROR, WARNING
 from mcp_magic.errors import DeniedError, MCPMagicError, did_you_mean, listed
 from mcp_magic.results.answers import reason
 from mcp_magic.results.safe import one_line
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +127,7 @@ async def _call(connection: Connection, tool: Tool, given: dict[str, Any], step:
         result = await connection.call_tool(tool.name, given, timeout=seconds)
     except MCPMagicError as error:
         problem = error
-    ms = (time.perf_counter() - started) * 1000
+    took = duration(time.perf_counter() - started)
     if isinstance(problem, DeniedError):
         step.warn(f"{what} was not called: {one_line(str(problem), 300)}", "`%mcp approvals` lists the rules")
         return
@@ -137,7 +138,7 @@ async def _call(connection: Connection, tool: Tool, given: dict[str, Any], step:
         todo = "are example arguments what it can take?" if given else "`%mcp call` it, and look at its log"
         step.warn(f"{what} reports an error{reason(result.texts, tool.name, result.clue)}", todo)
     else:
-        step.ok(f"{what} answered in {ms:.0f} ms: {_kinds(result)}")
+        step.ok(f"{what} answered in {took}: {_kinds(result)}")
     if result.raw.structured_content is not None and tool.output_schema is None:
         todo = "declare an output schema: hosts and models then know the columns"
         step.warn(f"{tool.name} answers with structured content and has no outputSchema", todo)

@@ -9,6 +9,7 @@ from mcp_magic.core.doctor.process import GRACE_SECONDS, Patient
 from mcp_magic.core.doctor.wire import Reply, discover, initialize
 from mcp_magic.core.endpoints import ListensError, named_url, unless_listening
 from mcp_magic.core.stderr import cause, not_passed_on
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import StdioSpec
@@ -61,7 +62,7 @@ async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[
         _silent(patient, spec, step)
         return None
     answered = first if first.message is not None or second is None else second
-    step.ok(f"its first answer came after {answered.seconds * 1000:.0f} ms")
+    step.ok(f"its first answer came after {duration(answered.seconds)}")
     return first, second or await _older_way(spec)
 
 
@@ -140,7 +141,7 @@ def judge_ending(ending: Ending, step: Step) -> None:
     """Note how a process ended."""
     if ending.how == "by itself":
         code = "" if ending.code == 0 else f" with code {ending.code}"
-        step.ok(f"the process ended{code} {ending.seconds * 1000:.0f} ms after the end of its input")
+        step.ok(f"the process ended{code} {duration(ending.seconds)} after the end of its input")
     else:
         waited = f"within {GRACE_SECONDS:g} s of the end of its input"
         step.warn(f"the process did not end {waited}; it took {ending.how}", "end when the standard input ends")
@@ -150,7 +151,7 @@ def judge_ending(ending: Ending, step: Step) -> None:
 
 def judge_closing(seconds: float, step: Step) -> None:
     """Note how long the end of a session took."""
-    said = f"the session ended in {seconds * 1000:.0f} ms"
+    said = f"the session ended in {duration(seconds)}"
     if seconds > SLOW_CLOSE_SECONDS:
         step.warn(said, "a server should end when its client leaves")
     else:

@@ -12,6 +12,7 @@ from mcp_magic.core.doctor.network import is_local
 from mcp_magic.core.faults import of_status, who
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.results.safe import one_line
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -57,7 +58,7 @@ async def look_at_http(spec: HttpSpec, patient: HttpPatient, step: Step) -> tupl
         return None
     kind = spoken.headers.get("content-type", "").partition(";")[0] or "no content type"
     software = f", by {one_line(spoken.headers['server'], 60)}" if "server" in spoken.headers else ""
-    step.ok(f"HTTP {spoken.status} with {kind} in {spoken.seconds * 1000:.0f} ms{software}")
+    step.ok(f"HTTP {spoken.status} with {kind} in {duration(spoken.seconds)}{software}")
     if patient.session:
         step.ok("it keeps sessions (Mcp-Session-Id)")
     await _judge_origin(spec, patient, step)

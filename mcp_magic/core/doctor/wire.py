@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.faults import of_code
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,15 +118,15 @@ def judge_eras(step: Step, discovered: Reply | None, initialized: Reply | None) 
 
 
 def _discovered(step: Step, reply: Reply) -> bool:
-    ms = f"{reply.seconds * 1000:.0f} ms"
+    took = duration(reply.seconds)
     versions = (reply.result or {}).get("supportedVersions")
     if isinstance(versions, list) and versions:
         named = ", ".join(str(version)[:20] for version in versions[:8])
-        step.ok(f"server/discover: answered in {ms}; it takes {named}")
+        step.ok(f"server/discover: answered in {took}; it takes {named}")
         return True
     if reply.result is not None:
         todo = "supportedVersions must name the protocol versions that it takes"
-        step.warn(f"server/discover: answered in {ms}, without supportedVersions", todo)
+        step.warn(f"server/discover: answered in {took}, without supportedVersions", todo)
         return False
     step.ok(f"server/discover: {refused(reply)}: a server of the handshake era")
     return False
@@ -134,13 +135,13 @@ def _discovered(step: Step, reply: Reply) -> bool:
 def _initialized(step: Step, reply: Reply, *, modern: bool) -> bool:
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-    ms = f"{reply.seconds * 1000:.0f} ms"
+    took = duration(reply.seconds)
     version = (reply.result or {}).get("protocolVersion")
     if isinstance(version, str) and version in HANDSHAKE_PROTOCOL_VERSIONS:
-        step.ok(f"initialize: answered in {ms} with protocol {version}")
+        step.ok(f"initialize: answered in {took} with protocol {version}")
         return True
     if version is not None:
-        step.fail(f"initialize: answered in {ms} with protocol {str(version)[:40]!r}, which is none that is known")
+        step.fail(f"initialize: answered in {took} with protocol {str(version)[:40]!r}, which is none that is known")
     elif modern:
         step.ok(f"initialize: {refused(reply)}: hosts that do not speak 2026-07-28 cannot use it")
     else:

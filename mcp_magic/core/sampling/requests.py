@@ -19,6 +19,7 @@ from mcp_magic.core.sampling.reading import read_request, recorded, senseless, w
 from mcp_magic.core.sampling.sampling import Expected, Review, Sampled, expected_of
 from mcp_magic.core.sampling.telling import Problem, failed, is_round, said, told, wire_error
 from mcp_magic.errors import DeniedError, MCPMagicError, ModelError
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,9 +95,9 @@ class SamplingQuestions:
         seconds = time.perf_counter() - started
         if isinstance(found, Problem):
             if found.is_logged:
-                self._log("warning", f"{said(asked)}: {found.why} ({seconds:.1f} s)")
+                self._log("warning", f"{said(asked)}: {found.why} ({duration(seconds)})")
             return wire_error(found, local=is_round(context))
-        self._log("info", f"{said(asked)}: {told(asked, found)} ({seconds:.1f} s)")
+        self._log("info", f"{said(asked)}: {told(asked, found)} ({duration(seconds)})")
         return wire_result(asked, found)
 
     async def _found(self, asked: SamplingRequest) -> Sampled | Problem:

@@ -12,6 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.core.telemetry.metrics_text import exposition
+from mcp_magic.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -95,7 +96,7 @@ class Series:
             self.errors[error] = self.errors.get(error, 0) + 1
 
     def __repr__(self) -> str:
-        return f"<Series: {self.calls} calls, {self.failed} failed, {self.seconds:.3f} s>"
+        return f"<Series: {self.calls} calls, {self.failed} failed, {duration(self.seconds)}>"
 
 
 class Metrics:

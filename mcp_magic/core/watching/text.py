@@ -9,7 +9,7 @@ from mcp_magic.results.diff import diff_html, diff_text
 from mcp_magic.results.html import details, error_label, joined, note, tag
 from mcp_magic.results.parts import Part
 from mcp_magic.results.safe import one_line, shorten
-from mcp_magic.wording import counted
+from mcp_magic.wording import counted, duration
 
 if TYPE_CHECKING:
     from mcp_magic.core.watching.watch import Watch
@@ -22,7 +22,7 @@ def status_text(watch: Watch) -> str:
     count = counted(watch.updates, "updates")
     last = f", the last at {_clock(watch.changed_at)}" if watch.changed_at is not None else ""
     if watch.ended:
-        return f"{count}{last}; watched for {_span(watch.seconds or 0.0)}: {watch.ended}"
+        return f"{count}{last}; watched for {duration(watch.seconds or 0.0)}: {watch.ended}"
     return f"{count}{last}; {watch.how} since {_clock(watch.began)}"
 
 
@@ -61,16 +61,3 @@ def update_line(watch: Watch) -> str:
 
 def _clock(when: float | None) -> str:
     return time.strftime("%H:%M:%S", time.localtime(when))
-
-
-def _span(seconds: float) -> str:
-    """Return a time as people say it.
-
-    >>> _span(3.21), _span(75), _span(7322)
-    ('3.2 s', '1:15 min', '2:02 h')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    if seconds < 3600:
-        return f"{int(seconds) // 60}:{int(seconds) % 60:02} min"
-    return f"{int(seconds) // 3600}:{int(seconds) % 3600 // 60:02} h"

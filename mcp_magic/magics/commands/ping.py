@@ -9,7 +9,7 @@ from mcp_magic.errors import MCPMagicError
 from mcp_magic.magics.parsing import Implementation, Invocation, Parser
 from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.results import Listing
-from mcp_magic.wording import ago
+from mcp_magic.wording import ago, duration
 
 if TYPE_CHECKING:
     import argparse
@@ -49,7 +49,7 @@ async def _row(connection: Connection, timeout: float | None) -> dict[str, Any]:
         problem = str(error)
     return {
         "server": connection.name,
-        "answered in": None if seconds is None else f"{seconds * 1000:.1f} ms",
+        "answered in": None if seconds is None else duration(seconds),
         "state": connection.state,
         "seen": ago(connection.last_seen),
         "problem": problem,
