@@ -12,6 +12,7 @@ from mcp_magic.core.following import STDERR, LogFollower
 from mcp_magic.core.loglevels import at_least
 from mcp_magic.core.meter import seconds_text
 from mcp_magic.magics.interrupts import until_interrupted
+from mcp_magic.magics.live import mimebundle
 from mcp_magic.widgets.board_text import message_line
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class _Display:
 
         table = self._listing(self._server, shown)
         table.note = "following; Interrupt ends it"
-        bundle = table[-LISTED:]._repr_mimebundle_()
+        bundle = mimebundle(table[-LISTED:])
         if self._replace is None:
             self._replace = show_below(bundle)
         else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_magic.core.watching.text import status_text, update_line
 from mcp_magic.magics.asking import show_below
 from mcp_magic.magics.interrupts import until_interrupted
+from mcp_magic.magics.live import mimebundle
 from mcp_magic.wording import clean
 
 if TYPE_CHECKING:
@@ -142,18 +143,18 @@ class Display:
         if self._replace is None:
             self._replace = show_below(self._first(watch))
         elif watch.ended:
-            self._replace(watch._repr_mimebundle_())
+            self._replace(mimebundle(watch))
             if self._panel is not None:  # after that: a frontend would show the widgets as lost for a moment
                 self._panel.close()
                 self._panel = None
         elif self._panel is not None:
             self._panel.refresh()
         else:
-            self._replace(watch._repr_mimebundle_())
+            self._replace(mimebundle(watch))
 
     def _first(self, watch: Watch) -> dict[str, Any]:
         if not self._buttons:
-            return watch._repr_mimebundle_()
+            return mimebundle(watch)
         from mcp_magic.widgets.watch_panel import WatchPanel
 
         self._panel = WatchPanel(watch, self._detach)
@@ -185,13 +186,13 @@ class Headless:
     def show(self, watch: Watch) -> None:
         """Show it for the first time, or what has changed."""
         if self._replace is None:
-            self._replace = show_below(watch._repr_mimebundle_())
+            self._replace = show_below(mimebundle(watch))
             self._watch = watch
             self._cells.started.append(self._cell_started)
         elif self._cells.running:
             self._send(watch)
         else:
-            self._replace(watch._repr_mimebundle_())
+            self._replace(mimebundle(watch))
             self._missed = True
 
     def _cell_started(self) -> None:
@@ -203,7 +204,7 @@ class Headless:
     def _send(self, watch: Watch) -> None:
         self._missed = False
         if self._replace is not None and self._cells.latest is not None:
-            self._cells.latest.copy().run(self._replace, watch._repr_mimebundle_())
+            self._cells.latest.copy().run(self._replace, mimebundle(watch))
 
     def detached(self) -> None:
         """Nobody detaches it."""
