@@ -1,60 +1,51 @@
-"""What may follow the options of `%%mcp_agent` and `%mcp agent`."""
+"""Models, servers, tools and threads of agents, where the cursor is."""
 
 from __future__ import annotations
 
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.magics.offered_candidates import Candidates, Tab, starting
 from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from mcp_magic.magics.settings import Settings
-
-__all__ = ["agent_texts"]
-
-_THREADS = (("mcp_agent", "--thread"), ("agent", "--show"), ("agent", "--fork"), ("agent", "--delete"))
+__all__ = ["model", "servers", "thread", "tools"]
 
 
-def agent_texts(
-    command: str, option: str, fragment: str, namespace: Mapping[str, Any], settings: Settings | None
-) -> list[str] | None:
-    """Return what may be the value of an option, or None where that is nothing of an agent's.
+def thread(tab: Tab) -> Candidates:
+    """Return the names of the threads that are kept."""
+    from mcp_magic.agent.threads import thread_names
 
-    Args:
-        command: `"mcp_agent"` or a subcommand.
-        option: The option before the cursor.
-        fragment: What is typed of the value.
-        namespace: The variables of the notebook, for models.
-        settings: The magic's traits.
-    """
-    if (command, option) in _THREADS:
-        from mcp_magic.agent.threads import thread_names
-
-        return [shlex.quote(name) for name in thread_names(settings.threads or None if settings else None)]
-    if command != "mcp_agent":
-        return None
-    if option == "--servers":
-        return _further(fragment, host)
-    if option == "--tools":
-        tools = (f"{c.name}:{tool.name}" for c in host.find() for tool in c.catalog.cached("tools"))
-        return _further(fragment, [*(f"{name}:*" for name in host), *filter(_plain, tools)])
-    if option == "--model":
-        return ["offline", *(f"${name}" for name, value in namespace.items() if _is_model(name, value))]
-    return None
+    kept = thread_names(tab.settings.threads or None if tab.settings else None)
+    return starting(tab.fragment, map(shlex.quote, kept))
 
 
-def _further(fragment: str, names: Iterable[str]) -> list[str]:
+def servers(tab: Tab) -> Candidates:
+    """Return the servers that may follow in a list."""
+    return _further(tab.fragment, host)
+
+
+def tools(tab: Tab) -> Candidates:
+    """Return the tools that may follow in a list, and a pattern for all of a server."""
+    names = (f"{c.name}:{tool.name}" for c in host.find() for tool in c.catalog.cached("tools"))
+    # a tool's name is its server's word: what would need quotes is left out
+    plain = [name for name in names if shlex.quote(name) == name and "," not in name]
+    return _further(tab.fragment, [*(f"{name}:*" for name in host), *plain])
+
+
+def model(tab: Tab) -> Candidates:
+    """Return the variables that hold a chat model, and `offline`."""
+    models = [f"${name}" for name, value in tab.namespace.items() if _is_model(name, value)]
+    return starting(tab.fragment, ["offline", *models])
+
+
+def _further(fragment: str, names: Iterable[str]) -> Candidates:
     """Return `a,b` for each name that may follow in a list; a quotation that was begun stays."""
     quote = fragment[:1] if fragment[:1] in ("'", '"') else ""
     given = fragment.removeprefix(quote).split(",")[:-1]
-    return [quote + ",".join([*given, name]) for name in names if name not in given]
-
-
-def _plain(name: str) -> bool:
-    """Whether a tool's name, which is its server's word, can stand in a list without quotes."""
-    return shlex.quote(name) == name and "," not in name
+    return starting(fragment, [quote + ",".join([*given, name]) for name in names if name not in given])
 
 
 def _is_model(name: str, value: Any) -> bool:

@@ -38,9 +38,13 @@ def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("agent", nargs="?", metavar="AGENT", help="an agent that `%%mcp up` has declared")
     parser.add_argument("--model", metavar="MODEL", help="PROVIDER:NAME, offline, or $variable")
-    parser.add_argument("--servers", metavar="A,B", help="only these servers")
-    parser.add_argument("--tools", metavar="PATTERN", help="only these tools, such as 'fs:read_*,math:*'")
-    parser.add_argument("--thread", metavar="NAME", help="go on with a conversation, or begin one of this name")
+    parser.add_argument("--servers", metavar="A,B", completer="servers", help="only these servers")
+    parser.add_argument(
+        "--tools", metavar="PATTERN", completer="tools", help="only these tools, such as 'fs:read_*,math:*'"
+    )
+    parser.add_argument(
+        "--thread", metavar="NAME", completer="THREAD", help="go on with a conversation, or begin one of this name"
+    )
     parser.add_argument("--approve", choices=POLICIES, help="what decides where no consent rule matches")
     parser.add_argument("--show", choices=SHOWS, help="how much of what happens is shown")
     parser.add_argument("--max-steps", type=int, metavar="N", help="turns of the model for this request")

@@ -14,12 +14,10 @@ keeps calling the synchronous magic, which nests the loop (`running.run_nested`)
 from __future__ import annotations
 
 import ast
-import sys
+import inspect
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from IPython.core.interactiveshell import InteractiveShell
 
 __all__ = ["MAGICS", "MARK", "AwaitMagics", "is_ours"]
@@ -76,7 +74,7 @@ def _ends_silently(call: ast.Call) -> bool:
 
 def _inside_a_magic() -> bool:
     """Whether another magic (`%time`, `%%capture`) transforms code that it will run synchronously."""
-    frame: FrameType | None = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_name in ("run_line_magic", "run_cell_magic"):
             return True

@@ -10,12 +10,11 @@ from __future__ import annotations
 import sys
 from contextvars import Context, copy_context
 from dataclasses import dataclass
-from inspect import signature
+from inspect import currentframe, signature
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -140,7 +139,7 @@ def kernel_version() -> tuple[int, ...]:
 def loops_on_this_stack() -> int:
     """Return how many event loops are running, one inside the other, on this thread's stack."""
     count = 0
-    frame: FrameType | None = sys._getframe(1)
+    frame = currentframe()
     while frame is not None:
         count += frame.f_code.co_name == "_run_once"  # what asyncio and nest_asyncio2 call a turn of the loop
         frame = frame.f_back

@@ -7,7 +7,7 @@ would arrive, and nothing more from that field, also after the cell, until the p
 
 from __future__ import annotations
 
-import sys
+import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,9 @@ class CommStatus:
 
     def _handle(self, handler: Handler, stream: Any, ident: Any, message: dict[str, Any]) -> Any:
         # how the kernel was asked stands nowhere else; kernels that report everything have no such argument
-        unreported = bool(sys._getframe(1).f_locals.get("concurrent", False))
+        frame = inspect.currentframe()
+        caller = frame.f_back if frame is not None else None
+        unreported = caller is not None and bool(caller.f_locals.get("concurrent", False))
         try:
             return handler(stream, ident, message)
         finally:

@@ -1,45 +1,45 @@
-"""What may follow `%mcp replay`, `raw` and the consent commands."""
+"""Requests of the trace, methods of the protocol, and what consent rules may be about, where the cursor is."""
 
 from __future__ import annotations
 
 import shlex
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mcp_magic.core.consent.rules import exactly
 from mcp_magic.core.trace.trace import OUT
 from mcp_magic.errors import NotFoundError
-from mcp_magic.magics.commands.replay import ONCE
-from mcp_magic.magics.offered_candidates import Candidates, call, listed_tools, starting
+from mcp_magic.magics.offered_candidates import Candidates, Tab, starting, tool_argument
 from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mcp_magic.core.trace.trace import Entry
 
-__all__ = ["raw", "replay", "rule"]
+__all__ = ["method", "request", "request_argument", "rule"]
 
 LATEST = 30
 """Requests that are offered; `%mcp trace` lists all."""
 
 
-def replay(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
-    """Return the numbers of the latest requests, each with what it asked; behind one, the arguments of its tool."""
-    if not positional:
-        sent = [entry for entry in host.trace.entries() if _is_ours(entry)][: -LATEST - 1 : -1]
-        return starting(fragment, [str(entry.number) for entry in sent])._replace(
-            kinds={str(entry.number): f"{entry.server} {entry.method} {_name(entry)}".rstrip() for entry in sent}
-        )
+def request(tab: Tab) -> Candidates:
+    """Return the numbers of the latest requests, each with what it asked."""
+    from mcp_magic.magics.commands.replay import ONCE
+
+    requests = (entry for entry in host.trace.entries() if entry.kind == "request" and entry.direction == OUT)
+    sent = [entry for entry in requests if entry.method not in ONCE][: -LATEST - 1 : -1]
+    asked = {str(entry.number): f"{entry.server} {entry.method} {_name(entry)}".rstrip() for entry in sent}
+    return Candidates(tab.fragment, starting(tab.fragment, asked).texts, asked)
+
+
+def request_argument(tab: Tab) -> Candidates:
+    """Return the arguments of the tool that a request called."""
     with suppress(NotFoundError, ValueError):
-        entry = host.trace.find(int(positional[0]))
+        entry = host.trace.find(int(tab.positional[0]))
         if entry.method == "tools/call":
-            return call([shlex.quote(f"{entry.server}:{_name(entry)}"), *positional[1:]], fragment, namespace)
-    return Candidates(fragment, [])
-
-
-def _is_ours(entry: Entry) -> bool:
-    return entry.kind == "request" and entry.direction == OUT and entry.method not in ONCE
+            tool = shlex.quote(f"{entry.server}:{_name(entry)}")
+            return tool_argument(replace(tab, positional=[tool, *tab.positional[1:]]))
+    return Candidates(tab.fragment, [])
 
 
 def _name(entry: Entry) -> str:
@@ -49,24 +49,20 @@ def _name(entry: Entry) -> str:
     return name if isinstance(name, str) and name.isprintable() else ""
 
 
-def raw(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
-    """Return the servers, then the methods of the session's protocol version."""
-    if not positional:
-        return starting(fragment, list(host))
-    connection = host.connections.get(positional[0])
-    if len(positional) > 1 or connection is None:
-        return Candidates(fragment, [])
+def method(tab: Tab) -> Candidates:
+    """Return the methods of the protocol version that the server named first speaks."""
+    connection = host.connections.get(tab.positional[0])
+    if connection is None:
+        return Candidates(tab.fragment, [])
     from mcp_types.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
 
     asked = [*sorted(CLIENT_REQUESTS), *sorted(CLIENT_NOTIFICATIONS)]
-    return starting(fragment, [method for method, version in asked if version == connection.protocol_version])
+    return starting(tab.fragment, [method for method, version in asked if version == connection.protocol_version])
 
 
-def rule(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
-    """Return what a consent rule may be about: all of a server, a tool, then its arguments."""
-    if positional:
-        return call(positional, fragment, namespace)
-    names = [*(f"{name}:*" for name in host), *(exactly(f"{c.name}:{tool.name}") for c, tool in listed_tools())]
-    words = [shlex.quote(name) for name in names]
-    # whoever has begun a quotation wants to see it closed
-    return starting(fragment, [f"'{word}'" if fragment[:1] == "'" != word[:1] else word for word in words])
+def rule(tab: Tab) -> Candidates:
+    """Return what a consent rule may be about: all of a server, or a tool."""
+    tools = (exactly(f"{c.name}:{tool.name}") for c in host.find() for tool in c.catalog.cached("tools"))
+    words = [shlex.quote(name) for name in (*(f"{name}:*" for name in host), *tools)]
+    # a quotation that is begun has to be closed
+    return starting(tab.fragment, [f"'{word}'" if tab.fragment[:1] == "'" != word[:1] else word for word in words])

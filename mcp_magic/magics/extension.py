@@ -148,15 +148,18 @@ class MCPMagics(Magics, Settings):
 
     async def _run(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
         from mcp_magic.magics.commands import COMMANDS, SERVERS
-        from mcp_magic.magics.helping import help_on, no_subcommand
 
         # a `;` at the end silences the output, as everywhere in IPython; it is no part of the last value
         words = split_line(line.rstrip().removesuffix(";"))
         name = words.pop(0) if words else SERVERS.name
         if name in ("--help", "-h", "help"):
+            from mcp_magic.magics.helping import help_on
+
             return help_on(words)
         command = SERVERS if name == SERVERS.name else COMMANDS.get(name)
         if command is None:
+            from mcp_magic.magics.helping import no_subcommand
+
             raise no_subcommand(name)
         does = command.implementation
         if (not does.takes_command and any(word in ("--help", "-h") for word in words)) or words[:1] == ["--help"]:

@@ -129,7 +129,7 @@ def _timer_is_free() -> bool:
     if not _has_timers or threading.current_thread() is not threading.main_thread():
         return False
     known = signal.getsignal(signal.SIGALRM)
-    ours = getattr(known, "__func__", None) is Interrupts._remind
+    ours = isinstance(getattr(known, "__self__", None), Interrupts)
     return ours or (known == signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL)[0] == 0)
 
 

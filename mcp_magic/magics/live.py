@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from mcp_magic.agent.transcript import Transcript
     from mcp_magic.magics.cells import Circumstances
 
-__all__ = ["AtTheEnd", "NotebookScreen", "Screen", "TerminalScreen", "screen_for", "shown_again", "shown_once"]
+__all__ = [
+    "AtTheEnd",
+    "NotebookScreen",
+    "Screen",
+    "TerminalScreen",
+    "mimebundle",
+    "screen_for",
+    "shown_again",
+    "shown_once",
+]
 
 INTERVAL = 0.05
 """Seconds between two updates at least: twenty a second."""
@@ -59,7 +68,7 @@ class AtTheEnd:
 
     def broken_off(self, transcript: Transcript) -> None:
         """Show what there is; a request and what is about to be raised are not worth it."""
-        bundle = transcript._repr_mimebundle_()
+        bundle = mimebundle(transcript)
         if bundle["text/plain"] and transcript.is_answered:
             _show(bundle)
 
@@ -164,9 +173,15 @@ def shown_once(shell: InteractiveShell, run: Any) -> None:
             return
         from IPython.display import display
 
-        display(value._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
+        display(mimebundle(value), raw=True)  # type: ignore[no-untyped-call]
 
     formatter.for_type(type(run), display_run)
+
+
+def mimebundle(value: Any) -> dict[str, Any]:
+    """Return what IPython shows of a value that says it itself."""
+    found: dict[str, Any] = value._repr_mimebundle_()
+    return found
 
 
 def shown_again(shell: InteractiveShell) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,12 +18,23 @@ from mcp_magic.notebook import host
 from mcp_magic.schema.items import unescape_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mcp_magic.core.connection import Connection
+    from mcp_magic.magics.settings import Settings
     from mcp_magic.schema import Field
 
-__all__ = ["Candidates", "call", "form", "listed_tools", "offered", "prompt", "read", "starting"]
+__all__ = [
+    "Candidates",
+    "Tab",
+    "form",
+    "form_argument",
+    "offered",
+    "prompt_argument",
+    "resource",
+    "starting",
+    "tool_argument",
+]
 
 
 class Candidates(NamedTuple):
@@ -31,6 +43,25 @@ class Candidates(NamedTuple):
     fragment: str
     texts: list[str]
     kinds: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Tab:
+    """Where Tab was pressed.
+
+    Attributes:
+        fragment: What is typed of the word.
+        positional: The words before it that are no options and no values of options.
+        namespace: The variables of the notebook.
+        settings: The settings, which say where threads are kept.
+        agents: The names of the declared agents.
+    """
+
+    fragment: str
+    positional: Sequence[str]
+    namespace: Mapping[str, Any]
+    settings: Settings | None
+    agents: Iterable[str]
 
 
 def starting(fragment: str, words: Iterable[str]) -> Candidates:
@@ -48,11 +79,6 @@ def offered(kind: str, fragment: str) -> Candidates:
     return Candidates(fragment, [shlex.quote(n) for n in (*full, *unique) if n.startswith(said) and n.isprintable()])
 
 
-def listed_tools() -> list[tuple[Connection, Any]]:
-    """Return the tools that are known, each with its session."""
-    return [(connection, tool) for connection in host.find() for tool in connection.catalog.cached("tools")]
-
-
 def _known(kind: str, name: str) -> tuple[Connection, Any] | None:
     server, _, rest = name.partition(":")
     for connection in host.find():
@@ -62,11 +88,10 @@ def _known(kind: str, name: str) -> tuple[Connection, Any] | None:
     return None
 
 
-def call(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
-    """Return what may follow `%mcp call`: a tool, then its arguments."""
-    if not positional:
-        return offered("tools", fragment)
-    known = _known("tools", meant(positional[0]))
+def tool_argument(tab: Tab) -> Candidates:
+    """Return the arguments of the tool that the line names first."""
+    fragment = tab.fragment
+    known = _known("tools", meant(tab.positional[0]))
     if known is None:
         return Candidates(fragment, [])
     root = schema.root_field(known[1].input_schema)
@@ -74,7 +99,7 @@ def call(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> 
     if equals:
         field = _field_at(root, names_in(name))
         return starting(fragment, valued(name, _values(field)) if field else ())
-    used = {meant(word).partition("=")[0].removesuffix(":") for word in positional[1:]}
+    used = {meant(word).partition("=")[0].removesuffix(":") for word in tab.positional[1:]}
     prefix = fragment.rpartition(".")[0]
     parent = _field_at(root, names_in(prefix)) if prefix else root
     before = f"{prefix}." if prefix else ""
@@ -102,55 +127,48 @@ def _values(field: Field) -> list[Any]:
     return [value for value, _ in item.choices or () if value is None or isinstance(value, str | int | float)]
 
 
-def form(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
-    """Return what may follow `%mcp form`: a tool, a prompt or a template, then its arguments."""
-    if positional:
-        name = meant(positional[0])
-        template = next(((c, t) for c, t in _templates() if t.uri_template == name), None)
-        if template is not None:
-            return _variables(*template, positional, fragment)
-        return (call if _known("tools", name) else prompt)(positional, fragment, namespace)
+def form(tab: Tab) -> Candidates:
+    """Return what a form can be of: a tool, a prompt or a template."""
     templates = [shlex.quote(t.uri_template) for _, t in _templates() if not t.uri_template.startswith("-")]
-    more = [text for kind in ("tools", "prompts") for text in offered(kind, fragment).texts]
-    return Candidates(fragment, [*more, *beginning(fragment, templates)])
+    more = [text for kind in ("tools", "prompts") for text in offered(kind, tab.fragment).texts]
+    return Candidates(tab.fragment, [*more, *beginning(tab.fragment, templates)])
+
+
+def form_argument(tab: Tab) -> Candidates:
+    """Return the arguments of the tool, the prompt or the template that the line names first."""
+    name = meant(tab.positional[0])
+    for connection, template in _templates():
+        if template.uri_template == name:
+            names = re.findall(r"[\w.%]+", "".join(re.findall(r"\{([^{}]*)\}", name)))
+            return _asked(names, tab, partial(complete_template, connection, name))
+    return (tool_argument if _known("tools", name) else prompt_argument)(tab)
 
 
 def _templates() -> list[tuple[Connection, Any]]:
     return [(connection, template) for connection in host.find() for template in connection.catalog.cached("templates")]
 
 
-def read(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
-    """Return what may follow `%mcp read`: a resource, or what fills a template."""
-    if positional:
-        return Candidates(fragment, [])
-    said = unescape_word(meant(fragment))
+def resource(tab: Tab) -> Candidates:
+    """Return the URIs of resources, and what fills a template."""
+    said = unescape_word(meant(tab.fragment))
     listed = [str(r.uri) for c in host.find() for r in c.catalog.cached("resources")]
     uris = dict.fromkeys([*(uri for uri in listed if uri.startswith(said)), *complete_uri(_templates(), said)])
-    return Candidates(fragment, [word for word in map(schema.as_word, uris) if word])
+    return Candidates(tab.fragment, [word for word in map(schema.as_word, uris) if word])
 
 
-def prompt(positional: list[str], fragment: str, namespace: Mapping[str, Any]) -> Candidates:
-    """Return what may follow `%mcp prompt`: a prompt, then its arguments."""
-    if not positional:
-        return offered("prompts", fragment)
-    known = _known("prompts", meant(positional[0]))
+def prompt_argument(tab: Tab) -> Candidates:
+    """Return the arguments of the prompt that the line names first."""
+    known = _known("prompts", meant(tab.positional[0]))
     if known is None:
-        return Candidates(fragment, [])
+        return Candidates(tab.fragment, [])
     connection, prompt = known
     names = [argument.name for argument in prompt.arguments or ()]
-    return _asked(names, positional, fragment, partial(complete_prompt, connection, prompt.name))
+    return _asked(names, tab, partial(complete_prompt, connection, prompt.name))
 
 
-def _variables(connection: Connection, template: Any, positional: list[str], fragment: str) -> Candidates:
-    names = re.findall(r"[\w.%]+", "".join(re.findall(r"\{([^{}]*)\}", template.uri_template)))
-    return _asked(names, positional, fragment, partial(complete_template, connection, template.uri_template))
-
-
-def _asked(
-    names: list[str], positional: list[str], fragment: str, ask: Callable[[str, str, dict[str, str]], list[str]]
-) -> Candidates:
+def _asked(names: list[str], tab: Tab, ask: Callable[[str, str, dict[str, str]], list[str]]) -> Candidates:
     """Return the names of arguments that are not given yet, or what the server offers for the value of one."""
-    given = dict(map(assigned, positional[1:]))
+    fragment, given = tab.fragment, dict(map(assigned, tab.positional[1:]))
     name, equals, _ = fragment.partition("=")
     if not equals:
         return starting(fragment, [f"{argument(name)}=" for name in names if name not in given])

@@ -38,6 +38,7 @@ __all__ = [
     "Invocation",
     "Parser",
     "State",
+    "Word",
     "help_for_all",
     "help_for_one",
     "parse",
@@ -157,11 +158,28 @@ class Invocation:
         raise ArgumentsError(problem)
 
 
+class Word(argparse.Action):
+    """An argument that is kept as it is typed.
+
+    Args:
+        completer: What Tab offers for it, a name in `COMPLETERS` (`magics/candidates.py`), where its metavar is none.
+    """
+
+    def __init__(self, *names: Any, completer: str = "", **options: Any) -> None:
+        super().__init__(*names, **options)
+        self.completer = completer
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Keep its value."""
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
     """An argparse parser whose errors are ours, in one line."""
 
     def __init__(self, typed: str) -> None:
         super().__init__(prog=typed, add_help=False, allow_abbrev=False, argument_default=None)
+        self.register("action", None, Word)  # what argparse takes where no `action` is given
 
     @property
     def arguments(self) -> tuple[argparse.Action, ...]:

@@ -10,7 +10,10 @@ from mcp_magic.magics.typed_words import meant
 from mcp_magic.schema import as_word
 from mcp_magic.schema.items import unescape_word
 
-__all__ = ["SERVER_FILES", "paths"]
+__all__ = ["DECLARATIONS", "SERVER_FILES", "paths"]
+
+DECLARATIONS = (".toml", ".json")
+"""The suffixes of files that `%mcp up` reads."""
 
 SERVER_FILES = (".py", ".js", ".mjs", ".cjs")
 """The suffixes of files that `%mcp connect` runs."""

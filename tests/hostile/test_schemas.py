@@ -20,7 +20,7 @@ from mcp_magic.core.lint.lint import lint_tool
 from mcp_magic.errors import ArgumentsError, ConfigError, InvalidResponseError, MCPMagicError
 from mcp_magic.langchain.tools import langchain_tools
 from mcp_magic.magics.extension import MCPMagics
-from mcp_magic.magics.offered_candidates import call as offered
+from mcp_magic.magics.offered_candidates import Tab, tool_argument
 from mcp_magic.notebook import host
 from mcp_magic.results import limits
 from mcp_magic.schema.budget import MAX_NODES
@@ -108,7 +108,7 @@ class Attacked:
 
     def complete(self, name: str) -> None:
         for fragment in ("", "p1", "a=", "a.", "a.left.p1."):
-            offered([f"s:takes_{name}"], fragment, {})
+            tool_argument(Tab(fragment, [f"s:takes_{name}"], {}, None, ()))
 
     def help(self, name: str) -> None:
         function = self.connection.tools[f"takes_{name}"]

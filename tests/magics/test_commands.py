@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
 import pytest
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.commands import COMMANDS
-from mcp_magic.magics.parsing import GROUPS, help_for_all, help_for_one, parse
+from mcp_magic.magics.candidates import COMPLETERS
+from mcp_magic.magics.commands import AGENT, COMMANDS, SERVER, SERVERS
+from mcp_magic.magics.parsing import GROUPS, Word, help_for_all, help_for_one, parse
 from mcp_magic.magics.splitting import split_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp_magic.magics.parsing import Command
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -28,6 +39,57 @@ def test_every_subcommand_has_help_with_examples_that_parse(name: str) -> None:
 def test_every_option_is_explained(name: str) -> None:
     for action in COMMANDS[name].parser().arguments:
         assert action.help, f"%mcp {name} {action.dest} has no help"
+
+
+@pytest.mark.parametrize("command", [*COMMANDS.values(), AGENT, SERVER, SERVERS], ids=lambda command: command.name)
+def test_tab_knows_what_an_argument_says_that_it_is(command: Command) -> None:
+    said = {action.completer for action in command.parser().arguments if isinstance(action, Word)}
+    assert said <= {"", *COMPLETERS}
+
+
+LAZY = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+from mcp_magic.magics import commands
+
+def imported():
+    return sorted(m.removeprefix(commands.__name__) for m in sys.modules if m.startswith(commands.__name__ + "."))
+
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "mcp_magic")
+shell.run_line_magic("mcp", "--help all")
+shell.transform_cell("%mcp call?")
+shell.Completer.use_jedi = False
+completed = shell.Completer.complete(line_buffer="%mcp discon", cursor_pos=11)[1]
+try:
+    shell.run_line_magic("mcp", "conect")
+except Exception as error:
+    told = str(error)
+before = imported()
+from mcp.server import MCPServer
+shell.user_ns["math"] = MCPServer("math")
+shell.run_line_magic("mcp", "connect math")
+print((completed, told, before, "doctor" in str(imported()), imported()))
+print(len([m for m in sys.modules if m.partition(".")[0] == "mcp_magic"]))
+import os
+sys.stdout.flush()
+os._exit(0)
+"""
+
+MODULES = 230
+"""Modules of ours that the first `%mcp connect` may import."""
+
+
+def test_a_subcommand_is_imported_when_it_is_typed(tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, check=True, cwd=tmp_path)
+    *_, found, number = ran.stdout.splitlines()
+    completed, told, before, doctor, after = ast.literal_eval(found)
+    assert "disconnect" in completed
+    assert "Did you mean 'connect'?" in told
+    assert before == []
+    assert after
+    assert not doctor
+    assert int(number) < MODULES
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])

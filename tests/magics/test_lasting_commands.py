@@ -98,6 +98,8 @@ def test_a_declared_server_may_say_whether_it_comes_back() -> None:
 
 async def test_ping_completes_the_names_of_servers(magic: Any) -> None:
     assert candidates("ping ma", {}).texts == ["math"]
+    assert candidates("ping other ", {}).texts == [], "it takes one"
+    assert candidates("disconnect other ", {}).texts == ["math"]
 
 
 async def test_how_a_session_begins_is_chosen_and_completed(magic: Any) -> None:

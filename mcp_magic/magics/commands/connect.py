@@ -16,7 +16,6 @@ from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, did_you_m
 from mcp_magic.magics.auth_options import auth_options, auth_table
 from mcp_magic.magics.commands.servers import server_listing
 from mcp_magic.magics.parsing import Implementation, Invocation, Parser
-from mcp_magic.magics.trusting import ask_for_servers
 from mcp_magic.magics.waiting import seconds_typed
 from mcp_magic.schema.lines import as_command
 
@@ -30,10 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["CONNECT", "asked_for", "one_target", "options", "session_options"]
 
 
-def options(parser: Parser) -> None:
+def options(parser: Parser, completer: str = "") -> None:
     """Add the arguments."""
     add = parser.add_argument
-    add("target", nargs="*", default=[], metavar="TARGET", help="URL, server file, configured name or variable")
+    help_ = "URL, server file, configured name or variable"
+    add("target", nargs="*", default=[], metavar="TARGET", completer=completer, help=help_)
     add("--name", help="what to call it (default: made from the target)")
     add("--config", metavar="FILE", help="open all servers of a config file, or those named, in parallel")
     add("--header", action="append", default=[], metavar="'K: V'", help="HTTP header, may be repeated")
@@ -86,6 +86,8 @@ async def asked_for(invocation: Invocation, target: Any, options: dict[str, Any]
         resolve_target(target, **{**options, "find_entry": find})
     if not found:
         return options
+    from mcp_magic.magics.trusting import ask_for_servers
+
     await ask_for_servers(invocation, found)
     return {**options, "find_entry": lambda name: found[0]}
 
@@ -150,6 +152,8 @@ async def _from_file(invocation: Invocation, arguments: argparse.Namespace) -> L
 
 async def open_entries(invocation: Invocation, entries: Iterable[ServerEntry]) -> list[dict[str, Any]]:
     """Open configured servers in parallel and return a row for each, with what went wrong."""
+    from mcp_magic.magics.trusting import ask_for_servers
+
     entries = list(entries)
     await ask_for_servers(invocation, entries, replacing=True)
     ready = {slug(e.name): e.spec for e in entries if e.spec and not e.disabled and not e.problem}

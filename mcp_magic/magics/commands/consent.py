@@ -32,7 +32,7 @@ _ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 def rule_options(parser: Parser) -> None:
     """Add the arguments of a rule."""
-    parser.add_argument("tool", metavar="PATTERN", help="SERVER:TOOL, also with * and ?")
+    parser.add_argument("tool", metavar="PATTERN", completer="rule", help="SERVER:TOOL, also with * and ?")
     parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=PATTERN", help="what arguments must be")
     parser.add_argument("--reason", default="", metavar="TEXT", help="why; whoever asks is told")
     parser.add_argument("--first", action="store_true", help="put it before the other rules")

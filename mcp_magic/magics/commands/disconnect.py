@@ -18,7 +18,7 @@ __all__ = ["DISCONNECT"]
 
 def options(parser: Parser) -> None:
     """Add the arguments."""
-    parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="a connected server")
+    parser.add_argument("names", nargs="*", default=[], metavar="SERVER", help="a connected server")
     parser.add_argument("--all", action="store_true", help="all of them")
 
 

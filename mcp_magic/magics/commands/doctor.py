@@ -23,7 +23,7 @@ __all__ = ["DOCTOR"]
 
 def options(parser: Parser) -> None:
     """Add the arguments: those of `connect`, and the call."""
-    connect.options(parser)
+    connect.options(parser, "server or target")
     parser.add_argument(
         "--call",
         nargs="?",

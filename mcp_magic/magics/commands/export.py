@@ -20,7 +20,7 @@ __all__ = ["EXPORT"]
 
 def options(parser: Parser) -> None:
     """Add the arguments."""
-    parser.add_argument("server", metavar="NAME", help="a server that `%%%%mcp_server` has made")
+    parser.add_argument("server", metavar="SERVER", help="a server that `%%%%mcp_server` has made")
     parser.add_argument("file", metavar="FILE", help="the program, such as server.py")
     parser.add_argument("--force", action="store_true", help="write over a file that is there")
 

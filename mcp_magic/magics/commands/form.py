@@ -25,12 +25,19 @@ __all__ = ["FORM"]
 
 def options(parser: Parser) -> None:
     """Add the arguments."""
-    parser.add_argument("name", metavar="SERVER:TOOL", help="or SERVER:PROMPT with --prompt, or a URI template")
     parser.add_argument(
-        "arguments", nargs="*", default=[], metavar="NAME=VALUE", help="to begin with, as of %%mcp call"
+        "name", metavar="SERVER:TOOL", completer="form", help="or SERVER:PROMPT with --prompt, or a URI template"
+    )
+    parser.add_argument(
+        "arguments",
+        nargs="*",
+        default=[],
+        metavar="NAME=VALUE",
+        completer="form's argument",
+        help="to begin with, as of %%mcp call",
     )
     parser.add_argument("--prompt", action="store_true", help="it is a prompt")
-    parser.add_argument("--server", metavar="NAME", help="whose URI template it is, where that is not clear")
+    parser.add_argument("--server", metavar="SERVER", help="whose URI template it is, where that is not clear")
     parser.add_argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer")
 
 

@@ -20,7 +20,9 @@ __all__ = ["LOGOUT"]
 
 def options(parser: Parser) -> None:
     """Add the arguments."""
-    parser.add_argument("server", metavar="SERVER|URL", help="a server, connected or configured, or its URL")
+    parser.add_argument(
+        "server", metavar="SERVER|URL", completer="SERVER", help="a server, connected or configured, or its URL"
+    )
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:

@@ -28,7 +28,13 @@ FAILED = "failed start"
 
 def options(parser: Parser) -> None:
     """Add the arguments."""
-    parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
+    parser.add_argument(
+        "server",
+        nargs="?",
+        metavar="SERVER",
+        completer="server or failed",
+        help="a connected server (default: the only one)",
+    )
     parser.add_argument("--last", type=int, metavar="N", help=f"lines of each kind (default: {LISTED})")
     parser.add_argument("--level", choices=LEVELS, metavar="LEVEL", help=f"log from now on: {', '.join(LEVELS)}")
     parser.add_argument("--follow", action="store_true", help="show what comes until Interrupt")

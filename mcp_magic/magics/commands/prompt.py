@@ -19,7 +19,14 @@ __all__ = ["PROMPT"]
 def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("prompt", metavar="SERVER:PROMPT", help="the server may be left out while the name is unique")
-    parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="its arguments, as text")
+    parser.add_argument(
+        "arguments",
+        nargs="*",
+        default=[],
+        metavar="NAME=VALUE",
+        completer="prompt's argument",
+        help="its arguments, as text",
+    )
     timeout_options(parser)
 
 

@@ -18,7 +18,7 @@ __all__ = ["READ"]
 def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("uri", metavar="URI", help="of a resource, or made from a template")
-    parser.add_argument("--server", metavar="NAME", help="whose it is, where that is not clear")
+    parser.add_argument("--server", metavar="SERVER", help="whose it is, where that is not clear")
     timeout_options(parser)
 
 

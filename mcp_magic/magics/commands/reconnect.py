@@ -16,7 +16,7 @@ __all__ = ["RECONNECT"]
 
 def options(parser: Parser) -> None:
     """Add the arguments."""
-    parser.add_argument("name", metavar="NAME", help="a server that is or was connected")
+    parser.add_argument("name", metavar="SERVER", help="a server that is or was connected")
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connection:

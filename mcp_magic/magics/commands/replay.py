@@ -27,8 +27,17 @@ ONCE = ("initialize", "server/discover", "subscriptions/listen")
 
 def options(parser: Parser) -> None:
     """Add the arguments."""
-    parser.add_argument("number", metavar="N", help="the number of a request in `%%mcp trace`, or its answer")
-    parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="arguments that differ")
+    parser.add_argument(
+        "number", metavar="N", completer="request", help="the number of a request in `%%mcp trace`, or its answer"
+    )
+    parser.add_argument(
+        "arguments",
+        nargs="*",
+        default=[],
+        metavar="NAME=VALUE",
+        completer="request's argument",
+        help="arguments that differ",
+    )
     timeout_options(parser)
 
 

@@ -19,7 +19,7 @@ __all__ = ["SERVE", "serve_again"]
 
 def options(parser: Parser) -> None:
     """Add the arguments."""
-    parser.add_argument("server", nargs="?", metavar="NAME", help="a connected server that runs in this kernel")
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="a connected server that runs in this kernel")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)")
     parser.add_argument("--stop", action="store_true", help="serve it no more")
 

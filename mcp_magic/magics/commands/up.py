@@ -32,7 +32,13 @@ __all__ = ["UP"]
 
 def options(parser: Parser) -> None:
     """Add the arguments."""
-    parser.add_argument("file", nargs="?", metavar="FILE", help="default: mcp_magic.toml, pyproject.toml, mcp.json")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        completer="declaration",
+        help="default: mcp_magic.toml, pyproject.toml, mcp.json",
+    )
     parser.add_argument("--prune", action="store_true", help="disconnect what is not declared")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be run, set, allowed and sent")
 

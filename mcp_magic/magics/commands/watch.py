@@ -26,7 +26,7 @@ SHORTEST = 0.1
 def options(parser: Parser) -> None:
     """Add the arguments."""
     parser.add_argument("uri", nargs="?", metavar="URI", help="of a resource; without it, what is watched")
-    parser.add_argument("--server", metavar="NAME", help="whose it is, where that is not clear")
+    parser.add_argument("--server", metavar="SERVER", help="whose it is, where that is not clear")
     parser.add_argument("--background", action="store_true", help="let the cell end, and go on below it")
     parser.add_argument("--for", dest="seconds", type=seconds_typed, metavar="SECONDS", help="end after that time")
     parser.add_argument("--count", type=int, metavar="N", help="end after so many updates")
