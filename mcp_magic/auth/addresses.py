@@ -62,7 +62,7 @@ class Reach:
         self._named = {self._server, *(_host(other) for other in named if other)}
         self._peer: Address | None = None
 
-    def heard(self, response: httpx2.Response) -> None:
+    def remember_peer(self, response: httpx2.Response) -> None:
         """Remember the address from which the MCP server answers."""
         self._peer = _peer(response.extensions.get("network_stream")) or self._peer
 
@@ -82,8 +82,12 @@ class Reach:
 
     async def _is_inside(self) -> bool:
         """Whether the MCP server is on this machine or in its network, by its name and by the address that answered."""
-        found = await _addresses(self._server)
-        return bool(found) and all(map(_is_internal, [*found, *([self._peer] if self._peer else [])]))
+        addresses = await _addresses(self._server)
+        if not addresses:
+            return False
+        if self._peer is not None:
+            addresses.append(self._peer)
+        return all(map(_is_internal, addresses))
 
     def watching(self, request: httpx2.Request, refuse: Callable[[str], Exception]) -> Callable[..., Awaitable[None]]:
         """Return the `trace` extension of a request, which closes a connection that leads to a forbidden address.
@@ -120,10 +124,10 @@ def _host(url: str) -> str:
 
 def _peer(stream: Any) -> Address | None:
     """Return the other end of a connection, if it is known."""
-    found = None
-    with suppress(OSError, AttributeError, ValueError, TypeError, IndexError):
-        found = ip_address(str(stream.get_extra_info("server_addr")[0]).partition("%")[0])
-    return found
+    try:
+        return ip_address(str(stream.get_extra_info("server_addr")[0]).partition("%")[0])
+    except (OSError, AttributeError, ValueError, TypeError, IndexError):
+        return None
 
 
 async def _addresses(host: str) -> list[Address]:
@@ -132,11 +136,11 @@ async def _addresses(host: str) -> list[Address]:
         return [ip_address(host.partition("%")[0])]
     if host == "localhost" or host.endswith(".localhost"):
         return [ip_address("127.0.0.1")]
-    found: list[Any] = []
+    infos: list[Any] = []
     with suppress(OSError, UnicodeError, TimeoutError, NotImplementedError):
         async with asyncio.timeout(LOOKUP_SECONDS):
-            found = await asyncio.get_running_loop().getaddrinfo(host, None)
-    return [ip_address(str(address[4][0]).partition("%")[0]) for address in found]
+            infos = await asyncio.get_running_loop().getaddrinfo(host, None)
+    return [ip_address(str(info[4][0]).partition("%")[0]) for info in infos]
 
 
 def _is_internal(address: Address) -> bool:

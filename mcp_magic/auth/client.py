@@ -177,7 +177,7 @@ class SessionAuth(httpx2.Auth):
                     oauth.authorize(request)
                     _forget_status()
                     response = yield request
-                oauth.heard(response)
+                oauth.observe(response)
                 if not _is_refusal(response):
                     return
             try:
@@ -402,12 +402,12 @@ class OAuthClient:
         else:
             request.headers["Authorization"] = f"Bearer {token}"
 
-    def heard(self, response: httpx2.Response) -> None:
+    def observe(self, response: httpx2.Response) -> None:
         """Remember the nonce of an answer, and the address from which the server refuses a request."""
         if self._prover is not None:
-            self._prover.heard(response)
+            self._prover.remember_nonce(response)
         if _is_refusal(response):
-            self._reach.heard(response)
+            self._reach.remember_peer(response)
 
     def wants_nonce(self, response: httpx2.Response) -> bool:
         """Whether a server asks for the same request with its nonce in the proof (RFC 9449, section 9)."""
@@ -533,6 +533,8 @@ class OAuthClient:
             f"{self.parties.server}: {self.parties.where} does not lead to {named}, where this client's credentials "
             "belong: they were not sent."
         )
+
+    # Scopes, and step-up to more of them
 
     def _choose_scope(self, response: httpx2.Response, granted: str | None, *, stepping_up: bool) -> None:
         """Ask for what the person named, else for what the server suggests; a step-up adds to what was granted."""
@@ -662,12 +664,12 @@ class OAuthClient:
         assert state.client_info is not None
         assert state.client_metadata.redirect_uris is not None
         client, back = state.client_info.client_id, str(state.client_metadata.redirect_uris[0])
-        proof = PKCEParameters.generate()
+        proof, nonce = PKCEParameters.generate(), secrets.token_urlsafe(32)
         query = {
             "response_type": "code",
             "client_id": client,
             "redirect_uri": back,
-            "state": secrets.token_urlsafe(32),
+            "state": nonce,
             "code_challenge": proof.code_challenge,
             "code_challenge_method": "S256",
             **self._resource(),
@@ -682,6 +684,10 @@ class OAuthClient:
         login = LogIn(parties.server, parties.where, url, callback.redirect_uri, logins.seconds, self._comes_from)
         callback.expect(login.redirected)
         answer = await logins.ask(login)
+        if answer.state != nonce:  # the address of the page has a `state` of its own
+            raise AuthorizationError(
+                f"{parties.server}: the answer belongs to another log-in (wrong state); try again."
+            )
         validate_authorization_response_iss(answer.issuer, state.oauth_metadata)
         return {
             "grant_type": "authorization_code",
@@ -799,11 +805,11 @@ class OAuthClient:
             return await self._send(request)
         prover.sign(request)
         answer = await self._send(request)
-        prover.heard(answer)
+        prover.remember_nonce(answer)
         if await wants_nonce(answer):
             prover.sign(request)
             answer = await self._send(request)
-            prover.heard(answer)
+            prover.remember_nonce(answer)
         if answer.status_code == 200:
             answer, self._bound = await as_bearer(answer)
         return answer
@@ -811,13 +817,15 @@ class OAuthClient:
     def _resource(self) -> dict[str, str]:
         """Return the parameter that names the server for which a token is meant (RFC 8707)."""
         state = self._state
-        wanted = state.should_include_resource_param(state.protocol_version)
-        return {"resource": state.get_resource_url()} if wanted else {}
+        if not state.should_include_resource_param(state.protocol_version):
+            return {}
+        return {"resource": state.get_resource_url()}
 
     def _endpoint(self, name: str, path: str) -> str:
         """Return an endpoint of the authorization server; without metadata it is a path at the MCP server's origin."""
-        found, url = getattr(self._state.oauth_metadata, name, None), self._state.server_url
-        return str(found) if found else urljoin(self._state.get_authorization_base_url(url), path)
+        if endpoint := getattr(self._state.oauth_metadata, name, None):
+            return str(endpoint)
+        return urljoin(self._state.get_authorization_base_url(self._state.server_url), path)
 
     # Refresh
 
@@ -935,8 +943,8 @@ def _algorithm(pem: str) -> str:
 
 async def _offers_dpop(answer: httpx2.Response) -> bool:
     """Whether metadata offer tokens that are bound to a key (RFC 9449, section 5.1); the SDK's model drops that."""
-    found = _json(await answer.aread())
-    algorithms = found.get("dpop_signing_alg_values_supported") if isinstance(found, dict) else None
+    metadata = _json(await answer.aread())
+    algorithms = metadata.get("dpop_signing_alg_values_supported") if isinstance(metadata, dict) else None
     return isinstance(algorithms, list) and ALGORITHM in algorithms
 
 

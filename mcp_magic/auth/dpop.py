@@ -75,7 +75,7 @@ class Prover:
         headers = {"typ": "dpop+jwt", "jwk": self._jwk}
         request.headers["DPoP"] = jwt.encode(claims, self._key, algorithm=ALGORITHM, headers=headers)
 
-    def heard(self, response: httpx2.Response) -> None:
+    def remember_nonce(self, response: httpx2.Response) -> None:
         """Remember the nonce that a server gives (RFC 9449, section 8)."""
         if nonce := response.headers.get(NONCE):
             self._nonces[urlsplit(str(response.request.url)).netloc] = nonce[:500]
@@ -86,10 +86,10 @@ async def wants_nonce(response: httpx2.Response) -> bool:
     if response.status_code not in (400, 401) or NONCE not in response.headers:
         return False
     try:
-        found = json.loads(await response.aread())
+        body = json.loads(await response.aread())
     except ValueError:
         return False
-    return isinstance(found, dict) and found.get("error") == "use_dpop_nonce"
+    return isinstance(body, dict) and body.get("error") == "use_dpop_nonce"
 
 
 async def as_bearer(response: httpx2.Response) -> tuple[httpx2.Response, bool]:
@@ -97,13 +97,13 @@ async def as_bearer(response: httpx2.Response) -> tuple[httpx2.Response, bool]:
     import httpx2
 
     try:
-        found = json.loads(await response.aread())
+        body = json.loads(await response.aread())
     except ValueError:
         return response, False
-    if not isinstance(found, dict) or str(found.get("token_type", "")).lower() != "dpop":
+    if not isinstance(body, dict) or str(body.get("token_type", "")).lower() != "dpop":
         return response, False
-    told = httpx2.Response(response.status_code, json={**found, "token_type": "Bearer"}, request=response.request)
-    return told, True
+    bearer = httpx2.Response(response.status_code, json={**body, "token_type": "Bearer"}, request=response.request)
+    return bearer, True
 
 
 def _base64(data: bytes) -> str:

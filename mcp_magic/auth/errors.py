@@ -47,8 +47,8 @@ class Parties:
 def explain(error: Exception, parties: Parties) -> AuthorizationError:
     """Return what an error of the SDK's checks means."""
     for pattern, words in _WORDS:
-        if found := re.match(pattern, str(error), re.DOTALL):
-            hosts = [one_line(text, 100) for text in found.groups()]
+        if match := re.match(pattern, str(error), re.DOTALL):
+            hosts = [one_line(text, 100) for text in match.groups()]
             problem = words.format(*hosts, at=parties.authority, where=parties.where)
             return AuthorizationError(f"{parties.server}: {problem}")
     return AuthorizationError(
@@ -71,8 +71,8 @@ def token_refusal(status: int, body: str, parties: Parties) -> str:
 def refused_registration(status: int, body: str, parties: Parties) -> str:
     """Say that an authorization server does not register this program (RFC 7591, section 3.2.2)."""
     code, why = _oauth_error(body)
-    said = one_line(parties.hide(why or code), 200)
-    refused = sentence(f"{parties.authority} does not let new clients register (HTTP {status})", said)
+    reason = one_line(parties.hide(why or code), 200)
+    refused = sentence(f"{parties.authority} does not let new clients register (HTTP {status})", reason)
     return (
         f"{refused} Register one there by hand and say --client-id ID (redirect URI http://127.0.0.1:PORT/callback, "
         "--redirect-port PORT)."
@@ -88,8 +88,8 @@ def refused_again(response: httpx2.Response, given: str | None, parties: Parties
         parties: Who took part in the log-in.
     """
     if response.status_code == 403:
-        found = re.search(r'scope="([^"]*)"', response.headers.get("www-authenticate", ""))
-        wanted = one_line(found[1], 200) if found else "more"
+        match = re.search(r'scope="([^"]*)"', response.headers.get("www-authenticate", ""))
+        wanted = one_line(match[1], 200) if match else "more"
         return (
             f"{parties.server}: {parties.where} wants the scopes {wanted!r}, and {parties.authority} gave "
             f"{given or 'none'!r} (insufficient_scope). Ask whoever grants you access there for more."
@@ -103,12 +103,12 @@ def refused_again(response: httpx2.Response, given: str | None, parties: Parties
 def _oauth_error(body: str) -> tuple[str, str]:
     """Return the code and the description of an OAuth error; "" for what is not there."""
     try:
-        found = json.loads(body)
+        error = json.loads(body)
     except ValueError:
         return "", ""
-    if not isinstance(found, dict):
+    if not isinstance(error, dict):
         return "", ""
-    return str(found.get("error") or ""), one_line(str(found.get("error_description") or ""), 200)
+    return str(error.get("error") or ""), one_line(str(error.get("error_description") or ""), 200)
 
 
 TOKEN_ERRORS = {

@@ -164,9 +164,9 @@ class LogIn:
 
     def _settle(self, outcome: str, answer: Redirected | AuthorizationError) -> None:
         with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._settled, outcome, answer)
+            self._loop.call_soon_threadsafe(self._set_answer, outcome, answer)
 
-    def _settled(self, outcome: str, answer: Redirected | AuthorizationError) -> None:
+    def _set_answer(self, outcome: str, answer: Redirected | AuthorizationError) -> None:
         if self._answer.done():
             return
         self.outcome = outcome
@@ -364,7 +364,7 @@ class LogIns:
         Raises:
             AuthorizationError: They did not log in, or not in time.
         """
-        return await _asked(self._shown(login), f"{login.server}: the log-in at {login.host} was interrupted.")
+        return await _ask_person(self._show(login), f"{login.server}: the log-in at {login.host} was interrupted.")
 
     async def permits(self, text: str, interrupted: str) -> bool | None:
         """Ask the person for a yes; None if no person can be asked.
@@ -379,12 +379,12 @@ class LogIns:
         if self.confirm is None:
             return True
         try:
-            return await _asked(self.confirm(text), interrupted)
+            return await _ask_person(self.confirm(text), interrupted)
         except TimeoutError:
             late = f"nobody answered in time: {text.partition(chr(10))[0]}"
         raise AuthorizationError(late)
 
-    async def _shown(self, login: LogIn) -> Redirected:
+    async def _show(self, login: LogIn) -> Redirected:
         assert self.authorizer is not None
         showing = asyncio.ensure_future(self.authorizer(login))
         answered = asyncio.ensure_future(login.answered())
@@ -402,9 +402,9 @@ class LogIns:
             for task in (showing, answered):
                 task.cancel()
             await asyncio.wait({showing, answered}, timeout=FAREWELL_SECONDS)
-        raise AuthorizationError(self._in_vain(login, late=late))
+        raise AuthorizationError(self._unanswered(login, late=late))
 
-    def _in_vain(self, login: LogIn, *, late: bool) -> str:
+    def _unanswered(self, login: LogIn, *, late: bool) -> str:
         if not late:
             return f"{login.server}: the log-in at {login.host} was not answered."
         again = f" ({login.stale} answers to other log-ins were not believed)" if login.stale else ""
@@ -414,13 +414,13 @@ class LogIns:
         )
 
 
-async def _asked(question: Coroutine[Any, Any, T], interrupted: str) -> T:
+async def _ask_person(question: Coroutine[Any, Any, T], interrupted: str) -> T:
     """Ask below the cell that called, and return the answer; the clock of the call stands still meanwhile."""
     with person_asked():
-        call, made = current_call(), current.get()
+        call, attempt = current_call(), current.get()
         asking = asyncio.ensure_future(question) if call is None else call.ask(question)
         try:
-            while not asking.done() and not (made is not None and made.given_up):
+            while not asking.done() and not (attempt is not None and attempt.given_up):
                 await asyncio.wait({asking}, timeout=GIVEN_UP_SECONDS)
         finally:
             asking.cancel()

@@ -43,8 +43,8 @@ async def log_out(spec: UrlSpec, logins: LogIns) -> list[LoggedOut]:
     """
     key = server_key(spec.url)
     store = await asyncio.to_thread(logins.store)
-    found = await asyncio.to_thread(store.load, key)
-    done = [await _revoke(record, spec) for record in found.values() if isinstance(record, dict)]
+    records = await asyncio.to_thread(store.load, key)
+    done = [await _revoke(record, spec) for record in records.values() if isinstance(record, dict)]
     await asyncio.to_thread(store.save, key, {})
     if not isinstance(store, FileStore) and logins.where == "auto":
         await asyncio.to_thread(FileStore().save, key, {})
@@ -82,15 +82,15 @@ def _client(record: Record, spec: UrlSpec) -> tuple[Record, str | None]:
 async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, secret: str | None, spec: UrlSpec) -> str:
     import httpx2
 
-    how: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if secret is not None and client.get("token_endpoint_auth_method") == "client_secret_post":
         forms = [{**form, "client_secret": secret} for form in forms]
     elif secret is not None:
-        how["auth"] = httpx2.BasicAuth(quote(client["client_id"], safe=""), quote(secret, safe=""))
+        options["auth"] = httpx2.BasicAuth(quote(client["client_id"], safe=""), quote(secret, safe=""))
     plain = spec.verify is True and spec.cert is None
     try:
         async with httpx2.AsyncClient(timeout=REVOKE_SECONDS, verify=True if plain else tls_context(spec)) as sender:
-            answers = [await sender.post(endpoint, data=form, **how) for form in forms]
+            answers = [await sender.post(endpoint, data=form, **options) for form in forms]
     except (httpx2.HTTPError, OSError) as error:
         return f"forgotten; it could not be told ({type(error).__name__})"
     refused = [answer.status_code for answer in answers if answer.status_code >= 400]

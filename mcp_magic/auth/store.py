@@ -165,10 +165,10 @@ class KeyringStore:
 
     def load(self, key: str) -> Record:
         """Return the record, {} if there is none."""
-        found: Record = {}
+        record: Record = {}
         with suppress(Exception):  # a keyring that is locked, or whose service is gone
-            found = _read(self._backend.get_password(SERVICE, key))
-        return found or self._otherwise.load(key)
+            record = _read(self._backend.get_password(SERVICE, key))
+        return record or self._otherwise.load(key)
 
     def save(self, key: str, record: Record) -> None:
         """Keep a record; an empty one is deleted."""
@@ -227,10 +227,10 @@ def _keyring(priority: float) -> Any:
 
 def _read(text: str | None) -> Record:
     try:
-        found = json.loads(text) if text else {}
+        record = json.loads(text) if text else {}
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 if sys.platform == "win32":
@@ -347,8 +347,8 @@ class KeptTokens:
         """Return the tokens; None if there are none, or none that can be read."""
         from mcp.shared.auth import OAuthToken
 
-        found: OAuthToken | None = read_model(OAuthToken, (await self.load()).get("tokens"))
-        return found
+        tokens: OAuthToken | None = read_model(OAuthToken, (await self.load()).get("tokens"))
+        return tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Keep tokens, and when they expire."""
@@ -359,25 +359,29 @@ class KeptTokens:
         """Return the registration of this client."""
         from mcp.shared.auth import OAuthClientInformationFull
 
-        found: OAuthClientInformationFull | None = read_model(
-            OAuthClientInformationFull, (await self.load()).get("client")
-        )
-        return found
+        record = await self.load()
+        client: OAuthClientInformationFull | None = read_model(OAuthClientInformationFull, record.get("client"))
+        return client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Keep the registration of this client."""
         await self.save(client=client_info.model_dump(mode="json", exclude_none=True))
 
 
-def read_model(kind: Any, found: Any) -> Any:
+def read_model(kind: Any, value: Any) -> Any:
     """Return a model of the SDK from its JSON; None if there is nothing, or nothing valid."""
     try:
-        return kind.model_validate(found) if found else None
+        return kind.model_validate(value) if value else None
     except ValueError:
         return None
 
 
 def _secrets_of(record: dict[str, Any]) -> list[str]:
     tokens, client = record.get("tokens") or {}, record.get("client") or {}
-    found = [tokens.get("access_token"), tokens.get("refresh_token"), client.get("client_secret")]
-    return [*(text for text in found if text), *filter(None, [record.get("dpop_key")])]
+    texts = (
+        tokens.get("access_token"),
+        tokens.get("refresh_token"),
+        client.get("client_secret"),
+        record.get("dpop_key"),
+    )
+    return [text for text in texts if text]

@@ -87,6 +87,17 @@ async def test_only_the_answer_to_this_log_in_is_believed(host: Host) -> None:
     assert seen[4] == "this address belongs to another log-in; open the link that is shown here"
 
 
+async def test_a_log_in_page_whose_address_has_a_query_keeps_it(host: Host) -> None:
+    logging_in(host)
+    async with protected_server() as protected:
+        page = f"{protected.authority.url}/authorize?tenant=7"
+        protected.authority.behaves.endpoints["authorization_endpoint"] = page
+        connection = await host.connect(protected.url)
+        assert (await connection.call("whoami")).text == "client-1: read offline_access"
+        await host.close()
+    assert protected.authority.asked("authorize")[0]["tenant"] == "7"
+
+
 async def test_one_log_in_serves_all_calls_that_wait_for_it(host: Host) -> None:
     person = logging_in(host)
     async with protected_server() as protected:
