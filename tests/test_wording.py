@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest.mock import sentinel
 
 import httpx2
@@ -14,7 +14,8 @@ from mcp import MCPError
 
 import mcp_magic
 from mcp_magic.agent import acting
-from mcp_magic.agent.offline import answering
+from mcp_magic.agent.offline.model import Outcome as ToolOutcome
+from mcp_magic.agent.offline.model import answer
 from mcp_magic.auth import errors, login
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.core import lost
@@ -80,9 +81,7 @@ def denied(said: str) -> Iterator[object]:
         yield Consent(magics=True).refusal(request, because_changed(request, decision))
         sentinel.offer.person_name = "web:tool"
         yield acting._denied(sentinel.offer, decision)
-    outcome: Any = sentinel.outcome
-    outcome.tool, outcome.arguments, outcome.denied, outcome.text = "web:tool", {}, True, said
-    yield answering._said(outcome)
+    yield answer([ToolOutcome("web:tool", said, said, True, True, {})])
 
 
 def not_logged_in(said: str) -> Iterator[str]:

@@ -146,8 +146,7 @@ async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str
 
 
 async def _offline(model: Any, asked: SamplingRequest, tools: Mapping[str, _Bound], messages: Any) -> AIMessage:
-    from mcp_magic.agent.offline.model import CHARACTERS_A_TOKEN
-    from mcp_magic.agent.offline.quoting import limited, quoted
+    from mcp_magic.agent.offline.model import CHARACTERS_A_TOKEN, limited, quoted
     from mcp_magic.agent.turns import take_turn
 
     if not asked.usable_tools:

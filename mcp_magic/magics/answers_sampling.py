@@ -84,7 +84,7 @@ def _sampled(asked: SamplingRequest, text: str, model: str) -> Sampled:
     """Return a text as the reply, within the limits of the request."""
     from langchain_core.messages import AIMessage
 
-    from mcp_magic.agent.offline.quoting import limited
+    from mcp_magic.agent.offline.model import limited
     from mcp_magic.core.lint.writing import CHARACTERS_A_TOKEN
     from mcp_magic.langchain.sampling_reply import to_sampled
 

@@ -20,9 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from mcp_magic import schema
 from mcp_magic.agent.modelerrors import model_error
-from mcp_magic.agent.offline.answering import answer
-from mcp_magic.agent.offline.quoting import quoted as quoted_by_offline
-from mcp_magic.agent.offline.results import outcome
+from mcp_magic.agent.offline.model import answer, outcome
+from mcp_magic.agent.offline.model import quoted as quoted_by_offline
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.config.masking import mask_text
 from mcp_magic.core.cassette.matching import Server, difference

@@ -1,39 +1,54 @@
-"""The chat model without weights."""
+"""The chat model without weights: what comes next in a conversation, and in which words."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from mcp_magic.agent.offline.conversation import ASKED, conversation
-from mcp_magic.agent.offline.planning import plan
-from mcp_magic.agent.offline.ranking import Ranking
-from mcp_magic.agent.offline.tools import known_tools
+from mcp_magic.agent.offline.calls import Call, Past, Toolbox, results_in
+from mcp_magic.schema.coerce import UnfitText, from_text
+from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator
 
-    from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
     from langchain_core.messages.ai import UsageMetadata
     from langchain_core.runnables import Runnable
 
-__all__ = ["CHARACTERS_A_TOKEN", "OfflineModel"]
+__all__ = ["CHARACTERS_A_TOKEN", "OfflineModel", "Outcome", "answer", "limited", "outcome", "quoted"]
 
 CHARACTERS_A_TOKEN = 4
-"""What a token is taken for when usage is counted: a rule of thumb, since nothing is tokenised here."""
+"""Characters that are counted as one token of usage: a rule of thumb, since nothing is tokenised here."""
+
+ASKED = "asked_back"
+"""The key in an `AIMessage`'s `additional_kwargs` that keeps what a question was about."""
+
+LONGEST, SUGGESTED = 4000, 5
+"""Characters of a request that is read, and tools that are named when none fits."""
+
+MAX_ROWS, MAX_TEXT, MAX_QUOTE = 30, 4000, 600
+"""Rows of a table and characters of one result in an answer, and characters that are quoted."""
+
+NO_REQUEST = "What should I do? Say it in a sentence, or name a tool and its arguments: `server:tool name=value`."
+NO_TOOLS = "There is no tool to work with: no server is connected, or none of its tools was given to me."
+SAID = {"model_name": "offline", "finish_reason": "stop"}
+WITHOUT_WEIGHTS = "(offline, a model without weights, which quotes)"
 
 
 class OfflineModel(BaseChatModel):
-    """A chat model with no weights, for tutorials and tests: deterministic, and without a network.
+    """A chat model with no weights, a demo so that tutorials and tests run without a key: deterministic, no network.
 
     It understands requests that name or clearly describe tools: it ranks the tools by their definitions, fills
     their arguments by schema from what the request mentions and from earlier results, takes several steps, and
@@ -50,51 +65,28 @@ class OfflineModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "offline"
 
-    @property
-    def _identifying_params(self) -> dict[str, Any]:
-        return {"model_name": "offline"}
-
     def bind_tools(
         self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
     ) -> Runnable[Any, AIMessage]:
-        """Return the model with tools.
-
-        Args:
-            tools: As any chat model takes them; the names of the servers come from `server__tool`, or from a tool's
-                metadata ("server", "tool").
-            **kwargs: Taken and not used, such as `tool_choice`.
-        """
+        """Return the model with tools; `server__tool`, or "server" and "tool" in the metadata, say whose they are."""
         return self.bind(tools=[_bound(tool) for tool in tools], **kwargs)
 
     def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        message = _message(messages, kwargs.get("tools") or [])
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        return ChatResult(generations=[ChatGeneration(message=_message(messages, kwargs.get("tools") or []))])
 
     def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
         yield from _chunks(_message(messages, kwargs.get("tools") or []))
 
     async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
         for chunk in _chunks(_message(messages, kwargs.get("tools") or [])):
             yield chunk
-            await asyncio.sleep(0)  # so that whoever shows the words comes to it
+            await asyncio.sleep(0)  # lets the page show the words as they come
 
 
 def _bound(tool: Any) -> dict[str, Any]:
@@ -104,25 +96,18 @@ def _bound(tool: Any) -> dict[str, Any]:
 
 
 def _message(messages: Sequence[BaseMessage], bound: Sequence[dict[str, Any]]) -> AIMessage:
-    tools = known_tools(bound)
-    state = conversation(messages, {tool.name: tool.person for tool in tools})
-    done = plan(state, Ranking(tools))
-    calls = [
-        {"name": name, "args": arguments, "id": _call_id(len(messages), number, name)}
-        for number, (name, arguments) in enumerate(done.calls)
-    ]
+    following = _following(messages, Toolbox(bound))
+    calls = []
+    for number, (name, arguments) in enumerate(following.calls):  # the same call at the same place has the same id
+        digest = hashlib.sha256(f"{len(messages)} {number} {name}".encode()).hexdigest()
+        calls.append({"name": name, "args": arguments, "id": f"call_{digest[:16]}"})
     return AIMessage(
-        content=done.text,
+        content=following.text,
         tool_calls=calls,
-        additional_kwargs={ASKED: done.asked.kept()} if done.asked else {},
-        response_metadata={"model_name": "offline", "finish_reason": "tool_calls" if calls else "stop"},
-        usage_metadata=_usage(messages, bound, done.text, calls),
+        additional_kwargs={ASKED: following.asked} if following.asked else {},
+        response_metadata=SAID | ({"finish_reason": "tool_calls"} if calls else {}),
+        usage_metadata=_usage(messages, bound, following.text, calls),
     )
-
-
-def _call_id(position: int, number: int, name: str) -> str:
-    """Return an id that is the same for the same call at the same place of a conversation."""
-    return "call_" + hashlib.sha256(f"{position} {number} {name}".encode()).hexdigest()[:16]
 
 
 def _usage(
@@ -145,11 +130,257 @@ def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
     for index, call in enumerate(message.tool_calls):
         part = {"name": call["name"], "args": json.dumps(call["args"]), "id": call["id"], "index": index}
         yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[part]))  # type: ignore[list-item]
-    last = AIMessageChunk(
-        content="",
-        additional_kwargs=message.additional_kwargs,
-        response_metadata=message.response_metadata,
-        usage_metadata=message.usage_metadata,
-        chunk_position="last",
+    kept = message.model_dump(include={"additional_kwargs", "response_metadata", "usage_metadata"})
+    yield ChatGenerationChunk(message=AIMessageChunk(content="", chunk_position="last", **kept))
+
+
+@dataclass(frozen=True)
+class Next:
+    """What the model does next: calls to be run at the same time, or a text and what it asks back."""
+
+    calls: Sequence[tuple[str, dict[str, Any]]] = ()
+    text: str = ""
+    asked: dict[str, Any] | None = None
+
+
+def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
+    """Return what comes next in a conversation, of which nothing is remembered from turn to turn.
+
+    Each step of the request is one turn of calls, so the steps are gone through again, those whose results are there,
+    and then the next one.
+    """
+    last = max((i for i, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
+    request = messages[last].text.strip() if last >= 0 else ""
+    if len(request) > LONGEST:
+        most = f"{LONGEST:,}. Say it shorter, please."
+        return Next(text=f"That is {len(request):,} characters long, and I read requests of at most {most}")
+    if not tools.tools:
+        return Next(text=NO_TOOLS if re.search(r"\w", request) else NO_REQUEST)
+    call, left = _replied(request, messages[last - 1] if last > 0 else None, tools)
+    names = {tool.name: tool.person_name for tool in tools.tools}
+    earlier = [each.data for turn in _turns(messages[:last], names) for each in turn if not each.failed]
+    done: list[Outcome] = []
+    before: dict[str, Any] = {}
+    for turn in [*_turns(messages[last + 1 :], names), None]:
+        failed = bool(done) and done[-1].failed
+        if call is None and left and not (failed and results_in(left[0], [None])):
+            text = left.pop(0)
+            known = [*earlier, *(each.data for each in done if not each.failed)]
+            call = tools.choose(text, Past(known if done or results_in(text, known) else (), before))
+            if call is None:
+                return Next(text=answer(done, _no_tool(text, tools)))
+        if call is None or (call.missing and failed):
+            break
+        if call.missing:
+            question, asked = _question(call, left)
+            return Next(text=answer(done, question), asked=asked)
+        if turn is None:
+            return Next([(call.tool.name, arguments) for arguments in (call.arguments, *call.more)])
+        done, before, call = [*done, *turn], before | call.arguments, None
+    return Next(text=answer(done) or NO_REQUEST)
+
+
+def _replied(reply: str, last: BaseMessage | None, tools: Toolbox) -> tuple[Call | None, list[str]]:
+    """Return the call that a question was about with what the reply gives it, and the steps after that.
+
+    Without a question, or where the reply asks for something on its own, that is no call and all steps of the request.
+    """
+    asked = last.additional_kwargs.get(ASKED) if isinstance(last, AIMessage) else None
+    tool = next((each for each in tools.tools if isinstance(asked, dict) and each.name == asked["tool"]), None)
+    if (
+        not isinstance(asked, dict)
+        or tool is None
+        or ((other := tools.choose(reply)) is not None and not other.missing)
+    ):
+        return None, tools.steps(reply)
+    call = Call(tool, reply, given=asked["given"])
+    if len(call.missing) == 1 and call.arguments == asked["given"]:
+        wanted = call.missing[0]
+        with contextlib.suppress(UnfitText):
+            given = {**call.arguments, wanted.name: from_text(reply.strip("\"'` .\n"), wanted)}
+            call = Call(tool, "", given=given)
+    return call, list(asked["left"])
+
+
+def _question(call: Call, left: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return the question for what a call lacks, and what must be kept until the reply."""
+    wanted = []
+    for each in call.missing:
+        limits = f", {each.constraints_text}" if each.constraints_text else ""
+        about = f": {_line(each.description)}" if each.description else ""
+        wanted.append(f"`{each.name}` ({each.type_text}{limits}){about}")
+    asked = {"tool": call.tool.name, "given": call.arguments, "left": list(left)}
+    if len(wanted) == 1:
+        return f"{sentence(f'`{call.tool.person_name}` needs {wanted[0]}')} What should it be?", asked
+    rows = "".join(f"\n- {each}" for each in wanted)
+    return f"`{call.tool.person_name}` needs {len(wanted)} more arguments. What should they be?\n{rows}", asked
+
+
+def _no_tool(request: str, tools: Toolbox) -> str:
+    names = [f"`{tool.person_name}`" for tool in tools.closest(request, SUGGESTED)]
+    more = len(tools.tools) - len(names)
+    others = f" and {more} more" if more > 0 else ""
+    asked = " ".join(request.split()).replace("`", "'")
+    asked = asked if len(asked) <= 80 else asked[:79] + "…"
+    return f"No tool fits `{asked}`. There are: {', '.join(names)}{others}. Name one, as `server:tool name=value`."
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A call's result; `data` is its structured content, else the JSON of its text, else the text."""
+
+    tool: str
+    text: str
+    data: Any
+    failed: bool
+    denied: bool
+    arguments: Mapping[str, Any]
+
+
+def _turns(messages: Sequence[BaseMessage], names: Mapping[str, str]) -> list[list[Outcome]]:
+    answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
+    turns = []
+    for message in messages:
+        if isinstance(message, AIMessage) and message.tool_calls:
+            calls = [(answers[call["id"]], call) for call in message.tool_calls if call["id"] in answers]
+            turns.append([outcome(said, call["args"], names.get(call["name"], call["name"])) for said, call in calls])
+    return turns
+
+
+def outcome(message: ToolMessage, sent: Mapping[str, Any], tool: str) -> Outcome:
+    """Return what a tool message says of a call with what was `sent` to `tool`; its artifact knows both better."""
+    artifact = message.artifact if isinstance(message.artifact, dict) else {}
+    text = _text(message.content)
+    structured = artifact.get("structured_content")
+    data = structured if structured is not None else _read(text)
+    data = data["result"] if isinstance(data, dict) and set(data) == {"result"} else data
+    decision = (artifact.get("approval") or {}).get("decision") if isinstance(artifact.get("approval"), dict) else None
+    tool = f"{artifact['server']}:{artifact['tool']}" if artifact.get("server") and artifact.get("tool") else tool
+    sent = artifact["arguments"] if isinstance(artifact.get("arguments"), dict) else sent
+    failed = message.status == "error" or bool(artifact.get("is_error"))
+    return Outcome(tool, text, data, failed, decision == "deny", dict(sent))
+
+
+def _text(content: Any) -> str:
+    blocks = (
+        each if isinstance(each, dict) else {"text": each}
+        for each in ([content] if isinstance(content, str) else content)
     )
-    yield ChatGenerationChunk(message=last)
+    return "\n".join(str(each.get("text", f"[{each.get('mime_type') or each.get('type')}]")) for each in blocks)
+
+
+def _read(text: str) -> Any:
+    """Return the JSON that a text is, or the text."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(text)
+    return text
+
+
+def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
+    """Return the answer that the results of a request give, and why there is no more."""
+    said = [_said(each) for each in outcomes]
+    if len(said) == 1 or any("\n" in each for each in said):
+        told = "\n\n".join(said)
+    else:
+        told = "\n".join(f"{number}. {each}" for number, each in enumerate(said, start=1))
+    return "\n\n".join(part for part in (told, stopped) if part)
+
+
+def _said(each: Outcome) -> str:
+    call = f"{each.tool}({_arguments(each.arguments)})"
+    if each.denied:
+        return sentence(f"`{each.tool}` was not allowed", _cell(_line(each.text)) or "no reason was given")
+    if each.failed:
+        return f"`{each.tool}` failed: {_cell(_cut(each.text.strip())) or 'it did not say why'}"
+    if isinstance(each.data, list) and each.data and all(isinstance(row, Mapping) for row in each.data):
+        return f"`{call}` gives {len(each.data)} rows:\n\n{_table(each.data)}"
+    flat = isinstance(each.data, Mapping) and not any(isinstance(value, list | Mapping) for value in each.data.values())
+    if flat and each.data and all(len(str(value)) <= 200 for value in each.data.values()):
+        rows = "".join(f"\n- {_cell(key)}: {_cell(value)}" for key, value in each.data.items())
+        return f"`{call}` gives:\n{rows}"
+    if isinstance(each.data, list | Mapping):
+        text = json.dumps(each.data, ensure_ascii=False)
+        if len(text) <= 200:
+            return f"`{call}` gives `{text}`."
+        return f"`{call}` gives:\n\n{_fenced(_cut(json.dumps(each.data, ensure_ascii=False, indent=2)), 'json')}"
+    if not isinstance(each.data, str):
+        return f"`{call}` gives **{json.dumps(each.data, ensure_ascii=False)}**."
+    if not each.data.strip():
+        return f"`{call}` is done; it returned no text."
+    if "\n" in each.data.strip() or len(each.data) > 200:
+        return f"`{call}` says:\n\n{_fenced(_cut(each.data))}"
+    return f"`{call}` says: {_cell(each.data)}"
+
+
+def _arguments(arguments: Mapping[str, Any]) -> str:
+    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in arguments.items()}
+    parts = [f"{name}={text if len(text) <= 40 else text[:39] + '…'}" for name, text in texts.items()]
+    return ", ".join(parts).replace("`", "'")
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(dict.fromkeys(str(name) for row in rows for name in row))
+    lines = [[_cell(name) for name in names], ["---"] * len(names)]
+    lines += [[_cell(row.get(name)) for name in names] for row in rows[:MAX_ROWS]]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return table + (f"\n\nand {len(rows) - MAX_ROWS} rows more" if len(rows) > MAX_ROWS else "")
+
+
+def _cell(value: Any) -> str:
+    """Return a value on one line; characters that Markdown or HTML would act on are escaped."""
+    if value is None:
+        return ""
+    text = " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
+    return re.sub(r"([\\`*\[\]|<]|(?<!\w)_|_(?!\w))", r"\\\1", text)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")
+
+
+def _fenced(text: str, language: str = "") -> str:
+    ticks = max((len(found) for found in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, ticks + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text):,} characters in all)"
+
+
+_INSTRUCTION = re.compile(r"^[^\n.!?:]{1,200}[:?]\s+(?=\S)")
+_SENTENCE = re.compile(r".+?[.!?](?=\s|$)", re.DOTALL)
+
+
+def quoted(messages: Sequence[BaseMessage]) -> AIMessage:
+    """Return an answer without tools: what the tools gave, else the beginning of what the last message is about.
+
+    >>> quoted([HumanMessage("Summarise this: Cats sleep. They purr. They eat.")]).text
+    'Cats sleep. They purr. (offline, a model without weights, which quotes)'
+    """
+    results: list[str] = []
+    for message in messages:
+        results = [*results, _short(message.text)] if isinstance(message, ToolMessage) else []
+    if results:
+        return AIMessage(f"The tools gave: {'; '.join(results)} {WITHOUT_WEIGHTS}", response_metadata=SAID)
+    request = next((message.text for message in reversed(messages) if isinstance(message, HumanMessage)), "")
+    about = _INSTRUCTION.sub("", request.strip(), count=1)
+    sentences: list[str] = []
+    end = 0
+    while len(sentences) < 2 and (found := _SENTENCE.match(about, end)):  # where none begins here, none follows
+        sentences.append(found[0])
+        end = found.end()
+    text = " ".join(" ".join(each.split()) for each in sentences) or " ".join(about.split())
+    return AIMessage(f"{_short(text)} {WITHOUT_WEIGHTS}".strip(), response_metadata=SAID)
+
+
+def limited(message: AIMessage, characters: int) -> AIMessage:
+    """Return a message with its text cut to so many characters, and "length" as the reason why it ends."""
+    if not isinstance(message.content, str) or len(message.content) <= characters:
+        return message
+    metadata: dict[str, Any] = {**message.response_metadata, "finish_reason": "length"}
+    return message.model_copy(update={"content": message.content[:characters], "response_metadata": metadata})
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_QUOTE else text[: MAX_QUOTE - 1] + "…"

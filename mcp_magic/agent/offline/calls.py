@@ -1,0 +1,548 @@
+"""Which tool a request asks for, and with which arguments.
+
+Tools are ranked by BM25 over their definitions. The values that a request mentions (quoted texts, numbers, dates,
+names, lists) go to the arguments by their types and by the words beside them, the rest in order. The rules are about
+English and JSON Schema; none is about a server.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.schema import root_field
+from mcp_magic.schema.coerce import UnfitText, from_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from mcp_magic.schema import Field
+
+__all__ = ["Call", "Past", "Tool", "Toolbox", "results_in"]
+
+K1, B, NAME_WEIGHT = 1.2, 0.5, 3
+"""BM25: how fast more of the same word stops to count, how much length counts against a definition, and what a word of
+a tool's name counts for, where one of its description or of an argument's name counts for 1."""
+
+MISSING_COSTS, UNUSED_COSTS, LEAST_KNOWN = 4.0, 1.5, 0.4
+"""What an argument without a value, and a value without an argument, take from a score; and the share of a step's words
+that a tool must know, or it does not fit."""
+
+CANDIDATES, MOST_FIELDS, MOST_VALUES, MOST_CALLS = 12, 100, 50, 10
+"""Tools whose arguments are tried, arguments and values that are read, and calls that one step makes, at most."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+PREPOSITIONS = {*_WORD.findall("in at for of near to from by with on into about around between under within using")}
+STOP = PREPOSITIONS | {
+    *_WORD.findall(
+        "a an the this that these those it its is are was were be been am do does did can could would will shall "
+        "should may might must i me my we us our you your he she they them their what which who whom whose how when "
+        "where why if then than so but or and not no please just also there here let make get give show tell return "
+        "display see look want need like have has had use call run find out much many some any all each every now "
+        "first last next one tool function result calculate compute determine given s as"
+    )
+}
+"""Words that say nothing of which tool is meant."""
+
+SYNONYMS = {"plus": "add", "sum": "add", "+": "add", "minus": "subtract", "difference": "subtract", "-": "subtract"}
+SYNONYMS |= {"times": "multiply", "product": "multiply", "*": "multiply", "/": "divide", "average": "mean"}
+"""Words and signs of arithmetic, and the verbs that tools are named by."""
+
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "billion": 1e9}
+
+ROLES = (
+    ({"from"}, {"from", "sourc", "origin", "start", "departur", "bas", "begin", "initi"}),
+    ({"to", "into"}, {"to", "target", "destin", "end", "arriv", "final"}),
+    ({"in", "at", "near", "around", "for"}, {"loc", "citi", "plac", "countri", "stat", "region", "area", "address"}),
+)
+"""Prepositions, and the stems of arguments whose values they stand before."""
+
+_ENDING = re.compile(r"(?<=\w{3})(?:ations?|at(?:ing|ed|es?)|ings?|ions?|ers?|or|ie[sd]|ed|es|ly|s|e)$")
+_MONTH = rf"(?:{'|'.join(MONTHS)})[a-z]*\.?"
+_VALUE = re.compile(
+    rf"""
+      (?P<quoted>"[^"]*"|“[^”]*”|`[^`]*`|(?<!\w)'(?:[^']|(?<=\w)'(?=\w))*'(?!\w))
+    | (?P<json>\[[^\[\]]*\]|\{{[^{{}}]*\}}|\(\s*-?[\d.]+(?:\s*,\s*-?[\d.]+)+\s*\))
+    | (?P<token>\bhttps?://[^\s"'<>]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w/.~])(?:~|\.{{1,2}})?/[\w./~-]*\w
+        |\b[A-Za-z]{{3,}}/[A-Za-z]\w{{2,}}[\w/.]*|(?<![\w-])[A-Za-z_][\w-]*(?:\.[A-Za-z][\w-]*)+)
+    | (?P<date>\b\d{{4}}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?\b|\b\d{{1,2}}/\d{{1,2}}/\d{{4}}\b
+        |(?i:\b{_MONTH}\s*\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}\b|\b\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH},?\s+\d{{4}}\b))
+    | (?P<time>\b\d{{1,2}}:\d\d(?::\d\d)?\b)
+    | (?P<number>(?<![\w.])[-+]?\$?(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?
+        (?:\s?(?:thousand|million|billion)\b|[kKM]\b)?|(?<![\w-])(?i:{"|".join(DIGITS)})(?![\w-]))
+    | (?P<name>\b[A-Z][\w&-]*(?:\s+(?:of\s+(?:the\s+)?|de\s+|la\s+)?[A-Z][\w&-]*)*(?:,\s[A-Z]{{2}}\b)?)
+    """,
+    re.VERBOSE,
+)
+_PAIRED = r"""("[^"]*"|'[^']*'|\[[^\]]*\]|\{[^}]*\}|[^\s,;()]+)"""
+_RESULT = re.compile(
+    r"(?i)\b(?:both(?:\s+(?:of them|results|numbers|values))?|them|it|that(?!\s+\w+s\b)"
+    r"|(?:the|this|that|its)\s+(?:last\s+)?(?:results?|answer|output|sum|total|product|difference|value))\b"
+)
+_STEP = re.compile(
+    r"(?i)[\s;,]*\b(?:and\s+)?(?:then|afterwards|finally|after that)\b,?\s*|\s*;\s*|\s*\n\s*(?:\d+[.)]|[-*])?\s*"
+    r"|^\d+[.)]\s+|(?<=[^\s.!?])[.!?]\s+(?-i:(?=[A-Z]))|,?\s+and\s+(?=([a-z]+)\b)"
+)
+_AND = r"\s*(?:,|,?\s*\band\b|&|\bvs\b\.?|\bor\b)?\s*"
+
+
+@cache
+def stem(word: str) -> str:
+    """Return what the forms of a word have in common: "calcul" for "calculates" and "calculation"."""
+    low = SYNONYMS.get(word.lower(), word.lower())
+    low = _ENDING.sub(lambda ending: "i" if ending[0] in ("ies", "ied") else "", low)
+    low = low[:-1] if len(low) > 3 and (low[-1] == low[-2] or low[-1] == "e") else low
+    return low[:-1] + "i" if len(low) > 2 and low[-1] == "y" else low
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text or of a name: "getWeather_now" has three."""
+    return _WORD.findall(re.sub(r"(?<=[a-z\d])(?=[A-Z])", " ", text))
+
+
+def stems(text: str) -> list[str]:
+    """Return the stems of the words that say something."""
+    return [stem(word) for word in words(text) if word.lower() not in STOP]
+
+
+class Tool:
+    """A tool that was bound: the names that the provider, people ("server:tool") and its server have for it, its words.
+
+    Of its stems, `counts` says how often the definition has them (its name weighs more), `own` are those of its name
+    and description, and `known` all.
+    """
+
+    def __init__(self, bound: Mapping[str, Any]) -> None:
+        """Read a definition in OpenAI's form; "server" and "tool" beside "function" say whose tool it is."""
+        function = bound["function"]
+        self.name = str(function["name"])
+        server, _, own = self.name.partition("__") if "__" in self.name else ("", "", self.name)
+        server, self.own_name = str(bound.get("server", server)), str(bound.get("tool", own))
+        self.person_name = f"{server}:{self.own_name}" if server else self.own_name
+        self.description = f"{bound.get('title') or ''} {function.get('description') or ''}".strip()
+        self.fields = root_field(function.get("parameters") or {}).children[:MOST_FIELDS]
+        self.name_stems = [stem(word) for word in words(self.own_name)]
+        self.own = frozenset((*self.name_stems, *stems(self.description)))
+        self.counts = Counter([*stems(self.description), *(self.name_stems * NAME_WEIGHT)])
+        for each in self.fields:
+            self.counts.update({*stems(each.name), *(found for _, label in each.choices for found in stems(label))})
+        self.known = {*self.counts, *stems(" ".join(f"{each.title} {each.description}" for each in self.fields))}
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a text mentions: quoted, json, token (a path, an address), date, time, number, name or an earlier result."""
+
+    kind: str
+    start: int
+    end: int
+    data: Any
+
+
+def values_in(text: str, *, reply: bool = False) -> list[Value]:
+    """Return what a text mentions, in order; in a reply the first word may be a name."""
+    found = []
+    spelt = re.search(r"\d", text) is None  # "the three sides 3, 4 and 5" are three numbers
+    for match in _VALUE.finditer(text):
+        kind, said, (start, end) = str(match.lastgroup), match[0], match.span()
+        if kind == "name":
+            first = re.match(r"[\w&-]+\s*", said)
+            begins = not reply and re.search(r"(?:^|[.!?:]\s+|\n)\W*$", text[:start]) is not None
+            if first is not None and (begins or first[0].strip().lower() in STOP):
+                start, said = start + first.end(), said[first.end() :]
+        data = _read(kind, said)
+        if data not in (None, "") and (spelt or said.lower() not in DIGITS):
+            found.append(Value(kind, start, end, data))
+    return found
+
+
+def _read(kind: str, text: str) -> Any:
+    """Return the data that a text of a kind stands for, or None."""
+    try:
+        if kind == "json":
+            data = ast.literal_eval(text)  # literals only, in the quotes of JSON or of Python
+            return list(data) if isinstance(data, tuple) else data if isinstance(data, list | dict) else None
+        if kind == "number" and text.lower() in DIGITS:
+            return DIGITS.index(text.lower())
+        if kind == "number":
+            digits, scale = re.fullmatch(r"(.*?)([a-z]*)", re.sub(r"[$,\s]", "", text.lower())).groups()  # type: ignore[union-attr]
+            number = float(digits) * SCALES.get(scale, 1)
+            exact = not scale and re.fullmatch(r"[-+]?\d{1,300}", digits)
+            return int(digits) if exact else number if math.isfinite(number) else None
+        month = re.search(rf"(?i)(?<![a-z])({'|'.join(MONTHS)})", text)
+        if kind == "date" and (month or "/" in text):
+            numbers = [int(each) for each in re.findall(r"\d+", text)]
+            first, second = (MONTHS.index(month[1].lower()) + 1, numbers[0]) if month else numbers[:2]
+            return date(numbers[-1], first, second).isoformat()
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text if kind == "date" else None
+    return text[1:-1] if kind == "quoted" else text
+
+
+def results_in(text: str, earlier: Sequence[Any]) -> list[Value]:
+    """Return where a text speaks of earlier results ("the result", "it", "both"), with those."""
+    found = []
+    for match in _RESULT.finditer(text) if earlier else ():
+        start, end = match.span()
+        if re.match(r"(?i)both|them|.*results$", match[0]) and len(earlier) > 1 and not isinstance(earlier[-1], list):
+            found.append(Value("result", start, start := start + 1, earlier[-2]))
+        found.append(Value("result", start, end, earlier[-1]))
+    return found
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a step may refer to: earlier results, the last one last, and the arguments of the step before."""
+
+    results: Sequence[Any] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Call:
+    """A tool with the arguments that a step of a request gives, or a reply; what is surest comes first.
+
+    `missing` are required arguments without a value, `unused` values without an argument; `left` is the text where the
+    arguments left it; `more` are the arguments of further calls: "... in Oslo and Rome".
+    """
+
+    def __init__(self, tool: Tool, text: str, past: Past | None = None, given: Mapping[str, Any] | None = None) -> None:
+        """Fill the arguments from a step; or from a reply, which adds to those that were `given`."""
+        self.tool, self.left = tool, text
+        self.arguments: dict[str, Any] = dict(given or {})
+        self._text, self._past = text, past or Past()
+        self._at: dict[str, Value] = {}  # by argument the value that it took
+        self._pairs()
+        results = results_in(self.left, self._past.results)
+        blank = _without(self.left, ((value.start, value.end) for value in results))
+        values = [*results, *values_in(blank, reply=given is not None)][:MOST_VALUES]
+        self._values = sorted(values, key=lambda value: value.start)
+        self._choices_and_flags()
+        self._by_words()
+        self._lists()
+        self._in_order()
+        self._texts()
+        self._gaps()
+        self.arguments = {each.name: self.arguments[each.name] for each in tool.fields if each.name in self.arguments}
+        self.missing = [each for each in tool.fields if each.needed and each.name not in self.arguments]
+        self.more = self._more()
+        self.unused = self._free()
+
+    def _open(self, *, required: bool = False) -> list[Field]:
+        fields = (each for each in self.tool.fields if each.required or not required)
+        return [each for each in fields if each.name not in self.arguments]
+
+    def _free(self) -> list[Value]:
+        return [each for each in self._values if "\0" not in self.left[each.start : each.end]]
+
+    def _take(self, wanted: Field, data: Any, *spans: tuple[int, int]) -> None:
+        self.arguments[wanted.name] = data
+        self.left = _without(self.left, spans)
+
+    def _take_value(self, wanted: Field, value: Value) -> None:
+        self._take(wanted, fit(value, wanted), (value.start, value.end))
+        self._at[wanted.name] = value
+
+    def _pairs(self) -> None:
+        """Take `name=value`, and `name: value` for all but lists."""
+        for wanted in self._open():
+            sign = "=" if wanted.kind == "array" else "[=:]"
+            match = re.search(rf"(?<![\w-]){re.escape(wanted.name)}\s*{sign}\s*{_PAIRED}", self.left)
+            if match and wanted.name:
+                said = match[1][1:-1] if match[1][0] in "\"'" else match[1].rstrip(".?!")
+                with contextlib.suppress(UnfitText):
+                    self._take(wanted, from_text(said, wanted), match.span())
+
+    def _choices_and_flags(self) -> None:
+        """Take choices from their words, truth values from their names: "with an image", "without messages"."""
+        for wanted in self._open():
+            if wanted.choices:
+                for span, data in _choices(self.left, wanted)[:1]:
+                    self._take(wanted, data, span)
+            elif wanted.item is not None and (found := _choices(self.left, wanted.item)):
+                self._take(wanted, [data for _, data in found], *(span for span, _ in found))
+            elif wanted.kind == "boolean":
+                named = {stem(word) for word in words(wanted.name) if word.lower() not in STOP | {"include", "enable"}}
+                said = {stem(each[0]): each.span() for each in _WORD.finditer(self.left) if stem(each[0]) in named}
+                if named and len(said) == len(named) and not named & set(self.tool.name_stems):
+                    before = self._text[: min(said.values())[0]]
+                    data = re.search(r"(?i)\b(?:without|no|not|don't)\s+(?:\w+\s+)?$", before) is None
+                    self._take(wanted, data, *said.values())
+
+    def _by_words(self) -> None:
+        """Give values to the arguments whose names or descriptions stand beside them."""
+        scored = []
+        for place, wanted in enumerate(self._open()):
+            for number, value in enumerate(self._free()):
+                score = self._closeness(wanted, value) if fit(value, wanted) is not None else 0.0
+                if score > 1.5 * (not wanted.required):
+                    scored.append((-score, place, number, wanted, value))
+        for *_, wanted, value in sorted(scored, key=lambda each: each[:3]):
+            if wanted.name not in self.arguments and value in self._free():
+                self._take_value(wanted, value)
+
+    def _closeness(self, wanted: Field, value: Value) -> float:
+        """Return how much the words beside a value speak for an argument."""
+        left = max((each.end for each in self._values if each.end <= value.start), default=0)
+        right = min((each.start for each in self._values if each.start >= value.end), default=len(self._text))
+        before = re.split(r"[.;!?]\s", self._text[left : value.start])[-1]
+        after = re.split(r"[.;,!?](?:\s|$)", self._text[value.end : right])[0]
+        if len(wanted.name) == 1:
+            return 3.0 * bool(re.search(rf"\b{re.escape(wanted.name)}\s*(?:=|is|:)\s*$", before))
+        about = set(stems(re.split(r"[.;(]", wanted.description)[0])) - self.tool.own
+        worth = dict.fromkeys(about, 1.2) | dict.fromkeys(stems(f"{wanted.name} {wanted.title}"), 3.0)
+        leading = [word.lower() for word in words(before)][-4:]
+        cut = max((place for place, word in enumerate(leading) if word in PREPOSITIONS - {"of"}), default=-1)
+        near = [stem(word) for word in leading[cut + 1 :] if word not in STOP][::-1]
+        far = [stem(word) for word in words(after)][:3]
+        beside = [
+            *((word, 0.4 * i) for i, word in enumerate(near)),
+            *((word, 0.1 + 0.5 * i) for i, word in enumerate(far)),
+        ]
+        score = max([0.0, *(worth.get(word, 0.0) - off for word, off in beside)])
+        if value.kind in ("date", "time"):
+            return score + 2.0 * _is_about(wanted, {"dat", "dai", "tim"})
+        if value.kind == "token":
+            address = re.search("[/@]", value.data) is not None
+            score += 2.0 if address == _is_about(wanted, {"path", "url", "mail", "repo"}) else -2.0
+        meant = about | {stem(word) for word in words(wanted.name)}
+        if value.kind in ("name", "token") and any(said & {*leading[-2:]} and role & meant for said, role in ROLES):
+            score += 1.5
+        return score
+
+    def _lists(self) -> None:
+        """Give runs of values ("1, 2 and 3") to required arguments that are lists; whole lists are given in order."""
+        for wanted in self._open(required=True):
+            run: list[Value] = []
+            if (item := wanted.item) is None:
+                continue
+            for value in self._free():
+                joined = not run or re.fullmatch(_AND, self._text[run[-1].end : value.start])
+                if joined and not isinstance(value.data, list | dict) and fit(value, item) is not None:
+                    run.append(value)
+                elif run or fit(value, wanted) is not None:
+                    break
+            if run:
+                self._take(wanted, [fit(each, item) for each in run], *((each.start, each.end) for each in run))
+
+    def _in_order(self) -> None:
+        """Give what is left to the required arguments in order: that of the description if it has the same words.
+
+        By "Subtract b from a", "subtract 2 from 5" means b=2. "Then divide by 2" begins with the last result.
+        """
+        fields = [each for each in self._open(required=True) if each.kind != "boolean"]
+        described = [re.search(rf"\b{re.escape(each.name)}\b", self.tool.description) for each in fields]
+        if len(fields) == 2 and all(described):
+            first, second = (match.start() for match in described if match)
+            linking = set(words(self.tool.description[second:first].lower())) & PREPOSITIONS
+            if linking & set(words(self._text.lower())):
+                fields.reverse()
+        free = [each for each in self._free() if each.kind in ("number", "result")]
+        if self._past.results and len(fields) == len(free) + 1 > 1 and all(each.kind == "number" for each in free):
+            result = Value("result", 0, 0, self._past.results[-1])
+            if isinstance(result.data, int | float) and fit(result, fields[0]) is not None:
+                self._take_value(fields.pop(0), result)
+        for wanted in fields:
+            fitting = [each for each in self._free() if fit(each, wanted) is not None]
+            strong = [each for each in fitting if each.kind in ("quoted", "token")] or fitting
+            if strong:
+                self._take_value(wanted, strong[0])
+
+    def _texts(self) -> None:
+        """Give words without quotes to texts: "a branch called x", "text hello", "about coral reefs"."""
+        texts = [each for each in self._open() if each.kind in ("string", "any") and not each.format]
+        alone = sum(each.required for each in texts) == 1
+        for wanted in texts:
+            named = [word for word in words(wanted.name) if word.lower() != "name"] or words(wanted.name) or ["(?!)"]
+            patterns = [rf"\b{r'[ _-]?'.join(named)}\s+(?:is\s+)?(?:(?:called|named)\s+)?(?=\w)"]
+            if alone and wanted.required:
+                patterns.append(r"\b(?:called|named|titled|saying)\s+|\babout\s+")
+                patterns.append(rf"^\W*(?:please\s+)?{re.escape(self.tool.own_name)}\b[\s:]*")
+                patterns.append(r"\b(?:for|of|in|on)\s+(?:(?:an?|the)\s+)?(?=\w)")
+            starts = [match for each in patterns for match in reversed([*re.finditer(rf"(?i){each}", self.left)])]
+            for start in (match.end() for match in starts):
+                said = re.split(r"[\0.,;!?\n]|\s+(?:from|to|in|with|using|at|by)\b", self.left[start:])[0]
+                said = re.sub(rf"(?:\s+(?:{'|'.join(STOP)}))*\s*$", "", said)
+                if set(stems(said)) - self.tool.known:
+                    self._take(wanted, said, (start, start + len(said)))
+                    break
+
+    def _gaps(self) -> None:
+        """Fill what is missing from the step before: its texts of the same name, its result."""
+        for wanted in [each for each in self._open(required=True) if each.needed]:
+            data = self._past.arguments.get(wanted.name)
+            if self._past.results and not isinstance(data, str):
+                last = self._past.results[-1]
+                data = (
+                    last
+                    if isinstance(last, str) and wanted.kind == "string"
+                    else fit(Value("result", 0, 0, last), wanted)
+                )
+            if data is not None:
+                self._take(wanted, data)
+
+    def _more(self) -> list[dict[str, Any]]:
+        """Return the arguments of further calls: values that stand in a row with that of an argument."""
+        fields = {each.name: each for each in self.tool.fields}
+        for name, value in self._at.items():
+            row, end = [], value.end
+            for each in self._free():
+                if each.start < end:
+                    continue
+                joined = re.fullmatch(rf"{_AND}(?:(?:in|of|for)\s+)?", self._text[end : each.start])
+                if not joined or each.kind != value.kind or (data := fit(each, fields[name])) is None:
+                    break
+                row.append({**self.arguments, name: data})
+                end = each.end
+            if row:
+                self.left = _without(self.left, [(value.end, end)])
+                return row[: MOST_CALLS - 1]
+        return []
+
+
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    for start, end in spans:
+        text = text[:start] + "\0" * (end - start) + text[end:]
+    return text
+
+
+def _is_about(wanted: Field, meant: set[str]) -> bool:
+    said = f"{wanted.name} {wanted.title} {wanted.description} {wanted.format}"
+    return not meant.isdisjoint(stem(word) for word in words(said))
+
+
+def _choices(text: str, wanted: Field) -> list[tuple[tuple[int, int], Any]]:
+    """Return which choices of an argument a text says, in its order, and where."""
+    found = []
+    said = [(stem(match[0]), match.span()) for match in _WORD.finditer(text)]
+    for data, label in wanted.choices:
+        names = [stem(word) for word in words(label)]
+        parts = (said[place : place + len(names)] for place in range(len(said)) if names)
+        if part := next((each for each in parts if [word for word, _ in each] == names), None):
+            found.append(((part[0][1][0], part[-1][1][1]), data))
+    return sorted(found, key=lambda each: each[0])
+
+
+def fit(value: Value, wanted: Field) -> Any:
+    """Return a value as an argument takes it, or None if it does not fit."""
+    data = value.data
+    if wanted.choices:
+        return data if any(data == choice and type(data) is type(choice) for choice, _ in wanted.choices) else None
+    kinds = {each.kind for each in wanted.variants} or {wanted.kind}
+    if isinstance(data, int | float) and not isinstance(data, bool):
+        if "number" in kinds or "any" in kinds:
+            return data
+        return int(data) if "integer" in kinds and data == int(data) else None
+    if "any" in kinds or ("array" if isinstance(data, list) else "object" if isinstance(data, dict) else "") in kinds:
+        return data
+    if "string" not in kinds or not isinstance(data, str) or value.kind == "result":
+        return None
+    timed = "time" if stem("time") in stems(wanted.name) or wanted.format == "time" else ""
+    timed = "date" if wanted.format in ("date", "date-time") or _is_about(wanted, {"dat"}) else timed
+    if (value.kind in ("date", "time") or timed) and value.kind not in (timed, "quoted", "result"):
+        return None
+    return data if timed or not wanted.format or value.kind in ("token", "quoted") else None
+
+
+class Toolbox:
+    """The tools that a model may call, indexed by their words."""
+
+    def __init__(self, bound: Iterable[Mapping[str, Any]]) -> None:
+        self.tools = [Tool(each) for each in bound]
+        self._having = Counter(each for tool in self.tools for each in tool.counts)
+        self._average = sum(tool.counts.total() for tool in self.tools) / max(len(self.tools), 1) or 1.0
+
+    def closest(self, text: str, limit: int) -> list[Tool]:
+        """Return the tools whose words are closest to a text, then the others in order."""
+        said = stems(text)
+        return sorted(self.tools, key=lambda tool: -self._score(tool, said))[:limit]
+
+    def steps(self, text: str) -> list[str]:
+        """Return the steps of a request: parted at "then", ";", lines, sentences, and "and" before a tool's verb.
+
+        "The weather in Oslo and the time in Rome" is parted as well: each half is a whole call, and no tool takes both.
+        """
+        verbs = {
+            stem(found[0])
+            for each in self.tools
+            for said in (each.own_name, each.description)
+            if (found := words(said))
+        }
+        quoted = [
+            each for each in values_in(text) if each.kind in ("quoted", "json", "token", "date")
+        ]  # they stay whole
+        parts, start = [], 0
+        for match in _STEP.finditer(_without(text, ((each.start, each.end) for each in quoted))):
+            if match[1] is None or stem(match[1]) in verbs:
+                parts.append(text[start : match.start()])
+                start = match.end()
+        found = []
+        for part in (each.strip(" \t\n,.;") for each in [*parts, text[start:]] if re.search(r"\w", each)):
+            halves = [(part[: at.start()], part[at.end() :]) for at in re.finditer(r",?\s+and\s+", part)]
+            whole = self.choose(part) if halves else None
+            calls = (
+                (half, [self.choose(each) for each in half]) for half in halves[:MOST_CALLS] if whole and whole.unused
+            )
+            both = (half for half, both in calls if all(each and not each.missing and not each.unused for each in both))
+            found += next(both, (part,))
+        return found
+
+    def choose(self, text: str, past: Past | None = None) -> Call | None:
+        """Return the call that a step of a request asks for, or None if no tool fits it."""
+        text = re.sub(r"(?<=\d)\s*([+*/]|(?<=\s)-(?=\s))\s*(?=\d)", lambda sign: f" {SYNONYMS[sign[1]]} ", text)
+        if named := self._named(text):
+            return Call(named[0], _without(text, [named[1]]).replace("\0", " "), past)
+        best: tuple[float, Call | None] = (-math.inf, None)
+        said = stems(_without(text, ((each.start, each.end) for each in values_in(text) if each.kind != "name")))
+        ranked = sorted(((self._score(tool, said), tool) for tool in self.tools), key=lambda each: -each[0])
+        for score, tool in ranked[:CANDIDATES]:
+            call = Call(tool, text, past)
+            if score > 0 and _fits(call, text):
+                share = sum(name in said for name in tool.name_stems) / max(len(tool.name_stems), 1)
+                score += 2.0 * share - MISSING_COSTS * len(call.missing) - UNUSED_COSTS * len(call.unused)
+                best = max(best, (score, call), key=lambda each: each[0])
+        return best[1]
+
+    def _score(self, tool: Tool, said: Sequence[str]) -> float:
+        """Return BM25 of a tool's definition for stems; each counts for a little even where all tools have it."""
+        norm = 1 - B + B * tool.counts.total() / self._average
+        score = 0.0
+        for each in said:
+            rarity = 0.5 + math.log(1 + (len(self.tools) - self._having[each] + 0.5) / (self._having[each] + 0.5))
+            score += rarity * tool.counts[each] * (K1 + 1) / (tool.counts[each] + K1 * norm)
+        return score
+
+    def _named(self, text: str) -> tuple[Tool, tuple[int, int]] | None:
+        """Return the tool that a step names outright, and where.
+
+        `server:tool` counts anywhere, and so do names with an underscore, a dash or a digit; a plain word only after
+        "use" or "call", before "tool" or arguments, or where it is all there is.
+        """
+        found: list[tuple[int, int, Tool, tuple[int, int]]] = []
+        for tool in self.tools:
+            own, full = re.escape(tool.own_name), "|".join(map(re.escape, {tool.person_name, tool.name}))
+            do, end = r"(?i:\b(?:call|use|run|invoke)\s+(?:the\s+)?(?:tool\s+)?)", r"[`'\"]?(?i:\s+tool\b)?"
+            plain = rf"{do}[`'\"]?{own}\b{end}|`{own}`|\b{own}\s+tool\b|^\s*{own}(?=\s*\(|\s+\w+=|\s*$)"
+            marked = rf"(?:{do})?[`'\"]?(?<![\w/.:-])(?i:{own})(?![\w/-]){end}"
+            whole = rf"(?:{do})?[`'\"]?(?<![\w:-])(?:{full})(?![\w-]){end}" if full != own else r"(?!)"
+            for rank, pattern in enumerate((whole, marked if re.search(r"[_\d-]", tool.own_name) else plain)):
+                if match := re.search(pattern, text):
+                    found.append((rank, match.start() - match.end(), tool, match.span()))
+        best = min(found, key=lambda each: each[:2], default=None)
+        return best[2:] if best else None
+
+
+def _fits(call: Call, text: str) -> bool:
+    """Whether a tool knows enough of a step's words to be meant, one of its own name or description among them."""
+    left = stems(_without(call.left, ((value.start, value.end) for value in call.unused)))
+    known = [each for each in left if each in call.tool.known]
+    own = any(each in call.tool.own for each in stems(text))
+    return own and len(call.unused) <= 2 and (not left or len(known) / len(left) >= LEAST_KNOWN)
