@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if not (options.data / "BFCL_v4_multiple.json").is_file():
         parser.error(
-            f"{options.data} has no BFCL_v4_multiple.json; `python -m pydoc benchmarks.offline_model` says how to get it"
+            f"{options.data} has no BFCL_v4_multiple.json; `python -m pydoc benchmarks.offline_model` says how"
         )
 
     answers = {
