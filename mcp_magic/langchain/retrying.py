@@ -113,9 +113,7 @@ def _may_be_there_soon(error: BaseException) -> bool:
 
 def _can_reopen(connection: Connection) -> bool:
     """Whether the session was not ended by the person, and a host can open it again."""
-    return (
-        connection.host is not None and connection.name in connection.host.connections and connection.state != "closed"
-    )
+    return connection.is_held and connection.state != "closed"
 
 
 _reopening: WeakKeyDictionary[Connection, asyncio.Task[Connection]] = WeakKeyDictionary()
@@ -137,7 +135,7 @@ async def _reopen(connection: Connection, breaker: Breaker) -> Connection:
     breaker.check()
     try:
         await connection.host.reconnect(connection.name, by_hand=False)
-        return current(connection)
     except ConnectError as error:  # that it opens does not say that calls work: the next one is judged
         breaker.failed(error)
         raise
+    return connection
