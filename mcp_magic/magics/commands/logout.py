@@ -32,7 +32,8 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     spec = host[name].spec if name in host else resolve_target(name, find_entry=find_server)[0]
     if not isinstance(spec, UrlSpec):
         raise CommandError(f"%mcp logout: {name} is no server with a URL, so there is no log-in.")
-    closed = [known for known, connection in host.connections.items() if _is_at(connection.spec, spec.url)]
+    specs = {known: connection.spec for known, connection in host.connections.items()}
+    closed = [known for known, other in specs.items() if isinstance(other, UrlSpec) and other.url == spec.url]
     await host.disconnect(*closed)
     rows: list[dict[str, Any]] = [
         {"server": name, "authorization server": each.authority, "tokens": each.done}
@@ -41,10 +42,6 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     note = f"disconnected: {', '.join(closed)}" if closed else ""
     empty = f"no tokens of {spec.where} are kept{'; ' + note if note else ''}"
     return Listing(rows, title=f"Logged out of {spec.where}", empty=empty, note=note, kind="logout")
-
-
-def _is_at(spec: Any, url: str) -> bool:
-    return isinstance(spec, UrlSpec) and spec.url == url
 
 
 LOGOUT = Implementation(

@@ -48,7 +48,8 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> TraceLis
         return timeline(chosen)
     notes = []
     if arguments.export:
-        _export(invocation.directory / Path(arguments.export).expanduser(), chosen)
+        lines = (json.dumps(entry.as_dict(), ensure_ascii=False) + "\n" for entry in chosen)
+        write_text(invocation.directory / Path(arguments.export).expanduser(), "".join(lines))
         notes.append(f"{len(chosen):,} messages written to {arguments.export}, secrets masked")
     shown = chosen[-SHOWN:] if arguments.last is None else chosen
     if len(shown) < len(found):
@@ -72,10 +73,6 @@ def _wanted(entry: Entry, arguments: argparse.Namespace) -> bool:
     if arguments.errors and not entry.failed:
         return False
     return arguments.method is None or fnmatchcase(entry.method, arguments.method)
-
-
-def _export(path: Path, entries: Sequence[Entry]) -> None:
-    write_text(path, "".join(json.dumps(entry.as_dict(), ensure_ascii=False) + "\n" for entry in entries))
 
 
 TRACE = Implementation(
