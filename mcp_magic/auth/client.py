@@ -174,8 +174,7 @@ class SessionAuth(httpx2.Auth):
                 if token is None and refusal is not None:
                     response, refusal = refusal, None  # this is how the server answers a request without a token
                 else:
-                    oauth.authorize(request)
-                    _forget_status()
+                    oauth.prepare(request)
                     response = yield request
                 oauth.observe(response)
                 if not _is_refusal(response):
@@ -279,12 +278,6 @@ class SessionAuth(httpx2.Auth):
         except ValueError:
             return False
         return isinstance(message, dict) and "id" in message and message.get("method") not in _BACKGROUND
-
-
-def _forget_status() -> None:
-    """Let the trace show how the server answers the message when it is sent again, not how it answered before."""
-    if (row := being_sent.get()) is not None:
-        row[STATUS] = None
 
 
 def _is_refusal(response: httpx2.Response) -> bool:
@@ -391,8 +384,10 @@ class OAuthClient:
 
     # The requests of the session
 
-    def authorize(self, request: httpx2.Request) -> None:
-        """Put the token on a request of the session; with a proof if the token is bound to a key (RFC 9449)."""
+    def prepare(self, request: httpx2.Request) -> None:
+        """Put the token on a request before it is sent; with a proof if the token is bound to a key (RFC 9449)."""
+        if (row := being_sent.get()) is not None:
+            row[STATUS] = None  # the trace shows the last answer, not the refusal before it
         for name in ("Authorization", "DPoP"):
             request.headers.pop(name, None)
         if (token := self.token) is None:

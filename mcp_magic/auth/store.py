@@ -282,12 +282,6 @@ async def locked(path: Path) -> AsyncIterator[None]:
             os.close(descriptor)
 
 
-def _client_key(options: AuthOptions) -> str:
-    """Return the key of one client's tokens among those of a server: a hash of its settings, without secrets."""
-    parts = [options.grant, options.client_id, options.client_metadata_url, options.issuer, *sorted(options.scopes)]
-    return sha256(json.dumps(parts).encode()).hexdigest()[:16]
-
-
 class KeptTokens:
     """The tokens of one client at one server (the SDK's `TokenStorage`), and what else outlives a kernel.
 
@@ -301,7 +295,14 @@ class KeptTokens:
     def __init__(self, store: Store, url: str, options: AuthOptions, learn: Callable[[Iterable[str]], None]) -> None:
         self._store = store
         self._server = server_key(url)
-        self._client = _client_key(options)
+        client = [
+            options.grant,
+            options.client_id,
+            options.client_metadata_url,
+            options.issuer,
+            *sorted(options.scopes),
+        ]
+        self._client = sha256(json.dumps(client).encode()).hexdigest()[:16]  # among those of the server; no secrets
         self._learn = learn
         self._writing = asyncio.Lock()
 
