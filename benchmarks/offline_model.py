@@ -30,16 +30,14 @@ TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 def main(argv: list[str] | None = None) -> int:
     """Print how many calls are right and how many requests are refused; return 1 if a goal is missed."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.offline_model", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.offline_model", description="How the offline model does on a public benchmark."
     )
     parser.add_argument("data", type=Path, metavar="DATA", help="the folder bfcl_eval/data of the package bfcl-eval")
     parser.add_argument("--start", type=int, default=0, help="the first question of each set; the goals are for 0")
     parser.add_argument("--failed", action="store_true", help="print each question that was answered wrongly")
     options = parser.parse_args(argv)
     if not (options.data / "BFCL_v4_multiple.json").is_file():
-        parser.error(
-            f"{options.data} has no BFCL_v4_multiple.json; `python -m pydoc benchmarks.offline_model` says how"
-        )
+        parser.error(f"{options.data} has no BFCL_v4_multiple.json; benchmarks/README.md says how to get the data")
 
     answers = {
         line["id"]: line["ground_truth"] for line in _lines(options.data / "possible_answer" / "BFCL_v4_multiple.json")

@@ -7,8 +7,8 @@ English and JSON Schema; none is about a server.
 
 from __future__ import annotations
 
-import ast
 import contextlib
+import json
 import math
 import re
 from collections import Counter
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Past", "Tool", "Toolbox", "results_in"]
 
 K1, B, NAME_WEIGHT = 1.2, 0.5, 3
-"""BM25: how fast more of the same word stops to count, how much length counts against a definition, and what a word of
-a tool's name counts for, where one of its description or of an argument's name counts for 1."""
+"""BM25's parameters, and what a word of a tool's name counts for, where one of its description counts for 1."""
 
 MISSING_COSTS, UNUSED_COSTS, LEAST_KNOWN = 4.0, 1.5, 0.4
-"""What an argument without a value, and a value without an argument, take from a score; and the share of a step's words
-that a tool must know, or it does not fit."""
+"""What a missing argument and an unused value cost, and the share of a step's words that a tool that fits must know."""
 
 CANDIDATES, MOST_FIELDS, MOST_VALUES, MOST_CALLS = 12, 100, 50, 10
 """Tools whose arguments are tried, arguments and values that are read, and calls that one step makes, at most."""
@@ -115,11 +113,7 @@ def stems(text: str) -> list[str]:
 
 
 class Tool:
-    """A tool that was bound: the names that the provider, people ("server:tool") and its server have for it, its words.
-
-    Of its stems, `counts` says how often the definition has them (its name weighs more), `own` are those of its name
-    and description, and `known` all.
-    """
+    """A tool that was bound. `counts` says how often its definition has each stem, `known` has all of them."""
 
     def __init__(self, bound: Mapping[str, Any]) -> None:
         """Read a definition in OpenAI's form; "server" and "tool" beside "function" say whose tool it is."""
@@ -147,6 +141,11 @@ class Value:
     end: int
     data: Any
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where it stands."""
+        return self.start, self.end
+
 
 def values_in(text: str, *, reply: bool = False) -> list[Value]:
     """Return what a text mentions, in order; in a reply the first word may be a name."""
@@ -169,21 +168,21 @@ def _read(kind: str, text: str) -> Any:
     """Return the data that a text of a kind stands for, or None."""
     try:
         if kind == "json":
-            data = ast.literal_eval(text)  # literals only, in the quotes of JSON or of Python
-            return list(data) if isinstance(data, tuple) else data if isinstance(data, list | dict) else None
+            return json.loads(f"[{text[1:-1]}]" if text[0] == "(" else text if '"' in text else text.replace("'", '"'))
         if kind == "number" and text.lower() in DIGITS:
             return DIGITS.index(text.lower())
         if kind == "number":
-            digits, scale = re.fullmatch(r"(.*?)([a-z]*)", re.sub(r"[$,\s]", "", text.lower())).groups()  # type: ignore[union-attr]
-            number = float(digits) * SCALES.get(scale, 1)
-            exact = not scale and re.fullmatch(r"[-+]?\d{1,300}", digits)
+            scaled = re.sub(r"[$,\s]", "", text.lower())
+            digits = scaled.rstrip("abcdefghijklmnopqrstuvwxyz")
+            number = float(digits) * SCALES.get(scaled.removeprefix(digits), 1)
+            exact = digits == scaled and re.fullmatch(r"[-+]?\d{1,300}", digits)
             return int(digits) if exact else number if math.isfinite(number) else None
         month = re.search(rf"(?i)(?<![a-z])({'|'.join(MONTHS)})", text)
         if kind == "date" and (month or "/" in text):
             numbers = [int(each) for each in re.findall(r"\d+", text)]
             first, second = (MONTHS.index(month[1].lower()) + 1, numbers[0]) if month else numbers[:2]
             return date(numbers[-1], first, second).isoformat()
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+    except (ValueError, RecursionError):
         return text if kind == "date" else None
     return text[1:-1] if kind == "quoted" else text
 
@@ -201,17 +200,16 @@ def results_in(text: str, earlier: Sequence[Any]) -> list[Value]:
 
 @dataclass(frozen=True)
 class Past:
-    """What a step may refer to: earlier results, the last one last, and the arguments of the step before."""
+    """What a step may refer to: earlier results, and the arguments of the step before."""
 
     results: Sequence[Any] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Call:
-    """A tool with the arguments that a step of a request gives, or a reply; what is surest comes first.
+    """A tool with the arguments that a text gives; `more` are those of further calls, as "in Oslo and Rome" asks for.
 
-    `missing` are required arguments without a value, `unused` values without an argument; `left` is the text where the
-    arguments left it; `more` are the arguments of further calls: "... in Oslo and Rome".
+    `missing` are required arguments without a value, `unused` values without an argument, `left` is the text's rest.
     """
 
     def __init__(self, tool: Tool, text: str, past: Past | None = None, given: Mapping[str, Any] | None = None) -> None:
@@ -222,7 +220,7 @@ class Call:
         self._at: dict[str, Value] = {}  # by argument the value that it took
         self._pairs()
         results = results_in(self.left, self._past.results)
-        blank = _without(self.left, ((value.start, value.end) for value in results))
+        blank = _without(self.left, (value.span for value in results))
         values = [*results, *values_in(blank, reply=given is not None)][:MOST_VALUES]
         self._values = sorted(values, key=lambda value: value.start)
         self._choices_and_flags()
@@ -248,7 +246,7 @@ class Call:
         self.left = _without(self.left, spans)
 
     def _take_value(self, wanted: Field, value: Value) -> None:
-        self._take(wanted, fit(value, wanted), (value.start, value.end))
+        self._take(wanted, fit(value, wanted), value.span)
         self._at[wanted.name] = value
 
     def _pairs(self) -> None:
@@ -303,11 +301,8 @@ class Call:
         cut = max((place for place, word in enumerate(leading) if word in PREPOSITIONS - {"of"}), default=-1)
         near = [stem(word) for word in leading[cut + 1 :] if word not in STOP][::-1]
         far = [stem(word) for word in words(after)][:3]
-        beside = [
-            *((word, 0.4 * i) for i, word in enumerate(near)),
-            *((word, 0.1 + 0.5 * i) for i, word in enumerate(far)),
-        ]
-        score = max([0.0, *(worth.get(word, 0.0) - off for word, off in beside)])
+        score = max([0.0, *(worth.get(word, 0.0) - 0.4 * i for i, word in enumerate(near))])
+        score = max([score, *(worth.get(word, 0.0) - 0.1 - 0.5 * i for i, word in enumerate(far))])
         if value.kind in ("date", "time"):
             return score + 2.0 * _is_about(wanted, {"dat", "dai", "tim"})
         if value.kind == "token":
@@ -320,10 +315,8 @@ class Call:
 
     def _lists(self) -> None:
         """Give runs of values ("1, 2 and 3") to required arguments that are lists; whole lists are given in order."""
-        for wanted in self._open(required=True):
+        for wanted, item in [(each, item) for each in self._open(required=True) if (item := each.item)]:
             run: list[Value] = []
-            if (item := wanted.item) is None:
-                continue
             for value in self._free():
                 joined = not run or re.fullmatch(_AND, self._text[run[-1].end : value.start])
                 if joined and not isinstance(value.data, list | dict) and fit(value, item) is not None:
@@ -331,13 +324,10 @@ class Call:
                 elif run or fit(value, wanted) is not None:
                     break
             if run:
-                self._take(wanted, [fit(each, item) for each in run], *((each.start, each.end) for each in run))
+                self._take(wanted, [fit(each, item) for each in run], *(each.span for each in run))
 
     def _in_order(self) -> None:
-        """Give what is left to the required arguments in order: that of the description if it has the same words.
-
-        By "Subtract b from a", "subtract 2 from 5" means b=2. "Then divide by 2" begins with the last result.
-        """
+        """Give the rest to the required arguments in order, or in that of a description: "Subtract b from a"."""
         fields = [each for each in self._open(required=True) if each.kind != "boolean"]
         described = [re.search(rf"\b{re.escape(each.name)}\b", self.tool.description) for each in fields]
         if len(fields) == 2 and all(described):
@@ -347,7 +337,7 @@ class Call:
                 fields.reverse()
         free = [each for each in self._free() if each.kind in ("number", "result")]
         if self._past.results and len(fields) == len(free) + 1 > 1 and all(each.kind == "number" for each in free):
-            result = Value("result", 0, 0, self._past.results[-1])
+            result = Value("result", 0, 0, self._past.results[-1])  # "then divide by 2" begins with it
             if isinstance(result.data, int | float) and fit(result, fields[0]) is not None:
                 self._take_value(fields.pop(0), result)
         for wanted in fields:
@@ -378,14 +368,9 @@ class Call:
     def _gaps(self) -> None:
         """Fill what is missing from the step before: its texts of the same name, its result."""
         for wanted in [each for each in self._open(required=True) if each.needed]:
-            data = self._past.arguments.get(wanted.name)
-            if self._past.results and not isinstance(data, str):
-                last = self._past.results[-1]
-                data = (
-                    last
-                    if isinstance(last, str) and wanted.kind == "string"
-                    else fit(Value("result", 0, 0, last), wanted)
-                )
+            past = [self._past.arguments.get(wanted.name), *self._past.results[-1:]]
+            text = next((each for each in past if isinstance(each, str)), None)
+            data = text if wanted.kind == "string" else fit(Value("result", 0, 0, past[-1]), wanted)
             if data is not None:
                 self._take(wanted, data)
 
@@ -421,13 +406,12 @@ def _is_about(wanted: Field, meant: set[str]) -> bool:
 
 def _choices(text: str, wanted: Field) -> list[tuple[tuple[int, int], Any]]:
     """Return which choices of an argument a text says, in its order, and where."""
-    found = []
-    said = [(stem(match[0]), match.span()) for match in _WORD.finditer(text)]
+    said, found = [(stem(match[0]), match.span()) for match in _WORD.finditer(text)], []
     for data, label in wanted.choices:
         names = [stem(word) for word in words(label)]
-        parts = (said[place : place + len(names)] for place in range(len(said)) if names)
-        if part := next((each for each in parts if [word for word, _ in each] == names), None):
-            found.append(((part[0][1][0], part[-1][1][1]), data))
+        for part in (said[place : place + len(names)] for place in range(len(said)) if names):
+            if [word for word, _ in part] == names:
+                found.append(((part[0][1][0], part[-1][1][1]), data))
     return sorted(found, key=lambda each: each[0])
 
 
@@ -456,7 +440,7 @@ class Toolbox:
     """The tools that a model may call, indexed by their words."""
 
     def __init__(self, bound: Iterable[Mapping[str, Any]]) -> None:
-        self.tools = [Tool(each) for each in bound]
+        self.tools = [Tool(each) for each in bound if isinstance(each.get("function"), dict)]
         self._having = Counter(each for tool in self.tools for each in tool.counts)
         self._average = sum(tool.counts.total() for tool in self.tools) / max(len(self.tools), 1) or 1.0
 
@@ -470,30 +454,25 @@ class Toolbox:
 
         "The weather in Oslo and the time in Rome" is parted as well: each half is a whole call, and no tool takes both.
         """
-        verbs = {
-            stem(found[0])
-            for each in self.tools
-            for said in (each.own_name, each.description)
-            if (found := words(said))
-        }
-        quoted = [
-            each for each in values_in(text) if each.kind in ("quoted", "json", "token", "date")
-        ]  # they stay whole
+        begins = [words(said)[:1] for each in self.tools for said in (each.own_name, each.description)]
+        verbs = {stem(word) for first in begins for word in first}
+        kept = [each.span for each in values_in(text) if each.kind in ("quoted", "json", "token", "date")]
         parts, start = [], 0
-        for match in _STEP.finditer(_without(text, ((each.start, each.end) for each in quoted))):
+        for match in _STEP.finditer(_without(text, kept)):
             if match[1] is None or stem(match[1]) in verbs:
                 parts.append(text[start : match.start()])
                 start = match.end()
-        found = []
+        found: list[str] = []
         for part in (each.strip(" \t\n,.;") for each in [*parts, text[start:]] if re.search(r"\w", each)):
-            halves = [(part[: at.start()], part[at.end() :]) for at in re.finditer(r",?\s+and\s+", part)]
-            whole = self.choose(part) if halves else None
-            calls = (
-                (half, [self.choose(each) for each in half]) for half in halves[:MOST_CALLS] if whole and whole.unused
-            )
-            both = (half for half, both in calls if all(each and not each.missing and not each.unused for each in both))
-            found += next(both, (part,))
+            joints = [at.span() for at in re.finditer(r",?\s+and\s+", part)][:MOST_CALLS]
+            whole = self.choose(part) if joints else None
+            halves = [[part[:start], part[end:]] for start, end in joints if whole and whole.unused]
+            found += next((half for half in halves if all(map(self._is_whole, half))), [part])
         return found
+
+    def _is_whole(self, step: str) -> bool:
+        call = self.choose(step)
+        return call is not None and not call.missing and not call.unused
 
     def choose(self, text: str, past: Past | None = None) -> Call | None:
         """Return the call that a step of a request asks for, or None if no tool fits it."""
@@ -501,7 +480,7 @@ class Toolbox:
         if named := self._named(text):
             return Call(named[0], _without(text, [named[1]]).replace("\0", " "), past)
         best: tuple[float, Call | None] = (-math.inf, None)
-        said = stems(_without(text, ((each.start, each.end) for each in values_in(text) if each.kind != "name")))
+        said = stems(_without(text, (each.span for each in values_in(text) if each.kind != "name")))
         ranked = sorted(((self._score(tool, said), tool) for tool in self.tools), key=lambda each: -each[0])
         for score, tool in ranked[:CANDIDATES]:
             call = Call(tool, text, past)
@@ -521,11 +500,7 @@ class Toolbox:
         return score
 
     def _named(self, text: str) -> tuple[Tool, tuple[int, int]] | None:
-        """Return the tool that a step names outright, and where.
-
-        `server:tool` counts anywhere, and so do names with an underscore, a dash or a digit; a plain word only after
-        "use" or "call", before "tool" or arguments, or where it is all there is.
-        """
+        """Return the tool that a step names outright, and where: a plain word is no name without "use" or arguments."""
         found: list[tuple[int, int, Tool, tuple[int, int]]] = []
         for tool in self.tools:
             own, full = re.escape(tool.own_name), "|".join(map(re.escape, {tool.person_name, tool.name}))
@@ -536,13 +511,12 @@ class Toolbox:
             for rank, pattern in enumerate((whole, marked if re.search(r"[_\d-]", tool.own_name) else plain)):
                 if match := re.search(pattern, text):
                     found.append((rank, match.start() - match.end(), tool, match.span()))
-        best = min(found, key=lambda each: each[:2], default=None)
-        return best[2:] if best else None
+        return min(found, key=lambda each: each[:2])[2:] if found else None
 
 
 def _fits(call: Call, text: str) -> bool:
-    """Whether a tool knows enough of a step's words to be meant, one of its own name or description among them."""
-    left = stems(_without(call.left, ((value.start, value.end) for value in call.unused)))
+    """Whether a tool knows enough of a step's words to be meant, and one of them is its own."""
+    left = stems(_without(call.left, (value.span for value in call.unused)))
     known = [each for each in left if each in call.tool.known]
     own = any(each in call.tool.own for each in stems(text))
     return own and len(call.unused) <= 2 and (not left or len(known) / len(left) >= LEAST_KNOWN)

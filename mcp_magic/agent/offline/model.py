@@ -35,11 +35,8 @@ CHARACTERS_A_TOKEN = 4
 ASKED = "asked_back"
 """The key in an `AIMessage`'s `additional_kwargs` that keeps what a question was about."""
 
-LONGEST, SUGGESTED = 4000, 5
-"""Characters of a request that is read, and tools that are named when none fits."""
-
-MAX_ROWS, MAX_TEXT, MAX_QUOTE = 30, 4000, 600
-"""Rows of a table and characters of one result in an answer, and characters that are quoted."""
+LONGEST, MAX_TEXT, MAX_QUOTE, MAX_ROWS, SUGGESTED = 4000, 4000, 600, 30, 5
+"""Characters that are read of a request, told of a result, and quoted; rows of a table; tools named when none fits."""
 
 NO_REQUEST = "What should I do? Say it in a sentence, or name a tool and its arguments: `server:tool name=value`."
 NO_TOOLS = "There is no tool to work with: no server is connected, or none of its tools was given to me."
@@ -50,10 +47,9 @@ WITHOUT_WEIGHTS = "(offline, a model without weights, which quotes)"
 class OfflineModel(BaseChatModel):
     """A chat model with no weights, a demo so that tutorials and tests run without a key: deterministic, no network.
 
-    It understands requests that name or clearly describe tools: it ranks the tools by their definitions, fills
-    their arguments by schema from what the request mentions and from earlier results, takes several steps, and
-    answers from the results. It asks back when a required argument is missing, and says when no tool fits. What
-    system messages say is not followed. `usage_metadata` is counted in characters (`CHARACTERS_A_TOKEN`).
+    It ranks the tools by the words of their definitions, fills their arguments by schema from what the request mentions
+    and from earlier results, takes several steps, and answers from the results. It asks back when a required argument
+    is missing, and says when no tool fits. It does not follow system messages, and counts tokens in characters.
 
     >>> tool = {"name": "math__add", "description": "Add two numbers.", "parameters": {
     ...     "type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}, "required": ["a", "b"]}}
@@ -207,7 +203,7 @@ def _question(call: Call, left: Sequence[str]) -> tuple[str, dict[str, Any]]:
     wanted = []
     for each in call.missing:
         limits = f", {each.constraints_text}" if each.constraints_text else ""
-        about = f": {_line(each.description)}" if each.description else ""
+        about = f": {' '.join(each.description.split()).rstrip('.')}" if each.description else ""
         wanted.append(f"`{each.name}` ({each.type_text}{limits}){about}")
     asked = {"tool": call.tool.name, "given": call.arguments, "left": list(left)}
     if len(wanted) == 1:
@@ -218,8 +214,7 @@ def _question(call: Call, left: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 def _no_tool(request: str, tools: Toolbox) -> str:
     names = [f"`{tool.person_name}`" for tool in tools.closest(request, SUGGESTED)]
-    more = len(tools.tools) - len(names)
-    others = f" and {more} more" if more > 0 else ""
+    others = f" and {len(tools.tools) - len(names)} more" if len(tools.tools) > len(names) else ""
     asked = " ".join(request.split()).replace("`", "'")
     asked = asked if len(asked) <= 80 else asked[:79] + "…"
     return f"No tool fits `{asked}`. There are: {', '.join(names)}{others}. Name one, as `server:tool name=value`."
@@ -262,11 +257,9 @@ def outcome(message: ToolMessage, sent: Mapping[str, Any], tool: str) -> Outcome
 
 
 def _text(content: Any) -> str:
-    blocks = (
-        each if isinstance(each, dict) else {"text": each}
-        for each in ([content] if isinstance(content, str) else content)
-    )
-    return "\n".join(str(each.get("text", f"[{each.get('mime_type') or each.get('type')}]")) for each in blocks)
+    blocks = [content] if isinstance(content, str) else content
+    dicts = (each if isinstance(each, dict) else {"text": each} for each in blocks)
+    return "\n".join(str(each.get("text", f"[{each.get('mime_type') or each.get('type')}]")) for each in dicts)
 
 
 def _read(text: str) -> Any:
@@ -289,7 +282,7 @@ def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
 def _said(each: Outcome) -> str:
     call = f"{each.tool}({_arguments(each.arguments)})"
     if each.denied:
-        return sentence(f"`{each.tool}` was not allowed", _cell(_line(each.text)) or "no reason was given")
+        return sentence(f"`{each.tool}` was not allowed", _cell(each.text).rstrip(".") or "no reason was given")
     if each.failed:
         return f"`{each.tool}` failed: {_cell(_cut(each.text.strip())) or 'it did not say why'}"
     if isinstance(each.data, list) and each.data and all(isinstance(row, Mapping) for row in each.data):
@@ -314,7 +307,7 @@ def _said(each: Outcome) -> str:
 
 def _arguments(arguments: Mapping[str, Any]) -> str:
     texts = {name: json.dumps(value, ensure_ascii=False) for name, value in arguments.items()}
-    parts = [f"{name}={text if len(text) <= 40 else text[:39] + '…'}" for name, text in texts.items()]
+    parts = (f"{name}={text if len(text) <= 40 else text[:39] + '…'}" for name, text in texts.items())
     return ", ".join(parts).replace("`", "'")
 
 
@@ -334,10 +327,6 @@ def _cell(value: Any) -> str:
     return re.sub(r"([\\`*\[\]|<]|(?<!\w)_|_(?!\w))", r"\\\1", text)
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split()).rstrip(".")
-
-
 def _fenced(text: str, language: str = "") -> str:
     ticks = max((len(found) for found in re.findall("`+", text)), default=0)
     fence = "`" * max(3, ticks + 1)
@@ -349,7 +338,7 @@ def _cut(text: str) -> str:
 
 
 _INSTRUCTION = re.compile(r"^[^\n.!?:]{1,200}[:?]\s+(?=\S)")
-_SENTENCE = re.compile(r".+?[.!?](?=\s|$)", re.DOTALL)
+_TWO_SENTENCES = re.compile(r"(?:.+?[.!?](?=\s|$)){1,2}", re.DOTALL)
 
 
 def quoted(messages: Sequence[BaseMessage]) -> AIMessage:
@@ -365,12 +354,8 @@ def quoted(messages: Sequence[BaseMessage]) -> AIMessage:
         return AIMessage(f"The tools gave: {'; '.join(results)} {WITHOUT_WEIGHTS}", response_metadata=SAID)
     request = next((message.text for message in reversed(messages) if isinstance(message, HumanMessage)), "")
     about = _INSTRUCTION.sub("", request.strip(), count=1)
-    sentences: list[str] = []
-    end = 0
-    while len(sentences) < 2 and (found := _SENTENCE.match(about, end)):  # where none begins here, none follows
-        sentences.append(found[0])
-        end = found.end()
-    text = " ".join(" ".join(each.split()) for each in sentences) or " ".join(about.split())
+    found = _TWO_SENTENCES.match(about)
+    text = " ".join((found[0] if found else about).split())
     return AIMessage(f"{_short(text)} {WITHOUT_WEIGHTS}".strip(), response_metadata=SAID)
 
 
@@ -378,7 +363,7 @@ def limited(message: AIMessage, characters: int) -> AIMessage:
     """Return a message with its text cut to so many characters, and "length" as the reason why it ends."""
     if not isinstance(message.content, str) or len(message.content) <= characters:
         return message
-    metadata: dict[str, Any] = {**message.response_metadata, "finish_reason": "length"}
+    metadata = message.response_metadata | {"finish_reason": "length"}
     return message.model_copy(update={"content": message.content[:characters], "response_metadata": metadata})
 
 
