@@ -74,9 +74,12 @@ def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
             if values * max(steps[:levels]) > MAX_STEPS:
                 return False
         try:
-            return bool(is_valid(value))
+            is_sure = bool(is_valid(value))
         except Exception:  # a key that is no text, half of a surrogate pair
-            return False
+            is_sure = False
+        if _ended:
+            raise _ended.pop()
+        return is_sure
 
     return fits
 
@@ -109,8 +112,6 @@ class _Reading:
         self._resolver = Resolver(root)
         self._known: dict[tuple[str, int], list[int] | None] = {}
         self._parts = 0
-        if isinstance(root, dict):
-            root.pop("$id", None)  # references are local, and it may be that of a metaschema
 
     def compiled(self, formats: bool) -> Callable[[Any], bool]:
         """Have jsonschema-rs compile what was read."""
@@ -187,6 +188,10 @@ def _most(each: Iterable[list[int]]) -> list[int]:
     return [max(level) for level in zip_longest(*each, fillvalue=0)]
 
 
+_ended: list[BaseException] = []
+"""Interrupts in a keyword of ours, which jsonschema-rs takes for "does not fit"."""
+
+
 def _keyword(fits: Callable[[Any, Any], bool]) -> Any:
     """Make a keyword of ours, where the time or the meaning of jsonschema-rs's own is another one."""
 
@@ -195,7 +200,14 @@ def _keyword(fits: Callable[[Any, Any], bool]) -> Any:
             self.value = value
 
         def validate(self, instance: Any) -> None:
-            if not fits(instance, self.value):
+            try:
+                is_fit = fits(instance, self.value)
+            except Exception:
+                raise
+            except BaseException as error:
+                _ended.append(error)
+                raise
+            if not is_fit:
                 raise ValueError
 
     return Keyword

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import http.server
+import signal
 import subprocess
 import sys
 import textwrap
@@ -54,6 +55,9 @@ SCHEMAS: list[Any] = [
     {"$id": "http://127.0.0.1:9/a", "$ref": "#/$defs/T", "$defs": {"T": TREE}},
     {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}], "additionalItems": False},
     {"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"},
+    {"$schema": "http://json-schema.org/draft-04/schema#", "not": {"minimum": 0, "exclusiveMinimum": True}},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "$id": "http://json-schema.org/draft-07/schema#"}
+    | {"allOf": [{"$ref": "#/definitions/nonNegativeInteger"}], "definitions": {"nonNegativeInteger": TREE}},
     {"$schema": "http://127.0.0.1:9/unknown", "type": "integer"},
     *({"dependentRequired": {"n": ["m"]}}, {"unevaluatedProperties": False, "properties": {"n": {}}}),
     *({"x-own": 1, "type": "integer"}, {"contentEncoding": "base64"}, {"discriminator": {"propertyName": "n"}}),
@@ -130,7 +134,7 @@ HOSTILE: dict[str, tuple[Any, Any]] = {
         {"items": {"enum": [{"n": number} for number in range(20_000)]}},
         [{"n": 19_999}] * 2_000,
     ),
-    "a list of long numbers": ({"items": {"anyOf": [{"type": "number"}] * 15 + [{"maximum": 5}]}}, [LONG] * 3_000),
+    "a list of long numbers": ({"items": {"allOf": [{"type": "number"}] * 15}}, [LONG] * 3_000),
     "long numbers that are compared": ({"items": {"not": {"enum": [1, 2.5]}, "maximum": 1.5}}, [-LONG] * 3_000),
     "a property named const": ({"items": {"properties": {"const": {"type": "number"}}}}, [{"const": LONG}] * 3_000),
     "many parts for many values": ({"items": {"anyOf": [{"maxLength": 1}] * 3_000}}, ["ab"] * 200_000),
@@ -148,10 +152,6 @@ HOSTILE: dict[str, tuple[Any, Any]] = {
     ),
     "required names that are numbers": ({"$defs": {"a": {"required": distinct_numbers(20_000)}}}, 1),
     "types that are numbers": ({"$defs": {"a": {"type": distinct_numbers(20_000)}}}, 1),
-    "an enum of an old draft": (
-        {"$schema": "http://json-schema.org/draft-04/schema#", "enum": distinct_numbers(20_000)},
-        1,
-    ),
 }
 
 
@@ -168,6 +168,22 @@ def test_what_native_code_is_given_ends_soon_for_an_interrupt_cannot_end_it(name
     is_surely_valid(schema)
 
     assert time.process_time() - began < SECONDS
+
+
+def test_an_interrupt_ends_a_validation_in_a_keyword_of_ours() -> None:
+    schema = {"items": {"anyOf": [{"pattern": "^b"}, {"pattern": "^a"}]}}
+    texts = [f"a{number}" for number in range(200_000)]
+    fits = native_check(schema)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            fits(texts)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+    assert fits(["a"])
 
 
 def test_a_value_too_deep_for_the_stack_is_left_to_jsonschema() -> None:
