@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from langgraph.config import get_stream_writer
 from langgraph.errors import GraphInterrupt
@@ -31,7 +32,8 @@ __all__ = ["Approving", "decided_call"]
 SAME_ID = "another call of this turn has the same id, and what is decided about one could be taken for the other's"
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True)
+class Wanted:
     """A call that the model wants.
 
     Attributes:
@@ -89,8 +91,8 @@ class Approving:
     def _all_wanted(self, calls: list[dict[str, Any]], offers: Mapping[str, Offer]) -> list[Wanted]:
         """Return the calls of a turn. Those of a model have ids of their own; a state may be written from outside."""
         wanted = [self._wanted(call, offers) for call in calls]
-        times = Counter(one.id for one in wanted)
-        return [one._replace(problem=SAME_ID) if times[one.id] > 1 else one for one in wanted]
+        times = Counter(call.id for call in wanted)
+        return [replace(call, problem=SAME_ID) if times[call.id] > 1 else call for call in wanted]
 
     def _wanted(self, call: Mapping[str, Any], offers: Mapping[str, Offer]) -> Wanted:
         name, given = str(call.get("name") or ""), call["args"]

@@ -78,7 +78,8 @@ class PromptResult(Value):
         count = len(self.raw.messages)
         return f"<PromptResult {name}: {count} message{'s' if count != 1 else ''}, {one_line(self.text, 60)}>"
 
-    def _parts(self) -> list[Part]:
+    def parts(self) -> list[Part]:
+        """Return what a display shows of it."""
         described = shorten(self.description, 500)
         heading = [Part(described, note(described))] if described else []
         parts = heading + fitting(self.raw.messages, self._turn, Budget.full(), ".messages")

@@ -152,7 +152,7 @@ class ResourceResult(Faceted):
             written.append(file)
         return written if len(written) != 1 else written[0]
 
-    def _as_argument_(self, wanted: str) -> Any:
+    def __mcp_argument__(self, wanted: str) -> Any:
         """Return what stands for it as an argument: bytes, its text, or its data."""
         if wanted == "bytes" or not self.texts:
             return self.bytes
@@ -162,7 +162,8 @@ class ResourceResult(Faceted):
         what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._blobs()[:3])
         return f"<ResourceResult {one_line(self.uri, 80)}: {what or 'empty'}>"
 
-    def _parts(self) -> list[Part]:
+    def parts(self) -> list[Part]:
+        """Return what a display shows of it."""
         show = _titled if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, Budget.full(), ".contents")
         return parts or [Part("(empty resource)", tag("p", "(empty resource)"))]

@@ -215,7 +215,7 @@ class ToolResult(Faceted):
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
 
-    def _as_argument_(self, wanted: str) -> Any:
+    def __mcp_argument__(self, wanted: str) -> Any:
         """Return what stands for it as an argument: its one image or sound as bytes, its text, else its data."""
         self.raise_for_error()
         media = self._media("") if wanted == "bytes" else []
@@ -230,11 +230,9 @@ class ToolResult(Faceted):
         shown = one_line(" ".join(self.texts[:3]), 40) if self.texts else ", ".join(self._found()) or "empty"
         return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images)>"
 
-    def _parts(self) -> list[Part]:
-        return self.parts(Budget.full())
-
-    def parts(self, budget: Budget) -> list[Part]:
-        """Return what is shown of it within a budget, for displays that hold more than one result."""
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return what a display shows of it; one that holds more than one result gives a budget for all."""
+        budget = budget or Budget.full()
         parts: list[Part] = []
         if self.is_error:
             label = f"error from {self._name}"

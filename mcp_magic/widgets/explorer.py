@@ -11,7 +11,7 @@ from mcp_magic.core.card import server_row
 from mcp_magic.core.catalog import KINDS
 from mcp_magic.core.offers import change_of
 from mcp_magic.results import Listing
-from mcp_magic.results.parts import only
+from mcp_magic.results.parts import mimebundle, only
 from mcp_magic.results.style import STYLE
 from mcp_magic.widgets.doing import Doing
 from mcp_magic.widgets.explorer_detail import Detail, line, make_form
@@ -234,7 +234,7 @@ class Explorer:
         note = "%mcp ui explores them where a kernel runs"
         static = Listing(rows, title="MCP servers", empty="no server is connected", note=note, kind="servers")
         live = {} if self.closed else {VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}}
-        return only({**live, **static._repr_mimebundle_()}, include, exclude)
+        return only({**live, **mimebundle(static)}, include, exclude)
 
 
 VIEW = "application/vnd.jupyter.widget-view+json"

@@ -10,6 +10,7 @@ import ipywidgets
 from mcp_magic.core.offers import prompt_part, resource_part, template_part, tool_card
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.html import Markup, joined, page, tag
+from mcp_magic.results.parts import mimebundle
 from mcp_magic.results.safe import shorten
 from mcp_magic.widgets.explorer_forms import Forms
 
@@ -141,7 +142,7 @@ class Detail:
     async def _read(self, connection: Connection, item: Item) -> None:
         problem, data = "", {}
         try:
-            data = (await connection.read(item.key))._repr_mimebundle_()
+            data = mimebundle(await connection.read(item.key))
         except MCPMagicError as error:
             problem = str(error)
         finally:
@@ -184,7 +185,7 @@ class Detail:
 def card(connection: Connection, item: Item) -> str:
     """Return an item's card as markup."""
     if item.kind == "tools":
-        return str(tool_card(connection, item.definition)._repr_mimebundle_()["text/html"])
+        return str(mimebundle(tool_card(connection, item.definition))["text/html"])
     return page([_PARTS[item.kind](connection, item.definition).html])
 
 

@@ -228,7 +228,7 @@ class RequestForm(Shown):
         html = joined([tag("p", joined([tag("b", what), f" — {outcome}"])), table, details("code", preformatted(line))])
         parts = [Part(f"{what} — {outcome}\n{self._typed(line)}", html)]
         if self._runner.result is not None:
-            parts += self._runner.result._parts()
+            parts += self._runner.result.parts()
         elif self.error is not None and str(self.error):
             text = shorten(f"{type(self.error).__name__}: {self.error}", 2000)
             parts.append(Part(text, tag("p", error_label(text))))

@@ -37,7 +37,7 @@ def watch_parts(watch: Watch) -> list[Part]:
         plain = f"{label}\n{diff_text(watch.difference, '  ')}"
         parts.append(Part(plain, details(label, diff_html(watch.difference), opened=True)))
     if watch.result is not None:
-        parts += watch.result._parts()
+        parts += watch.result.parts()
     return parts
 
 
