@@ -113,19 +113,19 @@ class Approving:
 
     def _announce(self, wanted: list[Wanted], step: int) -> None:
         write = get_stream_writer()
-        for one in wanted:
-            server, _, tool = self._registry.person_name(one.name).rpartition(":")
-            definition = one.offer.tool if one.offer else None
-            if one.offer:
-                server, tool = one.offer.connection.name, one.offer.tool.name
+        for call in wanted:
+            server, _, tool = self._registry.person_name(call.name).rpartition(":")
+            definition = call.offer.tool if call.offer else None
+            if call.offer:
+                server, tool = call.offer.connection.name, call.offer.tool.name
             known = {
                 "server": server,
                 "tool": tool,
-                "arguments": one.arguments,
+                "arguments": call.arguments,
                 "definition": definition,
-                "trusted": _trusted(one),
+                "trusted": call.offer is not None and call.offer.connection.spec.trust,
             }
-            write({"kind": "call", "id": one.id, "step": step, **known})
+            write({"kind": "call", "id": call.id, "step": step, **known})
 
     async def _decide(self, one: Wanted, run: RunContext, approver: Approver | None) -> dict[str, Any]:
         if one.problem:
@@ -183,10 +183,6 @@ def _request(one: Wanted, run: RunContext) -> Request:
     assert one.offer is not None
     connection, tool = one.offer.connection, one.offer.tool
     return Request(connection.name, tool.name, one.arguments, run.asker, tool, connection.spec.trust, run.run)
-
-
-def _trusted(one: Wanted) -> bool:
-    return one.offer is not None and one.offer.connection.spec.trust
 
 
 def _described(one: Wanted, definitions: Definitions) -> dict[str, Any]:
