@@ -91,9 +91,13 @@ class MCPMagicError(Exception):
     def __str__(self) -> str:
         return clean(super().__str__())  # what a server says steers no terminal, also in an error
 
-    def _render_traceback_(self) -> list[str]:  # what IPython shows in place of a traceback
+    def traceback_lines(self) -> list[str]:
+        """Return what a cell shows in place of a traceback."""
         red, plain = ("\x1b[31m", "\x1b[0m") if self.coloured else ("", "")
         return [f"{red}{type(self).__name__}{plain}: {self}"]
+
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+        return self.traceback_lines()
 
 
 class CommandError(MCPMagicError):

@@ -76,18 +76,18 @@ class Acting:
             await self._registry.refresh()
         run, write = context(), get_stream_writer()
         turn = state["messages"][-1]
-        wanted_now = calls_of(turn)
+        calls = calls_of(turn)
         approvals = state.get("approvals") or {}
-        if any(not _is_of(approvals.get(wanted["id"]), turn) for wanted in wanted_now):
+        if any(not _is_of(approvals.get(call["id"]), turn) for call in calls):
             approvals = (await self._approving.approve(state))["approvals"]
 
-        async def one(wanted: dict[str, Any]) -> ToolMessage:
-            message = await self._answer(wanted, self._approval(turn, wanted, approvals), run, write)
-            run.done[wanted["id"]] = message
-            write({"kind": "result", "id": wanted["id"], "message": message})
+        async def make(call: dict[str, Any]) -> ToolMessage:
+            message = await self._answer(call, self._approval(turn, call, approvals), run, write)
+            run.done[call["id"]] = message
+            write({"kind": "result", "id": call["id"], "message": message})
             return message
 
-        messages = await _together([one(wanted) for wanted in wanted_now])
+        messages = await _together([make(call) for call in calls])
         return {"messages": messages, "approvals": {}}
 
     async def stop(self, state: AgentState) -> dict[str, Any]:
@@ -187,11 +187,6 @@ async def _together(work: list[Any]) -> list[Any]:
         raise
 
 
-def _is_of(approval: dict[str, Any] | None, turn: Any) -> bool:
-    """Whether something was decided in this turn, and not in one that came to no end."""
-    return approval is not None and approval.get("of", {}).get("turn") == turn.id
-
-
 def _denied(offer: Offer, decision: Decision) -> str:
     denied = sentence(f"{offer.person_name} was not called; denied by {decision.by}", decision.reason)
     return f"{denied} Do not try the same again."
@@ -232,3 +227,8 @@ def _what_is_known(messages: list[Any], turns: str, person_name: Callable[[str],
     lines = [f"- {person_name(m.name or '')}: {one_line(m.text, KNOWN_CHARACTERS)}" for m in results[-5:]]
     known = "Known so far:\n\n" + "\n".join(lines) if lines else "Nothing is known yet."
     return f"Stopped after {turns}, before the work was done. {known}"
+
+
+def _is_of(approval: dict[str, Any] | None, turn: Any) -> bool:
+    """Whether something was decided in this turn, and not in one that came to no end."""
+    return approval is not None and approval.get("of", {}).get("turn") == turn.id

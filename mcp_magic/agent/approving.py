@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from langgraph.config import get_stream_writer
 from langgraph.errors import GraphInterrupt
@@ -31,7 +32,8 @@ __all__ = ["Approving", "decided_call"]
 SAME_ID = "another call of this turn has the same id, and what is decided about one could be taken for the other's"
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True)
+class Wanted:
     """A call that the model wants.
 
     Attributes:
@@ -89,8 +91,8 @@ class Approving:
     def _all_wanted(self, calls: list[dict[str, Any]], offers: Mapping[str, Offer]) -> list[Wanted]:
         """Return the calls of a turn. Those of a model have ids of their own; a state may be written from outside."""
         wanted = [self._wanted(call, offers) for call in calls]
-        times = Counter(one.id for one in wanted)
-        return [one._replace(problem=SAME_ID) if times[one.id] > 1 else one for one in wanted]
+        times = Counter(call.id for call in wanted)
+        return [replace(call, problem=SAME_ID) if times[call.id] > 1 else call for call in wanted]
 
     def _wanted(self, call: Mapping[str, Any], offers: Mapping[str, Offer]) -> Wanted:
         name, given = str(call.get("name") or ""), call["args"]
@@ -111,19 +113,19 @@ class Approving:
 
     def _announce(self, wanted: list[Wanted], step: int) -> None:
         write = get_stream_writer()
-        for one in wanted:
-            server, _, tool = self._registry.person_name(one.name).rpartition(":")
-            definition = one.offer.tool if one.offer else None
-            if one.offer:
-                server, tool = one.offer.connection.name, one.offer.tool.name
+        for call in wanted:
+            server, _, tool = self._registry.person_name(call.name).rpartition(":")
+            definition = call.offer.tool if call.offer else None
+            if call.offer:
+                server, tool = call.offer.connection.name, call.offer.tool.name
             known = {
                 "server": server,
                 "tool": tool,
-                "arguments": one.arguments,
+                "arguments": call.arguments,
                 "definition": definition,
-                "trusted": _trusted(one),
+                "trusted": call.offer is not None and call.offer.connection.spec.trust,
             }
-            write({"kind": "call", "id": one.id, "step": step, **known})
+            write({"kind": "call", "id": call.id, "step": step, **known})
 
     async def _decide(self, one: Wanted, run: RunContext, approver: Approver | None) -> dict[str, Any]:
         if one.problem:
@@ -181,10 +183,6 @@ def _request(one: Wanted, run: RunContext) -> Request:
     assert one.offer is not None
     connection, tool = one.offer.connection, one.offer.tool
     return Request(connection.name, tool.name, one.arguments, run.asker, tool, connection.spec.trust, run.run)
-
-
-def _trusted(one: Wanted) -> bool:
-    return one.offer is not None and one.offer.connection.spec.trust
 
 
 def _described(one: Wanted, definitions: Definitions) -> dict[str, Any]:

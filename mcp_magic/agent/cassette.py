@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from mcp_magic.agent.cassette_parts import chunks, hidden, said, whole
+from mcp_magic.agent.cassette_parts import chunks, hidden, message_fields, whole
 from mcp_magic.agent.cassette_turns import Asked, Turn, turns_of
 from mcp_magic.agent.modelerrors import model_error, model_name
 from mcp_magic.core.cassette import tenths
@@ -203,13 +203,13 @@ class _Made:
     def came(self, chunk: ChatGenerationChunk) -> None:
         """Keep a chunk."""
         pause, self._last = tenths(self._last)
-        self._parts.append({"chunk": said(chunk.message), **pause})
+        self._parts.append({"chunk": message_fields(chunk.message), **pause})
         self._ended = self._ended or getattr(chunk.message, "chunk_position", None) == "last"
 
     def answered(self, result: ChatResult) -> None:
         """Keep a whole answer."""
         pause, self._last = tenths(self._last)
-        self._parts.append({"answer": said(result.generations[0].message), **pause})
+        self._parts.append({"answer": message_fields(result.generations[0].message), **pause})
 
     def __enter__(self) -> _Made:
         return self

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from mcp_magic.agent.cassette_turns import Turn
     from mcp_magic.core.cassette import Cassette
 
-__all__ = ["chunks", "hidden", "said", "whole"]
+__all__ = ["chunks", "hidden", "message_fields", "whole"]
 
 _KEPT = ("content", "additional_kwargs", "response_metadata", "usage_metadata", "id", "name", "chunk_position")
 _CALLS = ("tool_calls", "invalid_tool_calls")
 
 
-def said(message: Any) -> dict[str, Any]:
+def message_fields(message: Any) -> dict[str, Any]:
     """Return a message, or a chunk of one, as a line has it."""
     names = (*_KEPT, "tool_call_chunks") if isinstance(message, AIMessageChunk) else (*_KEPT, *_CALLS)
     found = {name: getattr(message, name, None) for name in names}
@@ -35,7 +35,7 @@ def hidden(cassette: Cassette, parts: list[dict[str, Any]]) -> list[dict[str, An
     if not parts or "answer" in parts[0]:
         return [{**part, "answer": _masked(cassette, part["answer"])} for part in parts]
     message = _joined([part["chunk"] for part in parts])
-    whole = said(message)
+    whole = message_fields(message)
     if (hidden := _masked(cassette, whole)) != json.loads(json.dumps(whole, default=str)):
         return [{"answer": hidden}]
     return [{**part, "chunk": _masked(cassette, part["chunk"])} for part in parts]
@@ -82,5 +82,5 @@ def _one_chunk(message: AIMessage) -> AIMessageChunk:
         for number, call in enumerate(message.tool_calls)
     ]
     calls += [{**call, "index": len(calls) + number} for number, call in enumerate(message.invalid_tool_calls)]
-    kept = {name: value for name, value in said(message).items() if name not in _CALLS}
+    kept = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
     return AIMessageChunk(**{**kept, "tool_call_chunks": calls, "chunk_position": "last"})

@@ -32,6 +32,9 @@ MOST_MESSAGES = 1_000_000
 MOST_CHARACTERS = 256_000_000
 """What the conversations of all turns may have: a turn may begin with what the one before has, and so double it."""
 
+_CALLS = ("tool_use", "tool_call", "function_call")
+"""Types of the parts of a content that are calls."""
+
 
 @dataclass
 class Asked:
@@ -219,17 +222,15 @@ def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
     if calls:
         found["calls"] = [{"id": number(c.get("id")), "name": c.get("name"), "args": c.get("args")} for c in calls]
         if isinstance(message.content, list):  # some providers have the calls in the content, too
-            found["content"] = [part for part in message.content if not _is_call(part)]
+            found["content"] = [
+                part for part in message.content if not (isinstance(part, dict) and part.get("type") in _CALLS)
+            ]
         found["content"] = found["content"] or ""
     if message.type == "tool":
         found["answers"] = number(getattr(message, "tool_call_id", ""))
         if getattr(message, "status", "success") != "success":
             found["status"] = message.status  # type: ignore[attr-defined]
     return found
-
-
-def _is_call(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") in ("tool_use", "tool_call", "function_call")
 
 
 def _tool(tool: Any) -> Any:

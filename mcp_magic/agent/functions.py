@@ -94,7 +94,11 @@ def _object(schema: Mapping[str, Any]) -> Schema:
         plain = dict(schema)
     else:
         found = Resolver(schema).plain(schema)
-        alternatives = [each for each in found.alternatives or [found.schema] if _may_be_object(each)]
+        alternatives = [
+            part
+            for part in found.alternatives or [found.schema]
+            if part.get("type", "object") == "object" and part.get("not") != {}
+        ]
         together = _together(alternatives) if alternatives else {}
         kept = {key: value for key, value in schema.items() if key in ("$defs", "definitions", "$schema")}
         notes = {key: value for key, value in found.schema.items() if key in ("title", "description")}
@@ -102,10 +106,6 @@ def _object(schema: Mapping[str, Any]) -> Schema:
     if not isinstance(plain.get("properties"), Mapping):
         plain["properties"] = {}
     return plain if plain.get("type") == "object" else {**plain, "type": "object"}
-
-
-def _may_be_object(schema: Schema) -> bool:
-    return schema.get("type", "object") == "object" and schema.get("not") != {}
 
 
 def _together(alternatives: list[Schema]) -> Schema:
@@ -142,17 +142,13 @@ def _renamed(parameters: Schema) -> tuple[Schema, dict[str, str]]:
     new: dict[str, str] = {name: name for name in properties if _NAME.fullmatch(name)}
     for name in properties:
         if name not in new:
-            new[name] = _free_name(name, set(new.values()))
+            base = re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:MAX_ARGUMENT] or "argument"
+            new[name] = free_name(base, set(new.values()), MAX_ARGUMENT)
     changed = {new[name]: _named(name, schema) if new[name] != name else schema for name, schema in properties.items()}
     parameters = {**parameters, "properties": changed}
     if "required" in parameters:
         parameters["required"] = [new.get(name, name) for name in parameters["required"]]
     return parameters, {given: own for own, given in new.items() if given != own}
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    base = re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:MAX_ARGUMENT] or "argument"
-    return free_name(base, taken, MAX_ARGUMENT)
 
 
 def _named(name: str, schema: Schema) -> Schema:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.messages import calls_frame, get_final_answer, usage_of
+from mcp_magic.results.parts import mimebundle
 from mcp_magic.wording import counted, duration
 
 if TYPE_CHECKING:
@@ -71,4 +72,4 @@ class AgentRun:
         return f"<AgentRun {self.thread}: {calls}, {duration(self.seconds)}{state}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return self.transcript._repr_mimebundle_(include, exclude)
+        return mimebundle(self.transcript, include, exclude)

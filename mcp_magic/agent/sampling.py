@@ -141,7 +141,8 @@ async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str
         runnable = bind_tools(runnable, functions, **choice)
     elif functions and any(message.type == "tool" for message in messages):  # some providers want them defined then
         runnable, messages = _without_calls(runnable, functions, messages)
-    stops = _passed_stops(model, asked)
+    reasons = (getattr(model, "profile", None) or {}).get("reasoning_output")
+    stops = [] if reasons else list(asked.stop_sequences[:MAX_STOPS])  # models that reason refuse any
     return await take_turn(runnable.bind(stop=stops) if stops else runnable, messages)
 
 
@@ -198,12 +199,6 @@ def _tuned(model: BaseChatModel, asked: SamplingRequest) -> BaseChatModel:
     if asked.temperature is not None and _takes_temperature(model):
         changes["temperature"] = asked.temperature
     return model.model_copy(update=changes) if changes else model
-
-
-def _passed_stops(model: BaseChatModel, asked: SamplingRequest) -> list[str]:
-    """Return the stop sequences for the provider; models that reason refuse a request with any."""
-    profile = getattr(model, "profile", None) or {}
-    return [] if profile.get("reasoning_output") else list(asked.stop_sequences[:MAX_STOPS])
 
 
 def _notes(asked: SamplingRequest, choice: Choice) -> tuple[str, ...]:

@@ -76,7 +76,8 @@ class Thinking:
     def _told(self, messages: list[Any], *, last: bool) -> list[BaseMessage]:
         """Return what the model is given: one system message at the front, as some providers take no other."""
         parts = [self._system, *self._instructions()]
-        parts += [LAST_TURN] if last and self._max_steps > 1 else []
+        if last and self._max_steps > 1:
+            parts.append(LAST_TURN)
         own = [message.text for message in messages if message.type == "system"]
         others = (_spelled(message) for message in messages if message.type != "system")
         return [SystemMessage("\n\n".join([*parts, *own])), *others]

@@ -180,7 +180,8 @@ async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         connection = aiosqlite.connect(file, timeout=LOCKED_SECONDS, factory=_BoundedConnection)
-        _let_the_kernel_end(connection)
+        thread: Any = getattr(connection, "_thread", connection)  # before aiosqlite 0.22 a connection was a thread
+        thread.daemon = True  # no exit waits for it: a kernel may end in the middle of a run
         saver = FileThreads(await stack.enter_async_context(connection))
         problem = await _damage(connection, file)
         if not problem:
@@ -209,12 +210,6 @@ async def _make_tables(saver: FileThreads) -> None:
                 raise
         await saver.conn.rollback()
         await asyncio.sleep(0.01)
-
-
-def _let_the_kernel_end(connection: aiosqlite.Connection) -> None:
-    """Make the connection's thread one that no exit waits for: a kernel may end in the middle of a run."""
-    thread: Any = getattr(connection, "_thread", connection)  # before aiosqlite 0.22 a connection was a thread
-    thread.daemon = True
 
 
 async def _damage(connection: aiosqlite.Connection, file: Path) -> str:

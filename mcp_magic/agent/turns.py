@@ -60,7 +60,10 @@ def exact(answer: AIMessageChunk) -> AIMessage:
     assert isinstance(message, AIMessage)
     if not answer.tool_call_chunks:
         return message
-    unfinished = _is_unfinished(answer.response_metadata)
+    metadata = answer.response_metadata
+    reason = metadata.get("finish_reason") or metadata.get("stop_reason") or metadata.get("status")
+    # at its limit, or OpenAI's without a word why it ends
+    unfinished = reason in _CUT_OFF or (not reason and metadata.get("model_provider") == "openai")
     whole = [_arguments(chunk, unfinished) for chunk in answer.tool_call_chunks]
     if all(arguments is not None for arguments in whole):
         return message
@@ -83,9 +86,3 @@ def _arguments(chunk: ToolCallChunk, unfinished: bool) -> dict[str, Any] | None:
     except ValueError:
         return None
     return arguments if isinstance(arguments, dict) else None
-
-
-def _is_unfinished(metadata: dict[str, Any]) -> bool:
-    """Whether an answer ended before it was complete: at its limit, or OpenAI's without a word why it ends."""
-    reason = metadata.get("finish_reason") or metadata.get("stop_reason") or metadata.get("status")
-    return reason in _CUT_OFF or (not reason and metadata.get("model_provider") == "openai")

@@ -57,17 +57,13 @@ def _tables(data: Any, source: str) -> Iterator[tuple[str, Any]]:
     servers = data[key] if key else data
     if isinstance(servers, list):
         for number, fields in enumerate(servers, 1):
-            yield _name_in_list(fields, number), fields
+            name = fields.get("name") if isinstance(fields, Mapping) else None
+            yield name if isinstance(name, str) and name else f"server {number}", fields
     elif isinstance(servers, Mapping):
         for name, fields in servers.items():
             yield name, _as_vs_code_means(fields) if key == "servers" else fields
     else:
         raise ConfigError(f"{source}: {key}: expected an object of servers by name, got {kind_of(servers)}.")
-
-
-def _name_in_list(fields: Any, number: int) -> str:
-    name = fields.get("name") if isinstance(fields, Mapping) else None
-    return name if isinstance(name, str) and name else f"server {number}"
 
 
 def _as_vs_code_means(fields: Any) -> Any:

@@ -141,7 +141,8 @@ class Variables:
     def _replacement(self, match: re.Match[str]) -> str:
         kind, name, default = match["kind"], match["name"], match["default"]
         if kind in ("input", "config", "command"):
-            instead = f"Use ${{{_variable_like(name)}}} and set that variable in the environment or in .env."
+            variable = re.sub(r"\W+", "_", name).strip("_").upper() or "VARIABLE"  # `api-key` is API_KEY
+            instead = f"Use ${{{variable}}} and set that variable in the environment or in .env."
             raise FieldError(f"{match[0]} can be answered by an editor only. {instead}")
         if kind is None and default is None and name in self._editor_names:
             return self._editor_names[name]
@@ -151,12 +152,10 @@ class Variables:
         if default is not None:
             return found or default[2:]  # as in a shell, `:-` also stands in for an empty value
         if found is None:
-            raise MissingHereError(self._unset(name))
+            hint = did_you_mean(name, [*self.environ, *self._dotenv])
+            problem = f"the variable {name} is not set (environment, .env).{hint}"
+            raise MissingHereError(f"{problem} ${{{name}:-default}} gives it a default.")
         return found
-
-    def _unset(self, name: str) -> str:
-        hint = did_you_mean(name, [*self.environ, *self._dotenv])
-        return f"the variable {name} is not set (environment, .env).{hint} ${{{name}:-default}} gives it a default."
 
     @cached_property
     def _dotenv(self) -> dict[str, str]:
@@ -174,8 +173,3 @@ class Variables:
             "pathSeparator": os.sep,
             "/": os.sep,
         }
-
-
-def _variable_like(name: str) -> str:
-    """Spell an input's identifier as a variable: `api-key` is API_KEY."""
-    return re.sub(r"\W+", "_", name).strip("_").upper() or "VARIABLE"

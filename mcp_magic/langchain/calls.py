@@ -103,11 +103,11 @@ async def call(
         failure = str(error)
     if result is None:
         artifact = artifact_of(connection.name, tool_name, seconds=made.seconds)
-        raise MCPToolException(failure or "", artifact | made.told)
+        raise MCPToolException(failure or "", artifact | made.facts)
     content, artifact = to_content(result, images=images, limit=limit)
     if result.is_error:
-        raise MCPToolException(content, artifact | made.told)
-    return content, artifact | made.told
+        raise MCPToolException(content, artifact | made.facts)
+    return content, artifact | made.facts
 
 
 @dataclass
@@ -168,7 +168,7 @@ class _Call:
         return self.declared_safe and (self.timeout is None or self.seconds < self.timeout - MIN_SECONDS)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """What the artifact says of the call itself."""
         decision = self.decision
         if decision is None:

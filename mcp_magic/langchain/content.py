@@ -100,12 +100,13 @@ def result_of(message: ToolMessage) -> ToolResult:
 
     artifact = message.artifact if isinstance(message.artifact, dict) else {}
     failed = bool(artifact.get("is_error", message.status == "error"))
-    seconds = artifact.get("seconds")
+    seconds, exact = artifact.get("seconds"), artifact.get("structured_json")
     try:
+        structured = json.loads(exact) if isinstance(exact, str) else artifact.get("structured_content")
         raw = CallToolResult.model_validate(
             {
                 "content": [_restored(block, message.content) for block in artifact["content"]],
-                "structuredContent": _structured(artifact),
+                "structuredContent": structured,
                 "isError": failed,
                 "_meta": artifact.get("meta"),
             }
@@ -118,11 +119,6 @@ def result_of(message: ToolMessage) -> ToolResult:
         tool=str(artifact.get("tool", message.name or "")),
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
     )
-
-
-def _structured(artifact: Mapping[str, Any]) -> Any:
-    exact = artifact.get("structured_json")
-    return json.loads(exact) if isinstance(exact, str) else artifact.get("structured_content")
 
 
 def _restored(block: Mapping[str, Any], content: Any) -> dict[str, Any]:

@@ -45,7 +45,13 @@ class Reader:
         if text is not None:
             return self.add_text(text)
         media = to_media(block)
-        if media is not None and self._images and _can_be_shown(media):
+        if (
+            media is not None
+            and self._images
+            and media.mime_type in IMAGES
+            and media.size <= IMAGE_BYTES
+            and is_base64(media.base64)
+        ):
             self._items.append({"type": "image", "base64": "".join(media.base64.split()), "mime_type": media.mime_type})
             return len(self._items) - 1
         self.add_text(_line(block, media))
@@ -83,10 +89,6 @@ def _text_of(block: Any) -> str | None:
     if block.type == "resource" and to_media(block) is None:
         return str(block.resource.text)
     return None
-
-
-def _can_be_shown(media: Media) -> bool:
-    return media.mime_type in IMAGES and media.size <= IMAGE_BYTES and is_base64(media.base64)
 
 
 def _line(block: Any, media: Media | None) -> str:

@@ -43,11 +43,11 @@ async def langchain_resources(host: Host, *wanted: str) -> list[Blob]:
         asked += await _asked(host, each)
     free = asyncio.Semaphore(PARALLEL)
 
-    async def one(connection: Connection, uri: str, name: str) -> list[Blob]:
+    async def read(connection: Connection, uri: str, name: str) -> list[Blob]:
         async with free:
             return to_blobs(await connection.read(uri), name)
 
-    reading = [asyncio.ensure_future(one(*each)) for each in asked]
+    reading = [asyncio.ensure_future(read(*resource)) for resource in asked]
     try:
         found = await asyncio.gather(*reading)
     finally:

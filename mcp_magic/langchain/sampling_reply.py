@@ -58,8 +58,10 @@ def to_sampled(
     content: list[Any] = [TextContent(text=text)] if text else []
     content += [*([] if stopped else _media(message)), *calls]
     said = [*notes]
-    said += ["calls whose arguments were not whole were left out"] if message.invalid_tool_calls else []
-    said += ["calls of tools that it may not call were left out"] if message.tool_calls and own is None else []
+    if message.invalid_tool_calls:
+        said.append("calls whose arguments were not whole were left out")
+    if message.tool_calls and own is None:
+        said.append("calls of tools that it may not call were left out")
     metadata = message.response_metadata
     reason = "toolUse" if calls else "stopSequence" if stopped else _reason(metadata)
     name = str(metadata.get("model_name") or metadata.get("model") or model)

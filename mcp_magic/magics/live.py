@@ -11,6 +11,8 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp_magic.results.parts import mimebundle
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,7 +26,6 @@ __all__ = [
     "NotebookScreen",
     "Screen",
     "TerminalScreen",
-    "mimebundle",
     "screen_for",
     "shown_again",
     "shown_once",
@@ -176,12 +177,6 @@ def shown_once(shell: InteractiveShell, run: Any) -> None:
         display(mimebundle(value), raw=True)  # type: ignore[no-untyped-call]
 
     formatter.for_type(type(run), display_run)
-
-
-def mimebundle(value: Any) -> dict[str, Any]:
-    """Return what IPython shows of a value that says it itself."""
-    found: dict[str, Any] = value._repr_mimebundle_()
-    return found
 
 
 def shown_again(shell: InteractiveShell) -> None:

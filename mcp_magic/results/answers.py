@@ -28,7 +28,7 @@ _DEEPEST = 5
 
 _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
-__all__ = ["names_the_text", "reason", "repeats", "told"]
+__all__ = ["argument_value", "names_the_text", "reason", "repeats"]
 
 
 def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
@@ -134,18 +134,19 @@ def names_the_text(texts: list[str], data: Any) -> bool:
     """
     if len(texts) != 1 or not isinstance(data, dict) or texts[0] not in data.values():
         return False
-    return len(data) == 1 or ("\n" in texts[0].strip() and all(map(_is_scalar, data.values())))
+    return len(data) == 1 or (
+        "\n" in texts[0].strip()
+        and all(value is None or isinstance(value, str | int | float) for value in data.values())
+    )
 
 
-def _is_scalar(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float)
-
-
-def told(data: Any, texts: list[str], wanted: str) -> Any:
+def argument_value(data: Any, texts: list[str], wanted: str) -> Any:
     """Return what of an answer is meant where a value of the kind `wanted` is: its text for a text, else its data.
 
-    >>> told([1, 2], ["[1, 2]"], "array"), told([1, 2], ["[1, 2]"], "string"), told(None, ["tea"], "any")
-    ([1, 2], '[1, 2]', 'tea')
+    >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
+    ([1, 2], '[1, 2]')
+    >>> argument_value(None, ["tea"], "any")
+    'tea'
     """
     if len(texts) == 1 and (data is None or (wanted == "string" and not isinstance(data, str))):
         return texts[0]

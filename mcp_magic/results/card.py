@@ -109,7 +109,8 @@ class ToolCard:
     def _plain(self) -> str:
         heading = one_line(self.name + (f": {self.title}" if self.title else ""), 300)
         blocks = [f"{heading}\n{' '.join(map(str, self.badges))}"]
-        blocks += [f"{_CHANGED}\n{diff_text(self.difference, '  ')}"] if self.difference else []
+        if self.difference:
+            blocks.append(f"{_CHANGED}\n{diff_text(self.difference, '  ')}")
         blocks.append(self._description())
         blocks.append(self._plain_table("arguments", self.arguments, self.unlisted[0]) or "no arguments")
         blocks.append(self._plain_table("returns", self.output or (), self.unlisted[1]))

@@ -170,10 +170,6 @@ def _media_message(media: Media) -> dict[str, Any]:
     return {"type": kind, "base64": media.base64, "mime_type": media.mime_type}
 
 
-def _link_text(block: Any) -> str:
-    return f"{block.title or block.name}: {block.uri}"
-
-
 def _media_content(family: str, how: str) -> Content:
     def part(block: Any, budget: Budget, server: str) -> Part:
         media = _own_media(block)
@@ -195,5 +191,8 @@ register(
 )
 register("image", _media_content("image/", ".images"))
 register("audio", _media_content("audio/", ".audio"))
-register("resource_link", Content(_link_part, lambda block: {"type": "text", "text": _link_text(block)}))
+register(
+    "resource_link",
+    Content(_link_part, lambda block: {"type": "text", "text": f"{block.title or block.name}: {block.uri}"}),
+)
 register("resource", Content(_embedded_part, _embedded_message, lambda block: resource_media(block.resource)))

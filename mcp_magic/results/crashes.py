@@ -37,15 +37,17 @@ class ToolCrashError(ToolError):
 
     show: ClassVar[Callable[[BaseException], list[str]]] = traceback.format_exception
 
-    def _render_traceback_(self) -> list[str]:
-        return [*_shown(self.__cause__), *super()._render_traceback_()]
+    def traceback_lines(self) -> list[str]:
+        """Return the traceback of the cause, and the error."""
+        return [*_shown(self.__cause__), *super().traceback_lines()]
 
 
 class CellCrashError(CommandError):
     """A cell that was to become a server raised; `__cause__` is what it raised, with the cell's own frames."""
 
-    def _render_traceback_(self) -> list[str]:
-        return [*_shown(self.__cause__), *super()._render_traceback_()]
+    def traceback_lines(self) -> list[str]:
+        """Return the traceback of the cause, and the error."""
+        return [*_shown(self.__cause__), *super().traceback_lines()]
 
 
 def _shown(cause: BaseException | None) -> list[str]:

@@ -49,7 +49,7 @@ class Media:
     def __bytes__(self) -> bytes:
         return self.bytes
 
-    def _as_argument_(self, wanted: str) -> bytes:
+    def __mcp_argument__(self, wanted: str) -> bytes:
         """Return what stands for it as an argument."""
         return self.bytes
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .limits import Budget
 
-__all__ = ["Faceted", "Part", "Value", "bundle", "counted", "fitting", "only"]
+__all__ = ["Faceted", "Part", "Value", "bundle", "counted", "fitting", "mimebundle", "only"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,14 @@ def bundle(
     if len(parts) == 1 and parts[0].native:
         return only({"text/plain": plain, **parts[0].native}, include, exclude)
     return only({"text/plain": plain, "text/html": page(part.html for part in parts)}, include, exclude)
+
+
+def mimebundle(
+    value: Any, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return what a notebook shows of a value, by MIME type: it asks as IPython does."""
+    data: dict[str, Any] = value._repr_mimebundle_(include, exclude)
+    return data
 
 
 def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: Budget, how: str) -> list[Part]:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from .answers import told
+from .answers import argument_value
 from .content import resource_media, resource_part
 from .frames import all_frames, found_texts, in_contents, one_frame
 from .html import joined, tag
@@ -152,11 +152,11 @@ class ResourceResult(Faceted):
             written.append(file)
         return written if len(written) != 1 else written[0]
 
-    def _as_argument_(self, wanted: str) -> Any:
+    def __mcp_argument__(self, wanted: str) -> Any:
         """Return what stands for it as an argument: bytes, its text, or its data."""
         if wanted == "bytes" or not self.texts:
             return self.bytes
-        return told(self.data, self.texts, wanted)
+        return argument_value(self.data, self.texts, wanted)
 
     def __repr__(self) -> str:
         what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._blobs()[:3])

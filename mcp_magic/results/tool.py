@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ToolError
 from ..schema import is_secret, shown
 from ..wording import listed
-from .answers import names_the_text, reason, repeats, told
+from .answers import argument_value, names_the_text, reason, repeats
 from .columns import is_wrapper
 from .content import part_of, to_media
 from .crashes import ToolCrashError, recall
@@ -215,11 +215,11 @@ class ToolResult(Faceted):
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
 
-    def _as_argument_(self, wanted: str) -> Any:
+    def __mcp_argument__(self, wanted: str) -> Any:
         """Return what stands for it as an argument: its one image or sound as bytes, its text, else its data."""
         self.raise_for_error()
         media = self._media("") if wanted == "bytes" else []
-        return media[0].bytes if len(media) == 1 else told(self.data, self.texts, wanted)
+        return media[0].bytes if len(media) == 1 else argument_value(self.data, self.texts, wanted)
 
     @property
     def _name(self) -> str:

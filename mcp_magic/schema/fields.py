@@ -218,7 +218,7 @@ class Field:
             if not arrays:
                 return self._anything("") if self.kind == "any" else None
             return arrays[0].prefix[key] if key < len(arrays[0].prefix) else arrays[0].item
-        return self.listed(key) or self._unlisted(key)
+        return self.listed(key) or self.allowed(key)
 
     @functools.cached_property
     def _named(self) -> dict[str, Field]:
@@ -232,9 +232,10 @@ class Field:
             known = self._named[name] = self._inner(name, self._raws[name], name in self._required_names)
         return known
 
-    def _unlisted(self, name: str) -> Field | None:
+    def allowed(self, name: str) -> Field | None:
+        """Return the field of a property that the schema does not list but allows, or None."""
         for each in self.variants:
-            if (found := each._unlisted(name)) is not None:
+            if (found := each.allowed(name)) is not None:
                 return found
         patterns = self.schema.get("patternProperties")
         for pattern, raw in patterns.items() if isinstance(patterns, Mapping) else ():

@@ -92,7 +92,8 @@ def make_docstring(
     text = inspect.cleandoc(description or "").strip()
     heading = (title or "").strip()
     parts = [heading] if heading and heading != text.partition("\n")[0] else []
-    parts += [text] if text else []
+    if text:
+        parts.append(text)
     parts = parts or [name]
     root = root_field(schema)
     children = root.children

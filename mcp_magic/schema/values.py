@@ -122,8 +122,8 @@ def _scalar(value: Any, field: Field, path: str) -> Any:
 
 def _container(value: Any, field: Field, path: str) -> Any:
     kind = type(value)
-    if callable(getattr(kind, "_as_argument_", None)):
-        return to_json_value(value._as_argument_("bytes" if field.is_base64 else field.kind), field, path)
+    if callable(getattr(kind, "__mcp_argument__", None)):
+        return to_json_value(value.__mcp_argument__("bytes" if field.is_base64 else field.kind), field, path)
     if callable(getattr(kind, "model_dump", None)):
         return to_json_value(value.model_dump(mode="json"), field, path)
     if dataclasses.is_dataclass(kind):

@@ -82,6 +82,26 @@ class CellServer(MCPServer[Any]):
     source: str
     marks: Marks
 
+    def add_function(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        """Offer a function as a tool: its docstring describes it and its arguments."""
+        from mcp_types import ToolAnnotations
+
+        given = dict(options)
+        hints = {f"{hint}_hint": given.pop(hint) for hint in _HINTS if hint in given}
+        if hints:
+            given["annotations"] = ToolAnnotations(**hints)
+        described, arguments = read_docstring(inspect.getdoc(function) or "")
+        given.setdefault("description", described)
+        with as_json(function):
+            self.add_tool(function, **given)
+        tool = self._tool_manager.get_tool(given.get("name") or function.__name__)
+        if tool is not None and _may_give_tables(function):
+            tool.fn = giving_rows(function)
+        properties = tool.parameters.get("properties", {}) if tool is not None else {}
+        for name, text in arguments.items():
+            if isinstance(properties.get(name), dict):
+                properties[name].setdefault("description", text)
+
 
 def make_server(
     name: str,
@@ -110,7 +130,7 @@ def make_server(
     elsewhere = {id(function) for function, *_ in [*marks.resources, *marks.prompts]}
     for function in [*functions, *(f for f, _ in marks.tools if f not in functions)]:
         if id(function) not in elsewhere:
-            _offer(function, _add_tool, server, function, marked.get(id(function), {}))
+            _offer(function, server.add_function, function, marked.get(id(function), {}))
     for function, uri, options in marks.resources:
         _offer(function, _add_resource, server, function, uri, options)
     for function, options in marks.prompts:
@@ -135,26 +155,6 @@ def _signature(function: Callable[..., Any]) -> str:
         return str(inspect.signature(function))
     except (TypeError, ValueError):
         return "()"
-
-
-def _add_tool(server: CellServer, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    from mcp_types import ToolAnnotations
-
-    given = dict(options)
-    hints = {f"{hint}_hint": given.pop(hint) for hint in _HINTS if hint in given}
-    if hints:
-        given["annotations"] = ToolAnnotations(**hints)
-    described, arguments = read_docstring(inspect.getdoc(function) or "")
-    given.setdefault("description", described)
-    with as_json(function):
-        server.add_tool(function, **given)
-    tool = server._tool_manager.get_tool(given.get("name") or function.__name__)
-    if tool is not None and _may_give_tables(function):
-        tool.fn = giving_rows(function)
-    properties = tool.parameters.get("properties", {}) if tool is not None else {}
-    for name, text in arguments.items():
-        if isinstance(properties.get(name), dict):
-            properties[name].setdefault("description", text)
 
 
 def _may_give_tables(function: Callable[..., Any]) -> bool:

@@ -26,13 +26,9 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
             inside = False
         if not inside:
             kept.append(line)
-        elif (found := _ARGUMENT.match(line)) and _indent(line) <= 4:
+        elif (found := _ARGUMENT.match(line)) and len(line) - len(line.lstrip()) <= 4:
             last = found[1].lstrip("*")
             arguments[last] = found[2].strip()
         elif last and line.strip():
             arguments[last] = f"{arguments[last]} {line.strip()}".strip()
     return "\n".join(kept).strip(), arguments
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())

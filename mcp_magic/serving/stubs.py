@@ -64,7 +64,8 @@ def stubs(server: str, tools: Iterable[Tool]) -> str:
     functions = [_function(name, tool, types, mangled) for name, tool in named.items()]
     code = "\n\n\n".join([*types.classes, *functions])
     words = [word for word in ("Literal", "NotRequired", "TypedDict") if f"{word}[" in code or f"{word})" in code]
-    words += ["TypedDict"] if "TypedDict(" in code and "TypedDict" not in words else []
+    if "TypedDict(" in code and "TypedDict" not in words:
+        words.append("TypedDict")
     head = _HEAD.format(
         server=server,
         typing=", ".join(["Any", *sorted(set(words))]),

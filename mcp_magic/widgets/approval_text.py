@@ -101,9 +101,12 @@ class Outcome:
         said = []
         if self.decision is not None:
             said.append(f"by {one_line(self.decision.by, 40)}")
-            said += [f"because: {one_line(self.decision.reason, 200)}"] if self.decision.reason else []
-            said += [f"changed {names}"] if (names := ", ".join(self._changed())) else []
-            said += [ALWAYS[self.decision.always]] if self.decision.approved and self.decision.always else []
+            if self.decision.reason:
+                said.append(f"because: {one_line(self.decision.reason, 200)}")
+            if names := ", ".join(self._changed()):
+                said.append(f"changed {names}")
+            if self.decision.approved and self.decision.always:
+                said.append(ALWAYS[self.decision.always])
         said.append(duration(self.seconds))
         asker = f" ({_asker(self.request)} asked)" if self.request.asker != PERSON else ""
         return f" {', '.join(said)}{asker}"
@@ -182,12 +185,8 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
     """
     if request.asker == PERSON:
         return []
-    hidden = [(part.path, part.value) for part in hidden_of(request, arguments) if _is_long(part)]
+    hidden = [(part.path, part.value) for part in hidden_of(request, arguments) if len(written(part.value)) > MAX_VALUE]
     return [(name, value) for name, value in [*long_of(request, arguments), *hidden] if name not in seen]
-
-
-def _is_long(part: Hidden) -> bool:
-    return len(written(part.value)) > MAX_VALUE
 
 
 def named(values: Iterable[tuple[str, Any]]) -> str:
@@ -226,7 +225,8 @@ def question_text(request: Request, arguments: Mapping[str, Any]) -> str:
     lines = [f"{_wants(request)} {in_line(request.name, MAX_NAME)} {' '.join(map(str, _badges(request)))}"]
     if request.change is not None or request.outdated:
         lines.append(f"  {_changed(request)}")
-        lines += [diff_text(request.change.lines, "    ")] if request.change is not None else []
+        if request.change is not None:
+            lines.append(diff_text(request.change.lines, "    "))
     lines += [f"  {line}" for line in _description(request).splitlines()]
     rows = list(_rows(request, arguments))
     for name, value, mark in rows:

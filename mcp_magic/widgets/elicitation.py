@@ -54,11 +54,9 @@ class ElicitationPanel(QuestionPanel[Answer]):
             parts.append(form.widget)
             submit = self._button("Submit", "check", "send what is entered to the server", form.submit)
         else:
-            submit = self._button("Done", "check", "I have opened the page myself; go on", self._accept_page)
+            visited = partial(self._settle, Answer.accept())
+            submit = self._button("Done", "check", "I have opened the page myself; go on", visited)
         decline = self._button("Decline", "ban", "say no to the server", partial(self._settle, Answer.decline()))
         cancel = self._button("Cancel", "times", "do not answer the question", partial(self._settle, Answer.cancel()))
         toggle = [self.form.toggle] if self.form is not None else []
         return [*parts, self._line(submit, decline, cancel, *toggle)]
-
-    def _accept_page(self) -> None:
-        self._settle(Answer.accept())

@@ -9,7 +9,7 @@ import ipywidgets
 
 from mcp_magic.core.catalog import KINDS
 from mcp_magic.results import Listing
-from mcp_magic.results.parts import bundle, only
+from mcp_magic.results.parts import mimebundle, only
 from mcp_magic.results.style import STYLE
 from mcp_magic.widgets.doing import Doing
 from mcp_magic.widgets.explorer_detail import Detail, line, make_form
@@ -232,7 +232,7 @@ class Explorer:
         note = "%mcp ui explores them where a kernel runs"
         static = Listing(rows, title="MCP servers", empty="no server is connected", note=note, kind="servers")
         live = {} if self.closed else {VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}}
-        return only({**live, **bundle([static.part()])}, include, exclude)
+        return only({**live, **mimebundle(static)}, include, exclude)
 
 
 VIEW = "application/vnd.jupyter.widget-view+json"

@@ -10,7 +10,7 @@ import ipywidgets
 from mcp_magic.core.offers import prompt_part, resource_part, template_part, tool_card
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.html import Markup, joined, page, tag
-from mcp_magic.results.parts import bundle
+from mcp_magic.results.parts import mimebundle
 from mcp_magic.results.safe import shorten
 from mcp_magic.widgets.explorer_forms import Forms
 
@@ -143,7 +143,7 @@ class Detail:
     async def _read(self, connection: Connection, item: Item) -> None:
         problem, data = "", {}
         try:
-            data = bundle((await connection.read(item.key)).parts())
+            data = mimebundle(await connection.read(item.key))
         except MCPMagicError as error:
             problem = str(error)
         finally:

@@ -57,10 +57,13 @@ def servers_of(host: Host, offered: Mapping[str, Spec], chosen: str | None, busy
         catalog = connection.catalog
         return {kind: len(catalog.cached(kind)) if catalog.known(kind) else None for kind in KINDS}
 
+    def server(name: str, state: str, spec: Spec, counts: Mapping[str, int | None]) -> Server:
+        return Server(name, state, spec, counts, chosen=name == chosen, busy=name in busy)
+
     connections = host.connections
-    servers = [Server(c.name, c.state, c.spec, counts(c)) for c in connections.values()]
-    servers += [Server(name, "not connected", spec, {}) for name, spec in offered.items() if name not in connections]
-    return [one._replace(chosen=one.name == chosen, busy=one.name in busy) for one in servers]
+    servers = [server(c.name, c.state, c.spec, counts(c)) for c in connections.values()]
+    servers += [server(name, "not connected", spec, {}) for name, spec in offered.items() if name not in connections]
+    return servers
 
 
 class ServerRow:

@@ -202,7 +202,8 @@ class Form:
         for problem in problems:
             entry = None if self.as_json else self._entry(problem.path)
             if entry is None:
-                rest += [problem.text] if self._all_told or not problem.missing else []
+                if self._all_told or not problem.missing:
+                    rest.append(problem.text)
             elif self._all_told or (entry.touched and not problem.missing):
                 beside.setdefault(id(entry), (entry, []))[1].append(problem.text)
         for entry in self._marked:
@@ -238,5 +239,6 @@ class Form:
 
 def _heading(title: str, description: str) -> str:
     parts = [tag("b", one_line(title, 200))] if title else []
-    parts += [tag("div", shorten(description, 2000), class_="mcp-hint")] if description else []
+    if description:
+        parts.append(tag("div", shorten(description, 2000), class_="mcp-hint"))
     return joined([FORM_STYLE, tag("div", joined(parts), class_="mcp-form")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import ipywidgets
@@ -140,15 +141,10 @@ class ArrayInput(Input):
         buttons = tuple(shop.make(ipywidgets.Button, "small", icon=icon) for icon, _ in _BUTTONS)
         box = shop.make(ipywidgets.HBox, "", children=(number, *buttons, entry.widget))
         row = _Row(entry, number, buttons, box, shop)
-        for button, act in zip(buttons, (self._up, self._down, self._removed), strict=True):
+        acts = (partial(self._moved, by=-1), partial(self._moved, by=1), self._removed)
+        for button, act in zip(buttons, acts, strict=True):
             button.on_click(lambda _, act=act: act(row))
         return row
-
-    def _up(self, row: _Row) -> None:
-        self._moved(row, -1)
-
-    def _down(self, row: _Row) -> None:
-        self._moved(row, 1)
 
     def _arrange(self) -> None:
         for index, row in enumerate(self._rows):

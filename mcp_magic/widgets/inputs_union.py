@@ -121,12 +121,12 @@ def _entered(entry: Entry) -> Any:
 def _variant(field: Field, value: Any) -> int | None:
     """The first variant that a value is meant for, or else the first whose input holds it."""
     meant = [number for number, each in enumerate(field.variants) if matches(each, value)]
-    drawn = (number for number, each in enumerate(field.variants) if _draws(each, value))
+    drawn = (
+        number
+        for number, variant in enumerate(field.variants)
+        if variant.kind == "any" or choose(variant, value) is not fallback()
+    )
     return next(iter(meant), next(drawn, None))
-
-
-def _draws(field: Field, value: Any) -> bool:
-    return field.kind == "any" or choose(field, value) is not fallback()
 
 
 def _labels(variants: tuple[Field, ...]) -> list[str]:

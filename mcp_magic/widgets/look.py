@@ -75,7 +75,8 @@ def label_markup(field: Field, name: str, *, required: bool) -> str:
     '<div class="mcp-form"><b>&lt;n&gt;</b> <span class="mcp-needed" title="required">*</span> ...integer, at least 1...
     """
     parts: list[object] = [tag("b", one_line(name, 100))] if name else []
-    parts += [tag("span", "*", class_="mcp-needed", title="required")] if required and name else []
+    if required and name:
+        parts.append(tag("span", "*", class_="mcp-needed", title="required"))
     parts.append(tag("span", _facts(field), class_="mcp-type"))
     title = field.title if field.title.casefold() != name.replace("_", " ").casefold() else ""
     said = shorten("\n".join(text for text in (title, field.description) if text), MAX_DESCRIPTION)

@@ -11,6 +11,7 @@ import ipywidgets
 
 from mcp_magic.core.progress import Report
 from mcp_magic.errors import MCPMagicError
+from mcp_magic.results.parts import mimebundle
 from mcp_magic.widgets.look import note_markup
 from mcp_magic.wording import duration
 
@@ -183,7 +184,7 @@ def _result_output(result: Any) -> dict[str, Any]:
     """What the cell of a magic would show; bytes as base64, as the kernel does it."""
     data = {
         kind: base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
-        for kind, value in result._repr_mimebundle_().items()
+        for kind, value in mimebundle(result).items()
     }
     return {"output_type": "display_data", "data": data, "metadata": {}}
 
@@ -191,5 +192,5 @@ def _result_output(result: Any) -> dict[str, Any]:
 def _error_output(error: BaseException) -> dict[str, Any]:
     """An error as a cell shows it: our own in one line, others by their last line."""
     name = type(error).__name__
-    lines = error._render_traceback_() if isinstance(error, MCPMagicError) else [f"{name}: {error}"]
+    lines = error.traceback_lines() if isinstance(error, MCPMagicError) else [f"{name}: {error}"]
     return {"output_type": "error", "ename": name, "evalue": str(error), "traceback": lines}

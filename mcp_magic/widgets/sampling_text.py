@@ -47,7 +47,8 @@ def request_html(asked: SamplingRequest, expected: Expected) -> str:
     rows: list[tuple[object, object]] = [*_facts(asked, expected)]
     notes = joined(tag("div", one_line(each, 300)) for each in expected.notes)
     shown.append(facts([*rows, ("not as asked", notes)] if notes else rows))
-    shown += [_tools(asked)] if asked.tools else []
+    if asked.tools:
+        shown.append(_tools(asked))
     return page([joined(shown)])
 
 
@@ -116,13 +117,18 @@ def _line(sign: str, middle: str, server: str, rest: str) -> dict[str, Any]:
 def _facts(asked: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:
     rows = [("answered by", one_line(expected.model, 100))] if expected.model else []
     rows.append(("at most", f"{asked.max_tokens:,} tokens"))
-    rows += [("temperature", f"{asked.temperature:g}")] if asked.temperature is not None else []
+    if asked.temperature is not None:
+        rows.append(("temperature", f"{asked.temperature:g}"))
     stops = ", ".join(repr(one_line(each, 60)) for each in asked.stop_sequences[:10])
-    rows += [("ends before", stops)] if stops else []
+    if stops:
+        rows.append(("ends before", stops))
     would_like = _preferences(asked)
-    rows += [("would like", would_like)] if would_like else []
-    rows += [("tools", f"{len(asked.tools)} ({asked.tool_choice})")] if asked.tools else []
-    rows += [("context", asked.include_context)] if asked.include_context != "none" else []
+    if would_like:
+        rows.append(("would like", would_like))
+    if asked.tools:
+        rows.append(("tools", f"{len(asked.tools)} ({asked.tool_choice})"))
+    if asked.include_context != "none":
+        rows.append(("context", asked.include_context))
     return rows + ([("metadata", brief(dict(asked.metadata), 500))] if asked.metadata else [])
 
 

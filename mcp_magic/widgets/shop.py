@@ -7,6 +7,7 @@ closing a form leaves nothing behind.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
@@ -48,35 +49,68 @@ CROWDED = 1000
 """Widgets. A form of a hundred fields has some 350; a schema that doubles at each level would have millions."""
 
 
+@dataclass
+class Shared:
+    """What all widgets of a form share.
+
+    Attributes:
+        layouts: By name.
+        styles: By class of widget.
+        count: How many widgets there are.
+    """
+
+    layouts: dict[str, Any] = field(default_factory=dict)
+    styles: dict[type[Any], Any] = field(default_factory=dict)
+    count: int = 0
+
+    def layout(self, name: str) -> Any:
+        """Return a layout of `_LAYOUTS`; the first who asks makes it."""
+        if name not in self.layouts:
+            self.layouts[name] = ipywidgets.Layout(**_LAYOUTS[name])
+        return self.layouts[name]
+
+    def close(self) -> None:
+        """Close the layouts and the styles."""
+        for widget in (*self.layouts.values(), *self.styles.values()):
+            widget.close()
+        self.layouts.clear()
+        self.styles.clear()
+
+
 class Shop:
     """Makes the widgets of one part of a form.
 
     Args:
-        parent: The shop of the part around it, whose layouts and styles are used, and which closes this one, too.
+        shared: What it shares with the shop of the whole form; None for that shop itself, which closes it.
+        on_close: Called when it was closed.
 
     Attributes:
         complete: Called with an argument's name, its text and who wants to know how it may go on; None where nobody
             can say.
     """
 
-    def __init__(self, parent: Shop | None = None) -> None:
-        self._parent = parent
+    def __init__(self, shared: Shared | None = None, on_close: Callable[[Shop], None] = lambda shop: None) -> None:
+        self._is_whole = shared is None
+        self._shared = shared or Shared()
+        self._on_close = on_close
         self._made: dict[int, Any] = {}
-        self._shared: dict[Any, Any] = parent._shared if parent else {}
         self._inner: dict[int, Shop] = {}
-        self._count: list[int] = parent._count if parent else [0]
-        self.complete: Complete | None = parent.complete if parent else None
+        self.complete: Complete | None = None
 
     @property
     def crowded(self) -> bool:
         """Whether so many widgets were made already that more are made only if somebody asks for them."""
-        return self._count[0] > CROWDED
+        return self._shared.count > CROWDED
 
     def part(self) -> Shop:
         """Return a shop for a part that may be closed before the rest."""
-        inner = Shop(self)
+        inner = Shop(self._shared, on_close=self._forget)
+        inner.complete = self.complete
         self._inner[id(inner)] = inner
         return inner
+
+    def _forget(self, inner: Shop) -> None:
+        self._inner.pop(id(inner), None)
 
     def make(self, kind: type[Any], layout: str = "", **traits: Any) -> Any:
         """Return a new widget.
@@ -86,22 +120,17 @@ class Shop:
             layout: A name of `_LAYOUTS`.
             **traits: Its traits.
         """
-        traits["layout"] = self._layout(layout)
-        shared = self._shared.get(kind)
-        if shared is not None:
-            traits["style"] = shared
+        traits["layout"] = self._shared.layout(layout)
+        style = self._shared.styles.get(kind)
+        if style is not None:
+            traits["style"] = style
         widget = kind(**traits)
         answer_in_order(widget)
-        if shared is None and "style" in widget.keys:  # its synchronised traits
-            self._shared[kind] = widget.style
+        if style is None and "style" in widget.keys:  # its synchronised traits
+            self._shared.styles[kind] = widget.style
         self._made[id(widget)] = widget
-        self._count[0] += 1
+        self._shared.count += 1
         return widget
-
-    def _layout(self, name: str) -> Any:
-        if name not in self._shared:
-            self._shared[name] = ipywidgets.Layout(**_LAYOUTS[name])
-        return self._shared[name]
 
     def close(self) -> None:
         """Close all that was made here and in the parts of it. Closing twice is fine."""
@@ -109,11 +138,8 @@ class Shop:
             inner.close()
         for widget in self._made.values():
             widget.close()
-        self._count[0] -= len(self._made)
+        self._shared.count -= len(self._made)
         self._made.clear()
-        if self._parent is not None:
-            self._parent._inner.pop(id(self), None)
-            return
-        for shared in self._shared.values():
-            shared.close()
-        self._shared.clear()
+        self._on_close(self)
+        if self._is_whole:
+            self._shared.close()

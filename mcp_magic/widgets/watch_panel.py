@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from mcp_magic.results.parts import mimebundle
 from mcp_magic.widgets.shop import Shop
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ class WatchPanel:
     def bundle(self) -> dict[str, Any]:
         """Return the mimebundle: the panel where it can be shown, else what it says."""
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
-        return {WIDGET_VIEW: view, **self._watch.bundle()}
+        return {WIDGET_VIEW: view, **mimebundle(self._watch)}
 
     def refresh(self) -> None:
         """Show what has changed."""
-        self._text.value = self._watch.bundle()["text/html"]
+        self._text.value = mimebundle(self._watch)["text/html"]
 
     def detached(self) -> None:
         """The cell has ended: there is nothing left to detach."""

@@ -191,6 +191,11 @@ class Called(Entry):
         """What the call went out with, or would have."""
         return self.arguments if self.changed_arguments is None else self.changed_arguments
 
+    def take(self, message: ToolMessage) -> None:
+        """Keep what the call was answered by; its progress and the result of an earlier answer are gone."""
+        self.message, self.progress = message, None
+        self._result = self._shown = None
+
     @property
     def result(self) -> ToolResult | None:
         """What the tool answered, as the value that `%mcp call` returns; None if it did not answer."""

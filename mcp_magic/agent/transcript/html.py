@@ -106,9 +106,12 @@ def _summary(called: Called, level: Level, line: str, text: str) -> Markup:
     outcome = outcome_line(called, text)
     about = " · ".join(said for said in (about_call(called), progress_text(called)) if said)
     parts: list[Markup] = [tag("span", status_text(called), class_="mcp-sign"), tag("b", one_line(called.name, 100))]
-    parts += [tag("code", line)] if line else []
-    parts += [tag("span", f"→ {outcome}")] if outcome else []
-    parts += [tag("span", f"· {about}", class_="mcp-note")] if about else []
+    if line:
+        parts.append(tag("code", line))
+    if outcome:
+        parts.append(tag("span", f"→ {outcome}"))
+    if about:
+        parts.append(tag("span", f"· {about}", class_="mcp-note"))
     if called.definition is not None and level == Level.FULL:
         badges = tool_badges(called.definition, trusted=called.trusted)
         parts.append(tag("span", joined((badge.html() for badge in badges), " "), class_="mcp-badges"))

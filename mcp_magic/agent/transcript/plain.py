@@ -54,11 +54,16 @@ def _said(said: Said, level: Level, *, tokens: bool) -> str:
     text, rest = shortened(said.text.strip(), ANSWER if said.is_answer and level == Level.FULL else TEXT[level])
     shown = one_line(text, TEXT[level]) if level == Level.LINE else clean(text)
     parts = [f"(thinking, {len(said.thinking):,} characters)"] if said.thinking and level == Level.FULL else []
-    parts += [wrapped(shown)] if shown else []
-    parts += [rest] if rest else []
-    parts += [f"[{said.images} image{'' if said.images == 1 else 's'}]"] if said.images else []
-    parts += [f"{SIGNS['interrupted']} interrupted"] if said.interrupted else []
-    parts += [f"(turn {said.step}: {tokens_text(said.usage)})"] if tokens and said.usage else []
+    if shown:
+        parts.append(wrapped(shown))
+    if rest:
+        parts.append(rest)
+    if said.images:
+        parts.append(f"[{said.images} image{'' if said.images == 1 else 's'}]")
+    if said.interrupted:
+        parts.append(f"{SIGNS['interrupted']} interrupted")
+    if tokens and said.usage:
+        parts.append(f"(turn {said.step}: {tokens_text(said.usage)})")
     return "\n".join(parts)
 
 

@@ -164,7 +164,7 @@ class Recorder:
             called.server = str(artifact.get("server") or "")
             called.tool = str(artifact.get("tool") or called.tool)
         called.seconds = None if called.status == "denied" else reading.seconds_of(artifact)
-        called.message, called.progress, called._result, called._shown = message, None, None, None
+        called.take(message)
         if artifact.get("interrupted"):
             called.status = "interrupted"
         elif called.status != "denied":

@@ -114,9 +114,11 @@ def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
             spent += entry.seconds or 0.0
         elif isinstance(entry, Said):
             turns += entry.is_turn
-            usages += [entry.usage] if tokens and entry.usage else []
+            if tokens and entry.usage:
+                usages.append(entry.usage)
     parts = [_counted(turns, "turn"), _calls_text(statuses)] if statuses else []
-    parts += [f"{duration(spent)} in tools"] if spent else []
+    if spent:
+        parts.append(f"{duration(spent)} in tools")
     parts += [tokens_text(add_usage(usages))] if len(usages) > 1 else []  # of a single turn they stand below it
     return " · ".join(parts)
 
