@@ -688,7 +688,7 @@ class Connection:
             SessionError: The server refused; all is as it was.
         """
         logs = await self._sender.send(f"{self.name}: logging/setLevel", partial(request_level, level=checked(level)))
-        self.notices.logs.level = level
+        self.notices.logs.want(level)
         return logs
 
     # What the server offers

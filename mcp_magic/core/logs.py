@@ -97,6 +97,10 @@ class Logs:
             watcher(message)
         return message
 
+    def want(self, level: str) -> None:
+        """Ask for this level in all sessions to come."""
+        self.level = level
+
     def keep(self, before: Logs) -> None:
         """Want what was wanted in the session before."""
         self.level = before.level
