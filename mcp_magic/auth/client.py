@@ -89,7 +89,7 @@ ASK_SECONDS = 15.0
 
 REDIRECTS = 5
 
-ANY_PORT = AnyUrl("http://127.0.0.1/callback")
+ANY_PORT = "http://127.0.0.1/callback"
 """Stands in for the redirect URI as long as no callback waits."""
 
 _BACKGROUND = frozenset(("subscriptions/listen", "ping"))
@@ -327,7 +327,10 @@ class OAuthClient:
         if options.interactive:
             method: Any = options.token_endpoint_auth_method
             return OAuthClientMetadata(
-                client_name="mcp_magic", redirect_uris=[ANY_PORT], token_endpoint_auth_method=method, scope=scope
+                client_name="mcp_magic",
+                redirect_uris=[AnyUrl(ANY_PORT)],
+                token_endpoint_auth_method=method,
+                scope=scope,
             )
         grant = JWT_BEARER_GRANT_TYPE if options.grant == "jwt_bearer" else options.grant
         return OAuthClientMetadata(redirect_uris=None, grant_types=[grant], scope=scope)
