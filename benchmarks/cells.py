@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.servers import FOLDER
+from benchmarks.servers import CALCULATOR
 from benchmarks.timing import Result, compared, pairs
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ WAIT_SECONDS = 60.0
 def run(*, quick: bool = False) -> list[Result]:
     """Measure from sending a cell until the kernel is idle again, the display of the result included."""
     with tempfile.TemporaryDirectory() as folder, kernel(folder) as client:
-        execute(client, SETUP.format(server=FOLDER / "math_server.py"))
+        execute(client, SETUP.format(server=CALCULATOR))
         if not (execute(client, OURS) and execute(client, THEIRS)):
             raise RuntimeError("a cell showed no result")
         taken = pairs(lambda: execute(client, OURS), lambda: execute(client, THEIRS), 3 if quick else 100)

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic.config.masking import MASK, header_secrets, long_enough, mask_url, named_secrets
+from mcp_magic.config.masking import header_secrets, long_enough, mask_url, named_secrets
 from mcp_magic.errors import MCPMagicError, ModelError
 from mcp_magic.results.safe import one_line
+from mcp_magic.schema.secretnames import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

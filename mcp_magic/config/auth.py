@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 from mcp_magic.config.fields import FieldError, kind_of, path_of, reject_unknown
 from mcp_magic.config.jsonfile import read_bytes
-from mcp_magic.config.masking import MASK, long_enough
+from mcp_magic.config.masking import long_enough
 from mcp_magic.errors import did_you_mean
+from mcp_magic.schema.secretnames import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

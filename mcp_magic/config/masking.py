@@ -11,13 +11,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
-from mcp_magic.schema.secretnames import is_declared_secret
+from mcp_magic.schema.secretnames import MASK, is_declared_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
-    "MASK",
     "Concealed",
     "argument_secrets",
     "header_secrets",
@@ -33,8 +32,6 @@ __all__ = [
     "variable_secrets",
     "with_names",
 ]
-
-MASK = "***"
 
 SHORTEST = 4
 """Characters that a secret has at least: masking "1" everywhere would hide the message."""

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from mcp_magic.config.auth import AuthOptions
 from mcp_magic.config.masking import (
-    MASK,
     argument_secrets,
     header_secrets,
     hidden_in,
@@ -30,7 +29,7 @@ from mcp_magic.config.masking import (
     variable_secrets,
     with_names,
 )
-from mcp_magic.schema.secretnames import is_declared_secret
+from mcp_magic.schema.secretnames import MASK, is_declared_secret
 
 if TYPE_CHECKING:
     import ssl

@@ -12,8 +12,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.config.masking import MASK
 from mcp_magic.results.html import Markup, joined, preformatted, tag
+from mcp_magic.schema.secretnames import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -11,9 +11,10 @@ from traitlets import Any as Anything
 from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
-from mcp_magic.config.masking import MASK, Concealed, named_secrets
+from mcp_magic.config.masking import Concealed, named_secrets
 from mcp_magic.core.loglevels import LEVELS
 from mcp_magic.errors import ConfigError
+from mcp_magic.schema.secretnames import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

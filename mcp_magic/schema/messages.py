@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import ArgumentsError, did_you_mean, listed
 from mcp_magic.schema.describe import expected, shorten
-from mcp_magic.schema.secretnames import is_secret_name
+from mcp_magic.schema.secretnames import MASK, is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["is_secret", "shown", "together", "unfit", "unknown"]
 
-MASK = "***"
 MAX_PROBLEMS = 3
 """Problems told at a time; more of them are read by nobody."""
 

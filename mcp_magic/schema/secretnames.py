@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["EVERYDAY", "STEMS", "is_declared_secret", "is_secret_name"]
+__all__ = ["EVERYDAY", "MASK", "STEMS", "is_declared_secret", "is_secret_name"]
+
+MASK = "***"
+"""What stands in place of a secret."""
 
 MAX_NAME = 400
 """Characters of a name that are looked at: its beginning and its end."""

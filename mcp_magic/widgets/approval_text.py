@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.masking import MASK
 from mcp_magic.core.calltext import (
     MAX_VALUE,
     argument_cell,
@@ -30,6 +29,7 @@ from mcp_magic.results.diff import diff_html, diff_text
 from mcp_magic.results.html import Markup, facts, joined, note, page, tag
 from mcp_magic.results.safe import one_line, shorten
 from mcp_magic.results.visible import LEGEND, in_line
+from mcp_magic.schema.secretnames import MASK
 from mcp_magic.wording import counted, duration, listed
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.config.masking import MASK
 from mcp_magic.core.calltext import hidden_arguments
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.results.visible import escaped_json
+from mcp_magic.schema.secretnames import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

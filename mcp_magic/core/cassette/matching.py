@@ -11,9 +11,9 @@ import json
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.masking import MASK
 from mcp_magic.core.cassette.scenes import LISTEN
 from mcp_magic.results.safe import one_line
+from mcp_magic.schema.secretnames import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

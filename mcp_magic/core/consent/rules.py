@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.masking import MASK
 from mcp_magic.core.consent.patterns import all_fit, any_fits, flat
 from mcp_magic.errors import listed
+from mcp_magic.schema.secretnames import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

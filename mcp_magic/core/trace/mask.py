@@ -13,9 +13,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.masking import MASK, long_enough, mask_url, spellings
+from mcp_magic.config.masking import long_enough, mask_url, spellings
 from mcp_magic.core.trace.cut import KEPT_BYTES, LONGEST, Cut
-from mcp_magic.schema.secretnames import EVERYDAY, STEMS, is_secret_name
+from mcp_magic.schema.secretnames import EVERYDAY, MASK, STEMS, is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_magic.config.masking import MASK
 from mcp_magic.errors import NotFoundError
+from mcp_magic.schema.secretnames import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
