@@ -27,6 +27,8 @@ PAGES = {
             "mcp_magic.core.updates.Subscription",
             "mcp_magic.core.updates.Update",
             "mcp_magic.core.reconnection.Reconnection",
+            "mcp_magic.core.services.Services",
+            "mcp_magic.core.trace.record.Tap",
         ],
     ),
     "Where servers are": (
