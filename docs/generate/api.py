@@ -29,6 +29,8 @@ PAGES = {
             "mcp_magic.core.updates.Subscription",
             "mcp_magic.core.updates.Update",
             "mcp_magic.Reconnection",
+            "mcp_magic.core.services.Services",
+            "mcp_magic.core.trace.record.Tap",
         ],
     ),
     "Where servers are": (

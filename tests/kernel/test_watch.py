@@ -68,10 +68,10 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
 @pytest.fixture(autouse=True)
 def nothing_is_left(frontend: Frontend) -> Iterator[None]:
     """Each test begins with one line, and ends with nothing that is watched, no widget and no subscription."""
-    frontend.run("lines[:] = ['<b>first</b>']")
+    frontend.run("lines[:] = ['<b>first</b>']\nfailed = host['notes'].failures")
     yield
     frontend.run("%mcp watch --stop;")
-    left = frontend.run("len(host['notes'].notices.subscriptions.uris), host['notes'].failures")
+    left = frontend.run("len(host['notes'].notices.subscriptions.uris), host['notes'].failures - failed")
     assert left.lines == ["(0, 0)"]
     frontend.read_until(lambda: not frontend.models, what="the widgets are closed")
 
@@ -207,7 +207,10 @@ def test_a_resource_that_cannot_be_read_any_more_is_said_to_be_so(frontend: Fron
     cell = frontend.run(f"{WATCH} --background")
     frontend.run("lines[:] = [None]\nhost['notes'].notices.subscriptions._shared['note://lines'].tell()")
     shows(frontend, cell, "not read")
-    frontend.run("lines[:] = ['again']\nhost['notes'].notices.subscriptions._shared['note://lines'].tell()")
+    frontend.run(
+        "lines[:] = ['again']\nfailed = host['notes'].failures\n"
+        "host['notes'].notices.subscriptions._shared['note://lines'].tell()"
+    )
     shows(frontend, cell, "<ins>+ again</ins>")
     assert "not read" not in text_of(frontend, cell)
 
