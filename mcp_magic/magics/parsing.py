@@ -7,6 +7,7 @@ import re
 import shutil
 import textwrap
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -244,7 +245,7 @@ class Command:
         """What is typed before the arguments."""
         return self.title or f"%mcp {self.name}"
 
-    @property
+    @cached_property
     def implementation(self) -> Implementation:
         """What it does; imports its module."""
         found: Implementation = getattr(import_module(f".{self.module}", COMMANDS_PACKAGE), self.name.upper())

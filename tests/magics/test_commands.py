@@ -76,7 +76,7 @@ sys.stdout.flush()
 os._exit(0)
 """
 
-MODULES = 230
+MODULES = 240
 """Modules of ours that the first `%mcp connect` may import."""
 
 
