@@ -113,19 +113,19 @@ class Approving:
 
     def _announce(self, wanted: list[Wanted], step: int) -> None:
         write = get_stream_writer()
-        for call in wanted:
-            server, _, tool = self._registry.person_name(call.name).rpartition(":")
-            definition = call.offer.tool if call.offer else None
-            if call.offer:
-                server, tool = call.offer.connection.name, call.offer.tool.name
+        for planned in wanted:
+            server, _, tool = self._registry.person_name(planned.name).rpartition(":")
+            definition = planned.offer.tool if planned.offer else None
+            if planned.offer:
+                server, tool = planned.offer.connection.name, planned.offer.tool.name
             known = {
                 "server": server,
                 "tool": tool,
-                "arguments": call.arguments,
+                "arguments": planned.arguments,
                 "definition": definition,
-                "trusted": call.offer is not None and call.offer.connection.spec.trust,
+                "trusted": planned.offer is not None and planned.offer.connection.spec.trust,
             }
-            write({"kind": "call", "id": call.id, "step": step, **known})
+            write({"kind": "call", "id": planned.id, "step": step, **known})
 
     async def _decide(self, one: Wanted, run: RunContext, approver: Approver | None) -> dict[str, Any]:
         if one.problem:

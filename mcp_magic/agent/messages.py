@@ -140,9 +140,9 @@ def _arguments_text(parameters: dict[str, Any]) -> str:
     'a: integer, [b: string]'
     """
     parts = []
-    for field in schema.root_field(parameters).children:
-        text = f"{one_line(field.name, 40)}: {one_line(field.type_text, 60)}"
-        parts.append(text if field.needed else f"[{text}]")
+    for argument in schema.root_field(parameters).children:
+        text = f"{one_line(argument.name, 40)}: {one_line(argument.type_text, 60)}"
+        parts.append(text if argument.needed else f"[{text}]")
     return ", ".join(parts)
 
 

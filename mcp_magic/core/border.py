@@ -19,7 +19,7 @@ from mcp_magic.core.foreign import is_closed, is_mcp_error, is_transport_error, 
 from mcp_magic.core.malformed import bad_item, unreadable
 from mcp_magic.core.place import Place, not_recorded, text_of
 from mcp_magic.core.repeating import BUSY
-from mcp_magic.wording import clause, sentence
+from mcp_magic.wording import clause, listed, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,4 +142,4 @@ def _details(data: Any) -> str:
 
 
 def _names(found: Iterable[object]) -> str:
-    return errors.listed(str(name)[:40] for name in found)
+    return listed(str(name)[:40] for name in found)

@@ -25,7 +25,7 @@ from mcp_magic.core.foreign import (
 from mcp_magic.core.outcome import retry_after
 from mcp_magic.core.place import not_recorded, text_of
 from mcp_magic.core.repeating import BUSY
-from mcp_magic.wording import sentence
+from mcp_magic.wording import did_you_mean, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ def _no_command(found: BaseException, place: Place) -> Exception:
     if spec.cwd is not None and not os.path.isdir(spec.cwd):  # noqa: PTH112
         return errors.CommandNotFoundError(f"{place.name}: the working directory {str(spec.cwd)!r} does not exist.")
     if isinstance(found, FileNotFoundError):
-        near = errors.did_you_mean(spec.command, (c for c in ("python", "python3", "node", "npx", "uvx", "uv", "deno")))
+        near = did_you_mean(spec.command, (c for c in ("python", "python3", "node", "npx", "uvx", "uv", "deno")))
         near = near if near and shutil.which(near.split("'")[1]) else ""
         return errors.CommandNotFoundError(
             f"{place.name}: the command {spec.masked(spec.command)!r} is not found; is it installed and on PATH?{near}"

@@ -202,8 +202,8 @@ class Questions:
             pages = ElicitationRequiredErrorData.model_validate(required).elicitations
         except ValidationError:
             return False
-        for page in pages:
-            if getattr(await self(None, page), "action", "") != "accept":
+        for place in pages:
+            if getattr(await self(None, place), "action", "") != "accept":
                 return False
         return bool(pages)
 

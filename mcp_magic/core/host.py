@@ -382,9 +382,9 @@ class Host:
         if not self._connections:
             raise UnknownServerError(f"no server is connected, so there is no {name!r}; see `%mcp connect --help`")
         asked = {connection.name: connection for connection in self.find()}
-        offered = await lookup.offered(asked.values(), kind, name)
-        elsewhere = lookup.elsewhere(name, kind, self._connections.values())
-        found = lookup.pick(name, kind, offered, self._connections, elsewhere)
+        offers = await lookup.offered(asked.values(), kind, name)
+        others = lookup.elsewhere(name, kind, self._connections.values())
+        found = lookup.pick(name, kind, offers, self._connections, others)
         return asked[found[0]], found[1]
 
     # Requests by name

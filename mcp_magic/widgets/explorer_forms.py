@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mcp_magic.core.connection import Connection
     from mcp_magic.widgets.explorer_items import Item
 
-    MakeForm = Callable[[Connection, Item], Any]
+    MakeForm = Callable[[Connection, "Item"], Any]
     Where = tuple[str, str, str]
 
 __all__ = ["KEPT", "Forms"]

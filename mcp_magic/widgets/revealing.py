@@ -16,9 +16,9 @@ from mcp_magic.widgets.look import FORM_STYLE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcp_magic.widgets.approval_card import Post
     from mcp_magic.widgets.shop import Shop
 
-    Post = Callable[[Callable[[], None]], None]
     Values = list[tuple[str, Any]]
 
 __all__ = ["Revealing"]

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_magic.widgets import (
-    inputs_array,
-    inputs_choice,
-    inputs_completing,
-    inputs_file,
-    inputs_object,
-    inputs_text,
-    inputs_union,
-    inputs_when,
-)
+from mcp_magic.widgets import inputs_object, inputs_union
 from mcp_magic.widgets.inputs import Place, fallback
 
 if TYPE_CHECKING:
@@ -21,19 +12,7 @@ if TYPE_CHECKING:
     from mcp_magic.widgets.inputs import Input
     from mcp_magic.widgets.shop import Shop
 
-__all__ = ["MODULES", "root_input"]
-
-MODULES = (
-    inputs_array,
-    inputs_choice,
-    inputs_completing,
-    inputs_file,
-    inputs_object,
-    inputs_text,
-    inputs_union,
-    inputs_when,
-)
-"""Where our own inputs are; each module registers its classes."""
+__all__ = ["root_input"]
 
 
 def root_input(field: Field, shop: Shop) -> Input:
