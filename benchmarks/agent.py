@@ -11,8 +11,8 @@ from benchmarks.timing import Pairs, Result, added, async_pairs, compared
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp_magic.core.connection import Connection
     from mcp_magic.notebook import NotebookHost
+    from mcp_magic.session.connection import Connection
 
 __all__ = ["run"]
 

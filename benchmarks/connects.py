@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import servers
 from benchmarks.timing import Pairs, Result, compared
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 from mcp_magic.errors import MCPMagicError
 
 if TYPE_CHECKING:

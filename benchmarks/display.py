@@ -36,7 +36,8 @@ def run(*, quick: bool = False) -> list[Result]:
 
 def _images(size: int) -> Result:
     """Tell what is sent of many images that are small enough to be shown; no goal fits those."""
-    from mcp_magic.results import ToolResult, limits
+    from mcp_magic.display import document as limits
+    from mcp_magic.results import ToolResult
 
     result = ToolResult(_content(*[_png(BLOCK)] * (size // BLOCK)))
     note = f"for information: images are shown, up to {limits.display.media / 1e6:g} MB of them"

@@ -64,7 +64,7 @@ def _process(side: str) -> tuple[float, list[float]]:
 
 async def ours() -> dict[str, Any]:
     """Connect and call as users of mcp_magic do."""
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
     host = Host()
     started = time.perf_counter()

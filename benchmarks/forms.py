@@ -26,7 +26,7 @@ KINDS: tuple[dict[str, Any], ...] = (
 
 def run(*, quick: bool = False) -> list[Result]:
     """Measure from the schema to the last widget; the first form also imports ipywidgets, and is not counted."""
-    from mcp_magic.widgets.form import Form
+    from mcp_magic.ui.form import Form
 
     seconds, fields = [], 0
     for _ in range(2 if quick else 20):

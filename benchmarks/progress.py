@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import servers
 from benchmarks.timing import Result, async_pairs, compared
+from mcp_magic._host import Host
 from mcp_magic.config.specs import StdioSpec
-from mcp_magic.core.host import Host
-from mcp_magic.magics.live_board import LiveBoard
+from mcp_magic.ipython.progress import LiveBoard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.core.progress import Report
+    from mcp_magic.inflight import Report
 
 __all__ = ["run"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from benchmarks import soak_server
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 
 if TYPE_CHECKING:
     import random

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import servers
 from benchmarks.timing import Result, async_pairs, compared
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec

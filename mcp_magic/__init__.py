@@ -13,18 +13,15 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.agent.graph import build_graph
-    from mcp_magic.agent.messages import display_messages, get_final_answer, tools_summary
     from mcp_magic.agent.offline import OfflineModel
-    from mcp_magic.agent.run import AgentRun
+    from mcp_magic.agent.run import AgentRun, display_messages, get_final_answer, tools_summary
     from mcp_magic.agent.scripted import ScriptedModel
+    from mcp_magic.ask.elicitation import Answer, Elicitation, Elicitor
+    from mcp_magic.ask.sampling import Expected, Review, Reviewer, Sampled, Sampler, SamplingRequest
     from mcp_magic.auth.login import Authorizer, LogIn
     from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.consent.decisions import Approver, Decision, Request
-    from mcp_magic.core.consent.rules import Rule
-    from mcp_magic.core.elicitation import Answer, Elicitation, Elicitor
-    from mcp_magic.core.reconnection import Reconnection
-    from mcp_magic.core.sampling.sampling import Expected, Review, Reviewer, Sampled, Sampler, SamplingRequest
+    from mcp_magic.consent.consent import Approver, Decision, Request
+    from mcp_magic.consent.rules import Rule
     from mcp_magic.errors import (
         AmbiguousNameError,
         ArgumentsError,
@@ -64,14 +61,16 @@ if TYPE_CHECKING:
     from mcp_magic.langchain.serve import serve_langchain
     from mcp_magic.notebook import Host, host
     from mcp_magic.results import PromptResult, ResourceResult, ToolResult
+    from mcp_magic.session.connection import Connection
+    from mcp_magic.session.reconnect import Reconnection
 
 __version__ = "0.1.0"
 
 _WHERE = {
     "AgentRun": "mcp_magic.agent.run",
     "AmbiguousNameError": "mcp_magic.errors",
-    "Answer": "mcp_magic.core.elicitation",
-    "Approver": "mcp_magic.core.consent.decisions",
+    "Answer": "mcp_magic.ask.elicitation",
+    "Approver": "mcp_magic.consent.consent",
     "ArgumentsError": "mcp_magic.errors",
     "AuthorizationError": "mcp_magic.errors",
     "Authorizer": "mcp_magic.auth.login",
@@ -82,12 +81,12 @@ _WHERE = {
     "ConfigError": "mcp_magic.errors",
     "ConnectError": "mcp_magic.errors",
     "ConnectTimeoutError": "mcp_magic.errors",
-    "Connection": "mcp_magic.core.connection",
-    "Decision": "mcp_magic.core.consent.decisions",
+    "Connection": "mcp_magic.session.connection",
+    "Decision": "mcp_magic.consent.consent",
     "DeniedError": "mcp_magic.errors",
-    "Elicitation": "mcp_magic.core.elicitation",
-    "Elicitor": "mcp_magic.core.elicitation",
-    "Expected": "mcp_magic.core.sampling.sampling",
+    "Elicitation": "mcp_magic.ask.elicitation",
+    "Elicitor": "mcp_magic.ask.elicitation",
+    "Expected": "mcp_magic.ask.sampling",
     "HTTPStatusError": "mcp_magic.errors",
     "Host": "mcp_magic.notebook",
     "HttpSpec": "mcp_magic.config.specs",
@@ -104,16 +103,16 @@ _WHERE = {
     "OfflineModel": "mcp_magic.agent.offline",
     "PromptResult": "mcp_magic.results",
     "ProtocolError": "mcp_magic.errors",
-    "Reconnection": "mcp_magic.core.reconnection",
-    "Request": "mcp_magic.core.consent.decisions",
+    "Reconnection": "mcp_magic.session.reconnect",
+    "Request": "mcp_magic.consent.consent",
     "RequestTimeoutError": "mcp_magic.errors",
     "ResourceResult": "mcp_magic.results",
-    "Review": "mcp_magic.core.sampling.sampling",
-    "Reviewer": "mcp_magic.core.sampling.sampling",
-    "Rule": "mcp_magic.core.consent.rules",
-    "Sampled": "mcp_magic.core.sampling.sampling",
-    "Sampler": "mcp_magic.core.sampling.sampling",
-    "SamplingRequest": "mcp_magic.core.sampling.sampling",
+    "Review": "mcp_magic.ask.sampling",
+    "Reviewer": "mcp_magic.ask.sampling",
+    "Rule": "mcp_magic.consent.rules",
+    "Sampled": "mcp_magic.ask.sampling",
+    "Sampler": "mcp_magic.ask.sampling",
+    "SamplingRequest": "mcp_magic.ask.sampling",
     "ScriptedModel": "mcp_magic.agent.scripted",
     "ServerExitedError": "mcp_magic.errors",
     "SessionClosedError": "mcp_magic.errors",
@@ -133,11 +132,11 @@ _WHERE = {
     "VerificationError": "mcp_magic.errors",
     "WebSocketSpec": "mcp_magic.config.specs",
     "build_graph": "mcp_magic.agent.graph",
-    "display_messages": "mcp_magic.agent.messages",
-    "get_final_answer": "mcp_magic.agent.messages",
+    "display_messages": "mcp_magic.agent.run",
+    "get_final_answer": "mcp_magic.agent.run",
     "host": "mcp_magic.notebook",
     "serve_langchain": "mcp_magic.langchain.serve",
-    "tools_summary": "mcp_magic.agent.messages",
+    "tools_summary": "mcp_magic.agent.run",
 }
 """Public name -> the module that has it, imported when the name is first used."""
 
@@ -233,13 +232,13 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
     """Add `%mcp` to a shell; IPython calls this for `%load_ext mcp_magic`."""
-    from mcp_magic.magics.loading import load
+    from mcp_magic.ipython.loading import load
 
     load(ipython)
 
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
     """Close all sessions and take `%mcp` away; IPython calls this for `%unload_ext mcp_magic`."""
-    from mcp_magic.magics.loading import unload
+    from mcp_magic.ipython.loading import unload
 
     unload(ipython)

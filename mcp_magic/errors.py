@@ -33,7 +33,7 @@
     └── NoTableError            a result holds no table, or several (also ValueError)
 
 Messages are one or two lines: what, where, what would be valid, what to do next. Errors of the SDK, of sockets and of
-processes are translated at one border (`core/border.py`); an `ExceptionGroup` never leaves the package, because on
+processes are translated at one border (`session/failures.py`); an `ExceptionGroup` never leaves the package, because on
 ipykernel 7 one from an awaited cell is shown as a stream instead of an error, and nbclient then waits for its time-out.
 """
 
@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from mcp_magic.wording import clean, did_you_mean, listed
+from mcp_magic._text import clean, did_you_mean, listed
 
 __all__ = [
     "AmbiguousNameError",

@@ -11,8 +11,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core import starting
-from mcp_magic.core.host import Host as CoreHost
+from mcp_magic import _startup as startup
+from mcp_magic._host import Host as CoreHost
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from langchain_core.documents.base import Blob
     from langchain_core.tools import StructuredTool
 
+    from mcp_magic.ask.elicitation import Elicitor
+    from mcp_magic.ask.sampling import Sampler
     from mcp_magic.auth.login import Authorizer
-    from mcp_magic.core.consent.consent import Approver
-    from mcp_magic.core.elicitation import Elicitor
-    from mcp_magic.core.sampling.sampling import Sampler
+    from mcp_magic.consent.consent import Approver
 
 __all__ = ["Host", "NotebookHost", "host"]
 
@@ -112,7 +112,7 @@ class NotebookHost(CoreHost):
             TargetError: The target names no server.
             ConnectError: No session could be opened.
         """
-        from mcp_magic.langchain.spectools import spec_tools
+        from mcp_magic.langchain.tools import spec_tools
 
         return await spec_tools(target, name=name, host=self, **options)
 
@@ -125,7 +125,7 @@ class NotebookHost(CoreHost):
         Raises:
             UnknownServerError, UnknownResourceError, AmbiguousNameError: Nobody has it, or several could.
         """
-        from mcp_magic.langchain.resources import langchain_resources
+        from mcp_magic.langchain.content import langchain_resources
 
         return await langchain_resources(self, *wanted)
 
@@ -164,5 +164,5 @@ Host = NotebookHost
 host = Host()
 """The host of this kernel."""
 
-for _prepare in starting.callbacks:
+for _prepare in startup.callbacks:
     _prepare()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mcp_magic.core.cassette import Cassette
+    from mcp_magic.cassette.cassette import Cassette
 
 __all__ = ["mcp_cassette"]
 
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
     """A cassette that answers for all servers and chat models while the test runs, or records them."""
-    from mcp_magic.core.cassette.deck import deck
+    from mcp_magic.cassette.cassette import deck
 
     mark = request.node.get_closest_marker("mcp_cassette")
     options = dict(mark.kwargs) if mark is not None else {}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
-from mcp_magic.schema.validation import import_jsonschema
+from mcp_magic.schema.validate import import_jsonschema
 from tests.skipped import note
 
 if TYPE_CHECKING:

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.commands import AGENT, COMMANDS, SERVER, SERVERS
-from mcp_magic.magics.parsing import parse
-from mcp_magic.magics.splitting import split_line
+from mcp_magic.ipython.commandline import parse, split_line
+from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_magic.magics.parsing import Command
+    from mcp_magic.ipython.commandline import Command
 
 __all__ = ["PAGES", "ROOT", "Block", "Line", "blocks", "check_line", "lines"]
 

@@ -15,11 +15,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from mcp.server.subscriptions import ResourceUpdated
 
 from mcp_magic import Host, host
-from mcp_magic.config.declaration import parse_declaration
+from mcp_magic.config.project import parse_declaration
 from mcp_magic.errors import CommandError
-from mcp_magic.magics import running
-from mcp_magic.magics.loading import load, unload
-from mcp_magic.magics.settings import Settings
+from mcp_magic.ipython import execution
+from mcp_magic.ipython.loading import load, unload
+from mcp_magic.ipython.settings import Settings
 from tests.core.changing_server import Changing
 from tests.core.skills_server import SkillServer, entry_of
 from tests.documentation import PAGES, ROOT, Block, Line, blocks, check_line, lines
@@ -111,8 +111,8 @@ async def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
-    monkeypatch.setattr(running, "_home", None)  # a kernel has one loop as long as it lives, a test has its own
-    monkeypatch.setattr(running, "_wake_on_signals", lambda loop: None)
+    monkeypatch.setattr(execution, "_home", None)  # a kernel has one loop as long as it lives, a test has its own
+    monkeypatch.setattr(execution, "_wake_on_signals", lambda loop: None)
     shell = InteractiveShell()
     load(shell)
     opened: list[Host] = []

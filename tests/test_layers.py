@@ -8,27 +8,47 @@ import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import mcp_magic
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 PACKAGE = Path(mcp_magic.__file__).parent
 LAYERS = (
-    "wording",
-    "browser",
+    "_text",
+    "_compat",
+    "_startup",
     "errors",
     "schema",
-    "results",
+    "display",
     "config",
-    "core",
-    "serving",
+    "results",
+    "protocol",
+    "stderr",
+    "trace",
+    "telemetry",
+    "consent",
+    "inflight",
+    "ask",
+    "auth",
+    "lint",
+    "skills",
+    "session",
+    "cassette",
+    "_host",
+    "watch",
+    "doctor",
+    "server",
     "langchain",
     "agent",
-    "widgets",
+    "ui",
     "notebook",
-    "magics",
     "testing",
+    "ipython",
     "__init__",
 )
 LANGCHAINS = {"OfflineModel", "ScriptedModel", "build_graph"}  # they are LangChain's models, and LangGraph's graph
@@ -46,11 +66,11 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imported(name: str, path: Path, *, everywhere: bool) -> frozenset[str]:
-    """Return what a module imports, absolute; with `everywhere` also inside of functions and for type checking."""
+    """Return what a module imports, absolute, also for type checking; with `everywhere` inside of functions too."""
     found: set[str] = set()
     tree = ast.parse(path.read_text())
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(tree) if everywhere else _at_import(tree):
+    for node in ast.walk(tree) if everywhere else _outside_functions(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -60,26 +80,17 @@ def imported(name: str, path: Path, *, everywhere: bool) -> frozenset[str]:
     return frozenset(found)
 
 
-def _at_import(tree: ast.Module) -> list[ast.stmt]:
-    """Return the statements that run when the module is imported."""
-    found: list[ast.stmt] = []
-    for node in tree.body:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            continue
-        found += [node, *(inner for inner in getattr(node, "body", ()) if isinstance(node, ast.If | ast.Try))]
-    return found
+def _outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield what is not late on purpose: the statements of the module, those for type checking too."""
+    for node in ast.iter_child_nodes(tree):
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _outside_functions(node)
 
 
 def layer(name: str) -> str:
     parts = name.split(".")
-    folder = parts[1] if len(parts) > 1 else "__init__"
-    return "core" if folder == "auth" else folder  # it is on top of a part of core, and below the rest
-
-
-@pytest.mark.parametrize("name", sorted(n for n in modules() if n.startswith("mcp_magic.auth")))
-def test_a_log_in_knows_nothing_of_the_session_that_it_is_for(name: str) -> None:
-    found = ours(name, modules()[name], everywhere=True)
-    assert not found & {f"mcp_magic.core.{above}" for above in ("transports", "websocket", "connection", "host")}
+    return parts[1] if len(parts) > 1 else "__init__"
 
 
 def ours(name: str, path: Path, *, everywhere: bool) -> set[str]:
@@ -107,8 +118,8 @@ def test_no_import_runs_in_a_circle() -> None:
         pytest.fail(f"import cycle: {error.args[1]}")
 
 
-@pytest.mark.parametrize("name", sorted(n for n in modules() if layer(n) not in ("magics", "__init__")))
-def test_only_the_magics_touch_the_shell(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(n for n in modules() if layer(n) not in ("ipython", "__init__")))
+def test_only_the_ipython_room_touches_the_shell(name: str) -> None:
     found = imported(name, modules()[name], everywhere=True)
     assert not [f for f in found if f.split(".")[0] == "IPython"]
     assert "print(" not in "".join(
@@ -118,7 +129,7 @@ def test_only_the_magics_touch_the_shell(name: str) -> None:
 
 def test_importing_the_package_and_its_public_names_imports_nothing_heavy() -> None:
     code = (
-        "import sys, mcp_magic, mcp_magic.notebook, mcp_magic.results, mcp_magic.schema, mcp_magic.core.host\n"
+        "import sys, mcp_magic, mcp_magic.notebook, mcp_magic.results, mcp_magic.schema, mcp_magic._host\n"
         f"for name in set(mcp_magic.__all__) - {LANGCHAINS!r}: getattr(mcp_magic, name)\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )

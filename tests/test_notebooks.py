@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import pytest
 
-from mcp_magic.core.cassette.file import FORMAT, CassetteFile
+from mcp_magic.cassette.file import FORMAT, CassetteFile
 from notebooks.run import OWN
 
 if TYPE_CHECKING:

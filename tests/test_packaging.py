@@ -46,7 +46,7 @@ def test_the_wheel_has_the_package_its_type_marker_and_nothing_else(wheel: Path)
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert "mcp_magic/py.typed" in names
-    assert "mcp_magic/magics/commands/call.py" in names
+    assert "mcp_magic/ipython/commands/call.py" in names
     assert {name.split("/")[0] for name in names} == {"mcp_magic", f"mcp_magic-{mcp_magic.__version__}.dist-info"}
 
 

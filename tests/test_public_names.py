@@ -11,7 +11,7 @@ import pytest
 
 import mcp_magic
 from mcp_magic import errors
-from mcp_magic.core.sampling.sampling import Reviewer
+from mcp_magic.ask.sampling import Reviewer
 
 ERRORS = [name for name in errors.__all__ if isinstance(getattr(errors, name), type)]
 HOOKS = {"Approver": 2, "Authorizer": 1, "Elicitor": 2, "Sampler": 2}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from docs.generate import api, commands, errors, links, notebooks, settings
 from mcp_magic import errors as raised
-from mcp_magic.magics.commands import COMMANDS
-from mcp_magic.magics.settings import Settings
+from mcp_magic.ipython.commands import COMMANDS
+from mcp_magic.ipython.settings import Settings
 from tests.documentation import ROOT
 
 
@@ -43,7 +43,7 @@ def test_each_error_is_on_its_page() -> None:
 def test_each_public_name_is_in_the_reference() -> None:
     assert api.public_names_left() == set()
     entries = [line for page in api.pages(ROOT).values() for line in page.splitlines() if line.startswith("::: ")]
-    assert "::: mcp_magic.core.host.Host" in entries, "mkdocstrings reads the source, which has no lazy names"
+    assert "::: mcp_magic._host.Host" in entries, "mkdocstrings reads the source, which has no lazy names"
     assert len(entries) == len(set(entries))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import mcp_magic
 from mcp_magic.notebook import host as notebook_host
-from mcp_magic.serving.stubs import stubs
+from mcp_magic.server.stubs import stubs
 from tests.environments import ROOT
 from tests.servers.bundled import load
 from tests.serving.test_pages import SERVERS, SHADOWS

@@ -13,19 +13,18 @@ import pytest
 from mcp import MCPError
 
 import mcp_magic
-from mcp_magic.agent import acting
+from mcp_magic.agent import nodes
 from mcp_magic.agent.offline.model import Outcome as ToolOutcome
 from mcp_magic.agent.offline.model import answer
 from mcp_magic.auth import errors, login
 from mcp_magic.config.specs import HttpSpec, StdioSpec
-from mcp_magic.core import lost
-from mcp_magic.core.border import Place, connect_error, request_error
-from mcp_magic.core.consent.consent import Consent, Decision, Request
-from mcp_magic.core.coverage import because_changed
-from mcp_magic.core.faults import CODES, STATUSES
-from mcp_magic.core.outcome import Outcome
-from mcp_magic.core.trace.record import Recorder
-from mcp_magic.core.wire import Wire
+from mcp_magic.consent.consent import Consent, Decision, Request, because_changed
+from mcp_magic.inflight import Outcome
+from mcp_magic.protocol import CODES, STATUSES
+from mcp_magic.session import failures
+from mcp_magic.session.failures import connect_error, request_error
+from mcp_magic.session.wire import Place, Wire
+from mcp_magic.trace.trace import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +66,7 @@ def failed(said: str) -> Iterator[Exception]:
         yield connect_error(error, stdio)
         yield connect_error(error, web)
         yield request_error(error, web, "web:tool")
-    yield lost.lost_error("web", "web:tool", httpx2.ReadError(said), web)
+    yield failures.lost_error("web", "web:tool", httpx2.ReadError(said), web)
     outcome = Outcome()
     outcome.status, outcome.retry_after = 429, 1.0
     yield request_error(MCPError(-32603, said), web, "web:tool", outcome=outcome)
@@ -80,7 +79,7 @@ def denied(said: str) -> Iterator[object]:
         yield Consent().refusal(request, decision)
         yield Consent(magics=True).refusal(request, because_changed(request, decision))
         sentinel.offer.person_name = "web:tool"
-        yield acting._denied(sentinel.offer, decision)
+        yield nodes._denied(sentinel.offer, decision)
     yield answer([ToolOutcome("web:tool", said, said, True, True, {})])
 
 

@@ -16,21 +16,21 @@ __all__ = ["PAGES", "pages"]
 PAGES = {
     "Host": (
         "`from mcp_magic import host` is the kernel's own, which `%mcp` uses; a program makes one with `Host()`.",
-        ["mcp_magic.Host", "mcp_magic.core.host.Host"],
+        ["mcp_magic.Host", "mcp_magic._host.Host"],
     ),
     "Connection": (
         "What `host.connect` returns, and `host['name']`.",
         [
             "mcp_magic.Connection",
-            "mcp_magic.core.card.ConnectionInfo",
-            "mcp_magic.core.roots.Roots",
-            "mcp_magic.core.skills.skills.Skills",
-            "mcp_magic.core.skills.skills.LoadedSkill",
-            "mcp_magic.core.updates.Subscription",
-            "mcp_magic.core.updates.Update",
+            "mcp_magic.results.cards.ConnectionInfo",
+            "mcp_magic.session.roots.Roots",
+            "mcp_magic.skills.Skills",
+            "mcp_magic.skills.LoadedSkill",
+            "mcp_magic.session.subscriptions.Subscription",
+            "mcp_magic.session.subscriptions.Update",
             "mcp_magic.Reconnection",
-            "mcp_magic.core.services.Services",
-            "mcp_magic.core.trace.record.Tap",
+            "mcp_magic.session.services.Services",
+            "mcp_magic.trace.trace.Tap",
         ],
     ),
     "Where servers are": (
@@ -49,20 +49,20 @@ PAGES = {
             "mcp_magic.ToolResult",
             "mcp_magic.ResourceResult",
             "mcp_magic.PromptResult",
-            "mcp_magic.results.listing.Listing",
-            "mcp_magic.results.media.Media",
+            "mcp_magic.display.listing.Listing",
+            "mcp_magic.results.content.Media",
         ],
     ),
     "Consent": (
         "`host.consent`: who may call what without asking. `host.approver` is asked about the rest: an "
         "`Approver` is any `async def (request: Request) -> Decision`.",
         [
-            "mcp_magic.core.consent.consent.Consent",
+            "mcp_magic.consent.consent.Consent",
             "mcp_magic.Request",
             "mcp_magic.Decision",
             "mcp_magic.Rule",
-            "mcp_magic.core.consent.audit.Audit",
-            "mcp_magic.core.consent.audit.Record",
+            "mcp_magic.consent.audit.Audit",
+            "mcp_magic.consent.audit.Record",
         ],
     ),
     "What servers ask": (
@@ -97,11 +97,11 @@ PAGES = {
     "Looking inside": (
         "`host.trace`, `host.metrics`, the doctor.",
         [
-            "mcp_magic.core.trace.trace.Trace",
-            "mcp_magic.core.trace.trace.Entry",
-            "mcp_magic.core.telemetry.metrics.Metrics",
-            "mcp_magic.core.telemetry.metrics.Series",
-            "mcp_magic.core.doctor.report.DoctorReport",
+            "mcp_magic.trace.trace.Trace",
+            "mcp_magic.trace.trace.Entry",
+            "mcp_magic.telemetry.metrics.Metrics",
+            "mcp_magic.telemetry.metrics.Series",
+            "mcp_magic.doctor.report.DoctorReport",
         ],
     ),
 }

@@ -6,8 +6,8 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from mcp_magic.magics.commands import AGENT, COMMANDS, SERVER, SERVERS
-from mcp_magic.magics.parsing import GROUPS, Command, Parser
+from mcp_magic.ipython.commandline import GROUPS, Command, Parser
+from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from docs.generate.commands import plain
-from mcp_magic.magics.settings import PREFIX, Settings
+from mcp_magic.ipython.settings import PREFIX, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

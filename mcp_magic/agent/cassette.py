@@ -1,37 +1,356 @@
-"""Chat models whose turns go onto the cassette that is in, or come from it.
-
-A recorded model is a copy of the model whose class has the methods below in front of its own: it stays what it is for
-whoever asks for its kind, its fields or how it binds tools. What a turn streams is kept chunk by chunk and written
-when it has come to its end, because a secret may be spread over chunks.
-"""
+"""Model turns in cassettes."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import time
-from functools import lru_cache
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
+from langchain_core.messages.ai import add_ai_message_chunks
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from mcp_magic.agent.cassette_parts import chunks, hidden, message_fields, whole
-from mcp_magic.agent.cassette_turns import Asked, Turn, turns_of
-from mcp_magic.agent.modelerrors import model_error, model_name
-from mcp_magic.core.cassette import tenths
-from mcp_magic.core.cassette.deck import deck
+from mcp_magic.agent.models import model_error, model_name
+from mcp_magic.cassette.cassette import deck, masked, tenths
+from mcp_magic.cassette.match import COMPARED, difference
+from mcp_magic.display.text import one_line
 from mcp_magic.errors import CassetteError, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage
-    from langchain_core.outputs import ChatGenerationChunk, ChatResult
     from langchain_core.runnables import Runnable
 
-    from mcp_magic.core.cassette import Cassette
+    from mcp_magic.cassette.cassette import Cassette
 
-__all__ = ["recorded", "stand_in"]
+__all__ = ["Asked", "Turn", "Turns", "chunks", "hidden", "message_fields", "recorded", "stand_in", "turns_of", "whole"]
+
+
+# Answers of chat models as lines of a cassette, and lines as answers.
+
+_KEPT = ("content", "additional_kwargs", "response_metadata", "usage_metadata", "id", "name", "chunk_position")
+_CALLS = ("tool_calls", "invalid_tool_calls")
+
+
+def message_fields(message: Any) -> dict[str, Any]:
+    """Return a message, or a chunk of one, as a line has it."""
+    names = (*_KEPT, "tool_call_chunks") if isinstance(message, AIMessageChunk) else (*_KEPT, *_CALLS)
+    found = {name: getattr(message, name, None) for name in names}
+    return {name: value for name, value in found.items() if value or name == "content"}
+
+
+def hidden(cassette: Cassette, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what came with its secrets masked; chunks that one is spread over become one answer."""
+    if not parts or "answer" in parts[0]:
+        return [{**part, "answer": _masked(cassette, part["answer"])} for part in parts]
+    message = _joined([part["chunk"] for part in parts])
+    whole = message_fields(message)
+    if (hidden := _masked(cassette, whole)) != json.loads(json.dumps(whole, default=str)):
+        return [{"answer": hidden}]
+    return [{**part, "chunk": _masked(cassette, part["chunk"])} for part in parts]
+
+
+def _masked(cassette: Cassette, kept: dict[str, Any]) -> dict[str, Any]:
+    """Return a message with its secrets masked; counts of tokens are none, whatever they are called."""
+    found: dict[str, Any] = masked(cassette, kept, "")
+    plain = json.loads(json.dumps(kept, default=str))
+    for name in ("usage_metadata", "response_metadata"):
+        for inner, value in plain.get(name, {}).items():
+            if name == "usage_metadata" or "usage" in inner:
+                found[name][inner] = value
+    return found
+
+
+def _joined(chunks: list[dict[str, Any]]) -> AIMessage:
+    first, *others = [AIMessageChunk(**chunk) for chunk in chunks]
+    message = message_chunk_to_message(add_ai_message_chunks(first, *others))
+    assert isinstance(message, AIMessage)
+    return message
+
+
+def whole(turn: Turn) -> ChatResult:
+    """Return a turn as a whole answer."""
+    answers: list[dict[str, Any]] = [part["answer"] for part in turn.parts if "answer" in part]
+    if not turn.parts:
+        message = AIMessage(content="")
+    else:
+        message = AIMessage(**answers[0]) if answers else _joined([part["chunk"] for part in turn.parts])
+    return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def chunks(turn: Turn) -> Iterator[tuple[float, ChatGenerationChunk]]:
+    """Yield a turn's chunks, each with the pause before it."""
+    for part in turn.parts:
+        chunk = AIMessageChunk(**part["chunk"]) if "chunk" in part else _one_chunk(AIMessage(**part["answer"]))
+        yield float(part.get("pause", 0.0)), ChatGenerationChunk(message=chunk)
+
+
+def _one_chunk(message: AIMessage) -> AIMessageChunk:
+    calls: list[Any] = [
+        {"name": call["name"], "args": json.dumps(call["args"]), "id": call["id"], "index": number}
+        for number, call in enumerate(message.tool_calls)
+    ]
+    calls += [{**call, "index": len(calls) + number} for number, call in enumerate(message.invalid_tool_calls)]
+    kept = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
+    return AIMessageChunk(**{**kept, "tool_call_chunks": calls, "chunk_position": "last"})
+
+
+# The turns of chat models on a cassette: how they are written, and which one a request is.
+#
+# Turns are equal that have the same model, messages, tools and stop sequences; ids of messages and of calls (numbered
+# by their order), metadata and counts of tokens are left out, secrets masked. A turn that is asked for more often
+# than it was recorded gives the last one again.
+
+MOST_MESSAGES = 1_000_000
+MOST_CHARACTERS = 256_000_000
+"""What the conversations of all turns may have: a turn may begin with what the one before has, and so double it."""
+
+_CALL_TYPES = ("tool_use", "tool_call", "function_call")
+"""Types of the parts of a content that are calls."""
+
+
+@dataclass
+class Asked:
+    """What a model was asked, as far as it counts.
+
+    Attributes:
+        model: Its name.
+        messages: The conversation.
+        tools: What it may call.
+        stop: The stop sequences.
+    """
+
+    model: str
+    messages: list[dict[str, Any]]
+    tools: list[Any] = field(default_factory=list)
+    stop: list[str] = field(default_factory=list)
+
+    @cached_property
+    def digest(self) -> str:
+        """What equal requests have in common."""
+        text = json.dumps([self.model, self.messages, self.tools, self.stop], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+@dataclass
+class Turn:
+    """A recorded turn.
+
+    Attributes:
+        asked: What was asked.
+        parts: What came, one line each: `chunk` or `answer`.
+        error: What it failed with, or "".
+        done: Whether it came to its end.
+        used: How often it was played.
+    """
+
+    asked: Asked
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+    done: bool = False
+    used: int = 0
+
+
+class Turns:
+    """The turns of one cassette.
+
+    Args:
+        cassette: The cassette.
+    """
+
+    def __init__(self, cassette: Cassette) -> None:
+        self._cassette = cassette
+        self._turns: dict[int, Turn] = {}
+        self._messages = self._characters = 0
+        self._sizes: dict[int, int] = {}
+        for entry in cassette.turns:
+            self._read(entry)
+
+    def asked(self, model: str, messages: Sequence[BaseMessage], stop: Any, kwargs: Mapping[str, Any]) -> Asked:
+        """Return what counts of a request."""
+        numbers: dict[str, str] = {}
+        said = [_message(message, numbers) for message in messages]
+        tools = [_tool(tool) for tool in kwargs.get("tools") or ()]
+        # a tool's definition is a schema, in which "password" names a property
+        return Asked(
+            model,
+            masked(self._cassette, said, ""),
+            masked(self._cassette, tools, "tools/list"),
+            list(stop or kwargs.get("stop") or ()),
+        )
+
+    def find(self, asked: Asked) -> Turn | None:
+        """Return the turn that was recorded for a request, or None."""
+        digest = asked.digest
+        found = [turn for turn in self._turns.values() if turn.done and turn.asked.digest == digest]
+        turn = next((turn for turn in found if not turn.used), found[-1] if found else None)
+        if turn is not None:
+            if not turn.used and not turn.error:
+                self._check(turn)
+            turn.used += 1
+            self._cassette.played += 1
+        return turn
+
+    def explain(self, asked: Asked) -> str:
+        """Say which request was not recorded, and what is nearest to it."""
+        last = asked.messages[-1] if asked.messages else {}
+        what = f"{asked.model}: a turn after {one_line(json.dumps(_words(last), ensure_ascii=False), 100)}"
+        where = f"the cassette {self._cassette.path}"
+        turns = [turn.asked for turn in self._turns.values()]
+        adds = f"\n  {self._cassette.adds} adds what is missing."
+        if not turns:
+            return f"{what} is not in {where}: it has no turn of a model.{adds}"
+        text = json.dumps(asked.messages, ensure_ascii=False)[-2000:]
+        nearest = max(turns[-COMPARED:], key=lambda turn: (turn.model == asked.model, _likeness(text, turn.messages)))
+        differs = _differences(asked, nearest)
+        return f"{what} is not in {where}; the nearest differs: {differs}.{adds}"
+
+    def write(self, asked: Asked, parts: list[dict[str, Any]], error: str = "") -> None:
+        """Write a turn that has come to its end."""
+        number = max(self._turns, default=0) + 1
+        head: dict[str, Any] = {"turn": number, "model": asked.model, "digest": asked.digest}
+        before, shared = self._before(asked)
+        if shared:
+            head["after"] = [before, shared]
+        head["messages"] = asked.messages[shared:]
+        same = next((n for n, turn in self._turns.items() if turn.asked.tools == asked.tools), None)
+        if asked.tools:
+            head["tools"] = asked.tools if same is None else same
+        if asked.stop:
+            head["stop"] = asked.stop
+        end = {"error": error} if error else {"done": True}
+        for entry in [head, *({"turn": number, **part} for part in parts), {"turn": number, **end}]:
+            self._cassette.write(entry)
+        # it is not played in the same run: whoever asks the same again wants another answer
+        self._turns[number] = Turn(asked, parts, error)
+
+    def _before(self, asked: Asked) -> tuple[int, int]:
+        """Return the turn whose messages a request goes on from, and how many of them."""
+        best = (0, 0)
+        for number, turn in self._turns.items():
+            pairs = zip(asked.messages, turn.asked.messages, strict=False)
+            shared = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+            count = min(len(asked.messages), len(turn.asked.messages)) if shared is None else shared
+            best = (number, count) if count > best[1] else best
+        return best
+
+    def _check(self, turn: Turn) -> None:
+        """Refuse a turn whose parts are none of a model."""
+        problem = ""
+        try:
+            whole(turn)
+        except Exception as error:
+            problem = one_line(f"{type(error).__name__}: {error}", 200)
+        if problem:
+            number = next(number for number, each in self._turns.items() if each is turn)
+            raise self._cassette.file.damaged(f"turn {number}", f"what came is no answer of a model: {problem}")
+
+    def _count(self, number: int, messages: list[dict[str, Any]]) -> None:
+        self._messages += len(messages)
+        if self._messages <= MOST_MESSAGES:
+            for message in messages:
+                if id(message) not in self._sizes:
+                    self._sizes[id(message)] = len(json.dumps(message))
+                self._characters += self._sizes[id(message)]
+        if self._messages > MOST_MESSAGES or self._characters > MOST_CHARACTERS:
+            most = f"{MOST_MESSAGES:,} messages or {MOST_CHARACTERS:,} characters"
+            raise self._cassette.file.damaged(f"turn {number}", f"the conversations up to here have more than {most}")
+
+    def _read(self, entry: dict[str, Any]) -> None:
+        number = entry["turn"]
+        if "model" in entry:
+            before, shared = entry.get("after", (0, 0))
+            kept = self._turns[before].asked.messages[:shared] if before in self._turns else []
+            tools = entry.get("tools", [])
+            if isinstance(tools, int):
+                tools = self._turns[tools].asked.tools if tools in self._turns else []
+            asked = Asked(entry["model"], [*kept, *entry.get("messages", [])], tools, entry.get("stop", []))
+            self._count(number, asked.messages)
+            self._turns[number] = Turn(asked)
+        elif (turn := self._turns.get(number)) is not None:
+            if "chunk" in entry or "answer" in entry:
+                turn.parts.append(entry)
+            else:
+                turn.done, turn.error = True, entry.get("error", "")
+
+
+def turns_of(cassette: Cassette) -> Turns:
+    """Return the turns of a cassette."""
+    if cassette.book is None:
+        cassette.book = Turns(cassette)
+    book: Turns = cassette.book
+    return book
+
+
+def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
+    """Return what counts of a message; ids of calls are numbered in the order in which they come."""
+
+    def number(name: Any) -> str:
+        return numbers.setdefault(str(name), f"call {len(numbers) + 1}")
+
+    found: dict[str, Any] = {"role": message.type.removesuffix("MessageChunk").lower(), "content": message.content}
+    calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
+    if calls:
+        found["calls"] = [{"id": number(c.get("id")), "name": c.get("name"), "args": c.get("args")} for c in calls]
+        if isinstance(message.content, list):  # some providers have the calls in the content, too
+            found["content"] = [
+                part for part in message.content if not (isinstance(part, dict) and part.get("type") in _CALL_TYPES)
+            ]
+        found["content"] = found["content"] or ""
+    if message.type == "tool":
+        found["answers"] = number(getattr(message, "tool_call_id", ""))
+        if getattr(message, "status", "success") != "success":
+            found["status"] = message.status  # type: ignore[attr-defined]
+    return found
+
+
+def _tool(tool: Any) -> Any:
+    """Return a tool's name, description and parameters from the formats of the providers."""
+    if not isinstance(tool, dict):
+        return repr(type(tool))
+    function = tool.get("function") if isinstance(tool.get("function"), dict) else tool
+    assert isinstance(function, dict)
+    if "name" not in function:
+        return tool
+    parameters = function.get("parameters", function.get("input_schema"))
+    return {"name": function["name"], "description": function.get("description", ""), "parameters": parameters or {}}
+
+
+def _likeness(text: str, messages: list[dict[str, Any]]) -> float:
+    other = json.dumps(messages, ensure_ascii=False)[-2000:]
+    return SequenceMatcher(None, text, other, autojunk=False).ratio()
+
+
+def _words(message: dict[str, Any]) -> Any:
+    return message.get("content") or message.get("calls") or ""
+
+
+def _differences(asked: Asked, nearest: Asked) -> str:
+    if asked.model != nearest.model:
+        return f"it was asked of {nearest.model}"
+    if len(asked.messages) != len(nearest.messages):
+        return f"it has {len(nearest.messages)} messages, this one {len(asked.messages)}"
+    if asked.messages != nearest.messages:
+        return difference({"messages": asked.messages}, {"messages": nearest.messages})
+    names = [[tool.get("name") for tool in each.tools if isinstance(tool, dict)] for each in (asked, nearest)]
+    if names[0] != names[1]:
+        return difference({"tools": ", ".join(map(str, names[0]))}, {"tools": ", ".join(map(str, names[1]))})
+    return difference({"tools": asked.tools, "stop": asked.stop}, {"tools": nearest.tools, "stop": nearest.stop})
+
+
+# Chat models whose turns go onto the cassette that is in, or come from it.
+#
+# A recorded model is a copy of the model whose class has the methods below in front of its own: it stays what it is
+# for whoever asks for its kind, its fields or how it binds tools. What a turn streams is kept chunk by chunk and
+# written when it has come to its end, because a secret may be spread over chunks.
 
 SHORTENED = 0.005
 """Seconds that a pause between chunks takes at most, unless the recorded ones are kept."""

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from langgraph.graph import END, START, StateGraph
 
-from mcp_magic.agent.acting import Acting
-from mcp_magic.agent.approving import Approving
-from mcp_magic.agent.registry import Registry
+from mcp_magic.agent.nodes import Acting, Approving, Thinking
 from mcp_magic.agent.state import AgentState, RunContext, calls_of, steps_taken
-from mcp_magic.agent.thinking import Thinking
+from mcp_magic.agent.tools import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.store.base import BaseStore
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 __all__ = ["MAX_STEPS", "build_graph"]
 

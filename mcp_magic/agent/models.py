@@ -1,21 +1,207 @@
-"""Chat models: by name through LangChain, an object as it is, or the one that needs no weights."""
+"""Chat models: chosen by name, bound to tools, and their errors in words."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
-from mcp_magic.agent.modelerrors import KEY_VARIABLE, model_name, without_secrets
-from mcp_magic.errors import MCPMagicError, MissingDependencyError, ModelError, did_you_mean, listed
-from mcp_magic.results.safe import one_line
+from mcp_magic._text import did_you_mean, listed
+from mcp_magic.config.masking import header_secrets, long_enough, mask_url, named_secrets
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import MCPMagicError, MissingDependencyError, ModelError
+from mcp_magic.schema.secrets import MASK
+from mcp_magic.telemetry.spans import span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import Runnable
+    from mcp_types import ModelPreferences
+    from opentelemetry.trace import Span
 
-__all__ = ["OFFLINE", "OFFLINE_NOTE", "make_model", "model_name"]
+__all__ = [
+    "KEY_VARIABLE",
+    "OFFLINE",
+    "OFFLINE_NOTE",
+    "Choice",
+    "Choosing",
+    "agent_span",
+    "bind_tools",
+    "make_model",
+    "model_error",
+    "model_name",
+    "note_usage",
+    "turn_span",
+    "without_secrets",
+]
+
+
+# Errors of providers in one line, without keys.
+#
+# Providers have no errors in common, but their HTTP status, and that their messages may quote the key.
+
+LONGEST = 300
+"""Characters of a provider's own message."""
+
+KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|CREDENTIALS?)\b")
+"""The name of an environment variable that holds a key."""
+
+_KEY = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai|hf)[-_][\w*.\-]{6,}|\bkey[-_](?=\w*\d)[\w\-]{8,}|\bAIza[\w\-]{20,}"
+    r"|(?i:bearer)\s+[\w\-.=+/]{8,}"
+    r"|(?<![\w.\-])[\w.\-]*+\*{3,}[\w.*\-]*"  # partly hidden by the provider; what it leaves is still too much
+)
+_URL = re.compile(r"https?://[^\s'\"<>]+")
+
+_CODE = re.compile(r"^Error code: \d+(?: - )?")
+"""How the packages of OpenAI and Anthropic begin."""
+
+_PROGRAMMING = (TypeError, AttributeError, KeyError, NotImplementedError, AssertionError)
+
+_ADVICE = {
+    400: "the provider refused the request",
+    401: "the key is not accepted",
+    403: "the key may not do this",
+    404: "there is no such model, or not for this key",
+    408: "the provider did not answer in time",
+    413: "the request is too long",
+    429: "the rate limit or the quota is used up; wait, or choose another model",
+}
+
+
+def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return a text without what looks like a key, and without the secrets of the environment.
+
+    Args:
+        text: What a provider said.
+        secrets: More that must not show.
+
+    >>> without_secrets("Incorrect API key provided: sk-abc***************xyz.")
+    'Incorrect API key provided: ***'
+    >>> without_secrets("GET https://example.com/v1?key=abc failed")
+    'GET https://example.com/v1?key=*** failed'
+    """
+    known = long_enough(each.strip() for each in secrets)
+    known |= {each for each in named_secrets(dict(os.environ)) if len(each) >= 8}
+    for secret in sorted(known, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return _KEY.sub(MASK, _URL.sub(lambda match: mask_url(match[0]), text))
+
+
+def model_error(error: Exception, model: Any) -> Exception:
+    """Return what to raise for an error of a model.
+
+    Ours come back as they are, and so do errors of programming in a model (TypeError and the like): their
+    traceback helps whoever writes the model.
+    """
+    if isinstance(error, MCPMagicError) or type(error).__module__ == "langgraph.errors":
+        return error
+    status = _status(error)
+    # Anthropic's client says with a TypeError that it has no key.
+    if status is None and isinstance(error, _PROGRAMMING) and not KEY_VARIABLE.search(str(error)):
+        return error
+    said = one_line(without_secrets(_message(error), _secrets_of(model)), LONGEST)
+    said = "" if said.startswith("<") else _CODE.sub("", said)  # the page of a proxy says nothing either
+    what = _advice(error, status) if status is not None else _unreached(error)
+    parts = [part for part in (model_name(model), what, said) if part]
+    return ModelError(": ".join(parts if len(parts) > 1 else [*parts, type(error).__name__]))
+
+
+def _advice(error: Exception, status: int) -> str:
+    if "ContextOverflow" in type(error).__name__ or getattr(error, "code", None) == "context_length_exceeded":
+        advice = "the conversation is too long for this model; begin another with `--thread NAME`"
+    else:
+        advice = _ADVICE.get(status, "the provider failed; try again" if status >= 500 else "the provider refused")
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    wait = str(headers.get("retry-after") or "")
+    after = f", to be tried again in {wait} s" if wait.isdecimal() else ""
+    return f"{advice} (HTTP {status}{after})"
+
+
+def _status(error: Exception) -> int | None:
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status_code", "code", "status"):
+            value = getattr(holder, name, None)
+            if isinstance(value, int) and 400 <= value < 600:
+                return value
+    return None
+
+
+def _message(error: Exception) -> str:
+    """Return the provider's own words, of OpenAI's and Anthropic's `body` the innermost message."""
+    body = getattr(error, "body", None)
+    while isinstance(body, Mapping):
+        inner = body.get("error", body.get("message"))
+        if isinstance(inner, Mapping):
+            body = inner
+            continue
+        return str(body.get("message") or inner or error)
+    return str(_origin(error))
+
+
+def _origin(error: BaseException) -> BaseException:
+    """Return what an error came from, as long as that says something: "Connection error." does not."""
+    found = error
+    while error.__cause__ is not None and not isinstance(error.__cause__, BaseExceptionGroup):
+        error = error.__cause__
+        found = error if str(error) else found
+    return found
+
+
+def _unreached(error: Exception) -> str:
+    """Return what kind of failure it is that has no HTTP status; "" if nobody knows."""
+    origin, where = _origin(error), _place(error)
+    names = type(error).__name__, type(origin).__name__
+    if "Illegal header value" in str(origin):
+        return "the key is empty or has a line end or another character that no key has"
+    if any("Timeout" in name for name in names):
+        return f"the provider{where} did not answer in time"
+    if any("RemoteProtocol" in name or "ReadError" in name for name in names):
+        return f"the connection to the provider{where} broke off"
+    return f"the provider cannot be reached{where}" if any("Connect" in name for name in names) else ""
+
+
+def _place(error: Exception) -> str:
+    """Return " at http://127.0.0.1:8000" for the request that failed, or ""."""
+    try:
+        parts = urlsplit(str(error.request.url))  # type: ignore[attr-defined]
+    except (AttributeError, RuntimeError, ValueError):  # httpx raises a RuntimeError where it knows no request
+        return ""
+    return f" at {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
+
+
+def _secrets_of(model: Any) -> Iterator[str]:
+    """Yield the keys that a model holds."""
+    for name in getattr(type(model), "model_fields", ()):
+        value = getattr(model, name, None)
+        reveal = getattr(value, "get_secret_value", None)
+        if reveal is not None:
+            yield str(reveal())
+        elif isinstance(value, Mapping):
+            yield from header_secrets({str(key): each for key, each in value.items() if isinstance(each, str)})
+
+
+def model_name(model: Any) -> str:
+    """Return what to call a model: `"openai:gpt-5"`, `"offline"`, or its kind.
+
+    >>> model_name("openai:gpt-5")
+    'openai:gpt-5'
+    """
+    if isinstance(model, str):
+        return model
+    for attribute in ("model_name", "model"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return str(getattr(model, "_llm_type", type(model).__name__))
+
+
+# Chat models: by name through LangChain, an object as it is, or the one that needs no weights.
 
 OFFLINE = "offline"
 """The name of the model that needs no provider."""
@@ -45,7 +231,7 @@ def make_model(model: Any) -> BaseChatModel:
     if not isinstance(model, str):
         return recorded(_checked(model))
     if model.strip() in ("", OFFLINE):
-        from mcp_magic.agent.offline import OfflineModel
+        from mcp_magic.agent.offline.model import OfflineModel
 
         return recorded(OfflineModel())
     return recorded(_provided_or_replayed(model.strip()))
@@ -177,3 +363,170 @@ def _missing_key(model: Any) -> str:
         if name.endswith("api_key") and "SecretStr" in str(field.annotation) and secret is not None and not secret():
             return str(field.alias or name).upper() if name == "api_key" else name.upper()
     return ""
+
+
+# A chat model with tools: not every model of LangChain can be given some.
+
+
+def bind_tools(
+    model: BaseChatModel, tools: Sequence[dict[str, Any]], *, instead: str = "", **choice: Any
+) -> Runnable[Any, Any]:
+    """Return a model with tools bound to it.
+
+    Args:
+        model: The model.
+        tools: What its own `bind_tools` takes.
+        instead: What else can be done with a model that takes none, for the error.
+        choice: Which of the tools it shall call, as its provider writes that.
+
+    Raises:
+        ModelError: It can be given none: its class does not define `bind_tools`.
+    """
+    try:
+        return model.bind_tools(tools, **choice)
+    except NotImplementedError:
+        pass
+    name = type(model).__name__
+    raise ModelError(f"{name} cannot be given tools (it has no bind_tools); choose a model that can{instead}")
+
+
+# Which model answers a server: the configured one, unless a hint of the server names another that can be made.
+
+PROVIDERS = ("openai", "anthropic", "google_genai", "google_vertexai", "mistralai", "groq", "xai", "deepseek", "cohere")
+"""Providers that a server may name. Of others a name may be that of a program or of weights to be downloaded."""
+
+PRIORITIES = ("cost", "speed", "intelligence")
+
+
+class Choice(NamedTuple):
+    """What answers.
+
+    Attributes:
+        model: The model.
+        name: What to call it.
+        notes: Which preferences were not followed, and why.
+    """
+
+    model: BaseChatModel
+    name: str
+    notes: tuple[str, ...] = ()
+
+
+class Choosing:
+    """Chooses the model.
+
+    Args:
+        configured: Returns the setting: a name or a chat model.
+    """
+
+    def __init__(self, configured: Callable[[], Any]) -> None:
+        self._configured = configured
+        self._made: tuple[Any, BaseChatModel] | None = None
+        self._hinted: dict[str, BaseChatModel] = {}
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether the configured model can be given tools; of one that is only named it is taken for granted."""
+        setting = self._configured()
+        if isinstance(setting, str):
+            return True
+        from langchain_core.language_models import BaseChatModel
+
+        profile = getattr(setting, "profile", None) or {}
+        bind = getattr(type(setting), "bind_tools", None)
+        return bind not in (None, BaseChatModel.bind_tools) and profile.get("tool_calling") is not False
+
+    def choose(self, preferences: ModelPreferences | None, *, configured_only: bool = False) -> Choice:
+        """Return the model that answers.
+
+        Args:
+            preferences: What the server would like; of its hints the first that fits counts.
+            configured_only: Whether no other model may answer, because nobody is asked.
+
+        Raises:
+            ModelError: The configured model cannot be made.
+        """
+        hints = [hint.name.strip() for hint in (preferences.hints if preferences else None) or () if hint.name]
+        notes = _unweighed(preferences)
+        setting = self._configured()
+        name = _name(setting)
+        for hint in filter(None, hints):
+            if hint.casefold() in name.casefold():
+                return Choice(self._model(setting), name, notes)
+            other = None if configured_only else self._other(hint, name)
+            if other is not None:
+                return Choice(other, one_line(hint, 80), notes)
+        shown = ", ".join(repr(one_line(hint, 60)) for hint in hints[:5])
+        why = (
+            "without asking, only the configured model answers" if configured_only else "no such model can be made here"
+        )
+        missed = (f"the model it would like ({shown}) does not answer: {why}",) if hints else ()
+        return Choice(self._model(setting), name, missed + notes)
+
+    def _model(self, setting: Any) -> BaseChatModel:
+        if self._made is None or self._made[0] is not setting:
+            self._made = (setting, make_model(setting))
+        return _recorded(self._made[1])
+
+    def _other(self, hint: str, configured: str) -> BaseChatModel | None:
+        """Return the model that a hint names, if it can be made."""
+        provider, colon, _ = hint.partition(":")
+        if hint == OFFLINE or (colon and provider not in (*PROVIDERS, configured.partition(":")[0])):
+            return None
+        try:
+            if hint not in self._hinted:
+                self._hinted[hint] = make_model(hint)
+        except MCPMagicError:
+            return None
+        return _recorded(self._hinted[hint])
+
+
+def _recorded(model: BaseChatModel) -> BaseChatModel:
+    """Return a model as `make_model` makes it now: a cassette may have come in since it was made."""
+    from mcp_magic.agent.cassette import recorded
+
+    return recorded(model)
+
+
+def _name(setting: Any) -> str:
+    return (setting.strip() or OFFLINE) if isinstance(setting, str) else model_name(setting)
+
+
+def _unweighed(preferences: ModelPreferences | None) -> tuple[str, ...]:
+    """Return that priorities choose nothing, if there are any."""
+    given = {name: getattr(preferences, f"{name}_priority", None) for name in PRIORITIES}
+    said = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
+    return (f"its priorities ({said}) choose nothing: one model is configured",) if said else ()
+
+
+# Spans of an agent: one around a run, one around each turn of its model (conventions for generative AI).
+#
+# The calls of a run are children of it (`telemetry/spans.py`). Spans have no word of the request, of the
+# answers or of the thread, whose name is made of the request.
+
+
+def agent_span(asker: str, model: str) -> AbstractContextManager[Span]:
+    """Return a span around a run.
+
+    Args:
+        asker: `"agent"`, or `"agent NAME"` of a declared agent.
+        model: The model's name.
+    """
+    name = asker.removeprefix("agent").strip()
+    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.request.model": model}
+    return span(f"invoke_agent {name}".rstrip(), attributes | ({"gen_ai.agent.name": name} if name else {}))
+
+
+def turn_span(model: Any) -> AbstractContextManager[Span]:
+    """Return a span around a turn of a model."""
+    name = model_name(model)
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": name}
+    return span(f"chat {name}".rstrip(), attributes, client=True)
+
+
+def note_usage(turn: Span, answer: Any) -> None:
+    """Note the tokens of a turn, if the model tells them."""
+    usage = getattr(answer, "usage_metadata", None)
+    for kind in ("input_tokens", "output_tokens"):
+        if isinstance(usage, dict) and isinstance(usage.get(kind), int):
+            turn.set_attribute(f"gen_ai.usage.{kind}", usage[kind])

@@ -1,22 +1,175 @@
-"""One run of an agent: what comes of a request."""
+"""Runs an agent, and what a run returns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.agent.messages import calls_frame, get_final_answer, usage_of
-from mcp_magic.results.parts import mimebundle
-from mcp_magic.wording import counted, duration
+from mcp_magic import schema
+from mcp_magic._text import counted, duration
+from mcp_magic.agent.transcript.entries import TOKENS, model_of, text_of, tokens_of, wanted_by
+from mcp_magic.agent.transcript.recorder import messages_of
+from mcp_magic.agent.transcript.transcript import Transcript
+from mcp_magic.display.arguments import hidden_arguments
+from mcp_magic.display.document import mimebundle, tool_badges
+from mcp_magic.display.listing import Listing
+from mcp_magic.display.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     import pandas as pd
     from langchain_core.messages import BaseMessage
+    from langchain_core.messages.utils import MessageLikeRepresentation
+    from langchain_core.tools import BaseTool
+    from mcp_types import Tool
 
-    from mcp_magic.agent.transcript import Transcript
-    from mcp_magic.results import ToolResult
+    from mcp_magic.agent.transcript.entries import Called
+    from mcp_magic.langchain.names import Names
+    from mcp_magic.results.results import ToolResult
 
-__all__ = ["AgentRun"]
+__all__ = [
+    "CALL_COLUMNS",
+    "AgentRun",
+    "calls_frame",
+    "display_messages",
+    "get_final_answer",
+    "tools_summary",
+    "usage_of",
+]
+
+
+# Messages and tools of an agent as values to look at: ours, and those that were made elsewhere.
+
+CALL_COLUMNS = ("step", "server", "tool", "arguments", "approved by", "seconds", "error")
+
+DESCRIPTION = 200
+"""Characters of a tool's description in a listing."""
+
+
+def get_final_answer(messages: Iterable[MessageLikeRepresentation]) -> str:
+    """Return the text of the last message of a model that asks for no tool; "" if there is none.
+
+    >>> from langchain_core.messages import AIMessage
+    >>> call = {"name": "add", "args": {}, "id": "1"}
+    >>> get_final_answer([AIMessage("It is 7."), AIMessage("wait", tool_calls=[call])])
+    'It is 7.'
+    """
+    for message in reversed(messages_of(messages)):
+        if message.type in ("ai", "AIMessageChunk") and not wanted_by(message) and (text := text_of(message)):
+            return text
+    return ""
+
+
+def display_messages(
+    messages: Iterable[MessageLikeRepresentation],
+    trace: bool = True,
+    tokens: bool = True,
+    *,
+    names: Names | None = None,
+    definitions: Mapping[str, Tool] | None = None,
+) -> Transcript:
+    """Return a conversation as a value that displays itself.
+
+    Args:
+        messages: LangChain's, or dicts in OpenAI's format.
+        trace: Whether to show the calls and what was said between them, or only requests and answers.
+        tokens: Whether to show the tokens of each turn and of all.
+        names: Knows the tools' names, where they are not this package's own.
+        definitions: By `server:tool`, what the servers say of their tools.
+    """
+    show = "full" if trace else "answer"
+    return Transcript.from_messages(messages, show=show, tokens=tokens, names=names, definitions=definitions)
+
+
+def usage_of(messages: Iterable[MessageLikeRepresentation]) -> dict[str, Any]:
+    """Return `input_tokens`, `output_tokens`, `total_tokens`, and the same by model in `models`.
+
+    Counts are 0 where no message tells any; `models` has only those that say their name.
+    """
+    total = dict.fromkeys(TOKENS, 0)
+    models: dict[str, dict[str, int]] = {}
+    for message in messages_of(messages):
+        counts = tokens_of(message)
+        name = model_of(message) if counts else ""
+        for sums in (total, models.setdefault(name, dict.fromkeys(TOKENS, 0))) if name else (total,):
+            for key, count in counts.items():
+                sums[key] += count
+    return {**total, "models": models}
+
+
+def calls_frame(
+    messages: Iterable[MessageLikeRepresentation] | Transcript, *, names: Names | None = None
+) -> pd.DataFrame:
+    """Return the calls as a DataFrame with `CALL_COLUMNS`, one row each, in order.
+
+    `step` is the turn of the model (from 1, for each request), `arguments` a dict of what was sent, secrets masked;
+    `seconds` is NaN and `approved by` None where nobody knows; `error` is None for a call that went well.
+
+    Args:
+        messages: A thread's messages, or the transcript of a run.
+        names: Knows the tools' names, where they are not this package's own.
+    """
+    import pandas as pd
+
+    shown = messages if isinstance(messages, Transcript) else Transcript.from_messages(messages, names=names)
+    # object: pandas would make NaN of None in a column of text
+    frame = pd.DataFrame([_row(called) for called in shown.calls], columns=list(CALL_COLUMNS), dtype=object)
+    return frame.astype({"step": "int64", "seconds": "float64"})
+
+
+def _row(called: Called) -> tuple[Any, ...]:
+    arguments = hidden_arguments(called.sent, called.definition)
+    by = (called.by or None) if called.approved else None
+    return called.step, called.server, called.tool, arguments, by, called.seconds, called.error or None
+
+
+def tools_summary(tools: Iterable[BaseTool | dict[str, Any] | Any]) -> Listing:
+    """Return tools as a listing: name, description, arguments, and the hints of those that come from MCP servers.
+
+    Args:
+        tools: LangChain tools, decorated functions, pydantic models or dicts in a provider's format: whatever
+            `bind_tools` takes.
+    """
+    rows = [_tool_row(tool) for tool in tools]
+    return Listing(rows, title="tools", columns=["tool", "description", "arguments", "hints"], kind="tools")
+
+
+def _tool_row(tool: Any) -> dict[str, Any]:
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
+    function = convert_to_openai_tool(tool).get("function", {})
+    metadata = getattr(tool, "metadata", None) or {}
+    server, name = metadata.get("server"), metadata.get("tool")
+    row = {
+        "tool": f"{server}:{name}" if server and name else str(function.get("name", "")),
+        "description": one_line(str(function.get("description", "")), DESCRIPTION),
+        "arguments": _arguments_text(function.get("parameters") or {}),
+    }
+    return row | ({"hints": _badges(metadata["annotations"])} if "annotations" in metadata else {})
+
+
+def _arguments_text(parameters: dict[str, Any]) -> str:
+    """Return arguments as a signature has them.
+
+    >>> _arguments_text({"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]})
+    'a: integer, [b: string]'
+    """
+    parts = []
+    for argument in schema.root_field(parameters).children:
+        text = f"{one_line(argument.name, 40)}: {one_line(argument.type_text, 60)}"
+        parts.append(text if argument.needed else f"[{text}]")
+    return ", ".join(parts)
+
+
+def _badges(annotations: Any) -> list[Any]:
+    from mcp_types import Tool, ToolAnnotations
+
+    hints = ToolAnnotations.model_validate(annotations or {})
+    return list(tool_badges(Tool(name="", input_schema={}, annotations=hints)))
+
+
+# One run of an agent: what comes of a request.
 
 
 @dataclass

@@ -5,11 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_magic.agent.binding import bind_tools
-from mcp_magic.agent.choosing import Choosing
-from mcp_magic.agent.modelerrors import model_error
-from mcp_magic.agent.spans import note_usage, turn_span
-from mcp_magic.core.sampling.sampling import Expected, Sampled
+from mcp_magic.agent.models import Choosing, bind_tools, model_error, note_usage, turn_span
+from mcp_magic.ask.sampling import Expected, Sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +14,9 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage
 
-    from mcp_magic.agent.choosing import Choice
-    from mcp_magic.core.sampling.sampling import SamplingRequest
-    from mcp_magic.langchain.sampling import Renamed, Takes
-    from mcp_magic.langchain.sampling_reply import Own
+    from mcp_magic.agent.models import Choice
+    from mcp_magic.ask.sampling import SamplingRequest
+    from mcp_magic.langchain.sampling import Own, Renamed, Takes
 
 __all__ = ["ModelSampler"]
 
@@ -68,7 +64,7 @@ class ModelSampler:
             ModelError: It cannot be made, takes no tools and is given some, or its provider refused or failed; one
                 line, without a key.
         """
-        from mcp_magic.langchain.sampling_reply import to_sampled
+        from mcp_magic.langchain.sampling import to_sampled
 
         choice = self._choice(asked)
         tools = _tools(asked)
@@ -104,7 +100,7 @@ class _Bound(NamedTuple):
 
 
 def _tools(asked: SamplingRequest) -> dict[str, _Bound]:
-    from mcp_magic.agent.functions import function_of
+    from mcp_magic.agent.tools import function_of
     from mcp_magic.langchain.sampling import Renamed, called
 
     made = {tool.name: (called(tool.name), tool) for tool in asked.tools or ()}
@@ -114,7 +110,7 @@ def _tools(asked: SamplingRequest) -> dict[str, _Bound]:
 
 def _owner(tools: Mapping[str, _Bound]) -> Own:
     """Return what gives the tool's own name and arguments for those that a model knows."""
-    from mcp_magic.agent.functions import own_arguments
+    from mcp_magic.agent.tools import own_arguments
 
     names = {bound.known.name: name for name, bound in tools.items()}
 
@@ -127,8 +123,8 @@ def _owner(tools: Mapping[str, _Bound]) -> Own:
 
 
 async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str, _Bound]) -> AIMessage:
-    from mcp_magic.agent.offline import OfflineModel
-    from mcp_magic.agent.turns import take_turn
+    from mcp_magic.agent.nodes import take_turn
+    from mcp_magic.agent.offline.model import OfflineModel
     from mcp_magic.langchain.sampling import to_messages
 
     messages = to_messages(asked, _takes(model), {name: bound.known for name, bound in tools.items()})
@@ -147,8 +143,8 @@ async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str
 
 
 async def _offline(model: Any, asked: SamplingRequest, tools: Mapping[str, _Bound], messages: Any) -> AIMessage:
+    from mcp_magic.agent.nodes import take_turn
     from mcp_magic.agent.offline.model import CHARACTERS_A_TOKEN, limited, quoted
-    from mcp_magic.agent.turns import take_turn
 
     if not asked.usable_tools:
         message = quoted(messages)
@@ -203,7 +199,7 @@ def _tuned(model: BaseChatModel, asked: SamplingRequest) -> BaseChatModel:
 
 def _notes(asked: SamplingRequest, choice: Choice) -> tuple[str, ...]:
     """Return what is not done as it is asked for."""
-    from mcp_magic.agent.offline import OfflineModel
+    from mcp_magic.agent.offline.model import OfflineModel
     from mcp_magic.langchain.sampling import unread
 
     notes = [*choice.notes, *unread(asked, _takes(choice.model))]

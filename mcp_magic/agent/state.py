@@ -1,21 +1,42 @@
-"""What flows through the graph, and what a run knows beside it."""
+"""The state of an agent's graph."""
 
 from __future__ import annotations
 
+import re
+import uuid
+from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from langgraph.graph import MessagesState
 from langgraph.runtime import get_runtime
 
-from mcp_magic.agent.transcript.reading import is_turn
+from mcp_magic._text import free_name
+from mcp_magic.agent.transcript.entries import is_turn
+from mcp_magic.langchain.content import LEVELS, storable
+from mcp_magic.schema.validate import schema_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
-    from langchain_core.messages import BaseMessage, ToolMessage
+    from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-__all__ = ["AgentState", "RunContext", "calls_of", "context", "steps_taken", "unanswered"]
+__all__ = [
+    "AgentState",
+    "RunContext",
+    "calls_of",
+    "context",
+    "is_too_deep",
+    "kept",
+    "sent",
+    "steps_taken",
+    "unanswered",
+    "with_own_ids",
+]
+
+
+# What flows through the graph, and what a run knows beside it.
 
 
 class AgentState(MessagesState):
@@ -89,3 +110,125 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 def calls_of(message: Any) -> list[dict[str, Any]]:
     """Return the calls of a turn, those whose arguments are no JSON too (with `error`)."""
     return [*message.tool_calls, *message.invalid_tool_calls]
+
+
+# The ids of a turn's calls: each its own, in the whole conversation.
+#
+# What is decided about a call, and what answers it, is known by its id. A model (or whoever speaks through it) that
+# names two calls the same would have one decided with the answer to the other, and providers refuse such a
+# conversation.
+
+MAX_ID = 40
+"""Characters that every provider takes in the id of a call."""
+
+_BLOCK_IDS = {"tool_use": "id", "tool_call": "id", "invalid_tool_call": "id", "function_call": "call_id"}
+"""Blocks of a message's content that are calls, by their types -> where their id is."""
+
+
+def with_own_ids(answer: AIMessage, before: Iterable[BaseMessage] = ()) -> AIMessage:
+    """Give each call of a turn an id that no other has; the first of several keeps it.
+
+    Args:
+        answer: The turn.
+        before: The conversation that it goes on with.
+
+    >>> from langchain_core.messages import AIMessage
+    >>> calls = [{"name": name, "args": {}, "id": "call_1"} for name in ("prod__delete", "test__delete")]
+    >>> [call["id"] for call in with_own_ids(AIMessage("", tool_calls=calls)).tool_calls]
+    ['call_1', 'call_1_2']
+    """
+    earlier: Iterable[Any] = (message for message in before if message.type == "ai")
+    taken = {call["id"] for message in earlier for call in calls_of(message)}
+    given: dict[str, list[str]] = defaultdict(list)
+
+    def own(call: Any) -> Any:
+        old = call.get("id") or ""
+        new = free_name(old, taken, MAX_ID) if old else f"call_{uuid.uuid4().hex[:12]}"
+        taken.add(new)
+        given[old].append(new)
+        return {**call, "id": new}
+
+    changed = {name: [own(call) for call in getattr(answer, name)] for name in ("tool_calls", "invalid_tool_calls")}
+    if all(new == [old] for old, new in given.items()):
+        return answer
+    if not isinstance(answer.content, str):
+        changed["content"] = [_renamed(block, given) for block in answer.content]
+    return answer.model_copy(update=changed)
+
+
+def _renamed(block: Any, given: dict[str, list[str]]) -> Any:
+    """Return a block of content with the id of its call: provider packages send those blocks as they are."""
+    key = _BLOCK_IDS.get(block.get("type", "")) if isinstance(block, dict) else None
+    new = given.get(block.get(key)) if key else None
+    return {**block, key: new.pop(0)} if new else block
+
+
+# Integers beyond 64 bits in arguments: msgpack, in which threads are kept, has none.
+#
+# They are kept as their digits, and become numbers again where the tool's schema asks for one.
+
+MAX_NUMBERS = 20
+"""Long integers of one call that become numbers again; each takes a check of all arguments."""
+
+_DIGITS = re.compile(r"-?[1-9]\d{18,}")
+
+
+def kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as a thread can hold them.
+
+    >>> kept({"n": 2**70, "m": 1})
+    {'n': '1180591620717411303424', 'm': 1}
+    """
+    stored: dict[str, Any] = storable(dict(arguments))
+    return stored
+
+
+def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
+    """Whether a value has more levels than a thread can hold.
+
+    >>> is_too_deep([[1]], levels=2), is_too_deep([[{}]], levels=2)
+    (False, True)
+    """
+    if not isinstance(value, dict | list):
+        return False
+    return not levels or any(
+        is_too_deep(each, levels - 1) for each in (value.values() if isinstance(value, dict) else value)
+    )
+
+
+def sent(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return kept arguments as they go out: digits that do not fit the schema as text, and do as a number, as that.
+
+    >>> schema = {"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}
+    >>> sent({"n": "1180591620717411303424", "s": "1180591620717411303424"}, schema)
+    {'n': 1180591620717411303424, 's': '1180591620717411303424'}
+    """
+    exact: dict[str, Any] = dict(arguments)
+    wrong = _errors(exact, input_schema)
+    for path in list(islice(_digits(exact), MAX_NUMBERS)) if wrong else ():
+        tried = _with_number(exact, path)
+        fewer = _errors(tried, input_schema)
+        if fewer < wrong:
+            exact, wrong = tried, fewer
+    return exact
+
+
+def _digits(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield where the digits of long integers are."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        yield from _digits(each, (*path, key))
+
+
+def _with_number(value: Any, path: tuple[Any, ...]) -> Any:
+    if not path:
+        return int(value)
+    copy = value.copy()
+    copy[path[0]] = _with_number(copy[path[0]], path[1:])
+    return copy
+
+
+def _errors(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> int:
+    return len(schema_errors(arguments, input_schema) or ())

@@ -1,10 +1,8 @@
-"""Where conversations are kept: a SQLite file, PostgreSQL, memory, or any LangGraph checkpointer.
-
-A place that cannot be used does not stop a run: it goes on in memory, and says so.
-"""
+"""Threads: where conversations are kept, in a file, a database or memory."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sqlite3
 import time
@@ -12,20 +10,52 @@ import uuid
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+
+from mcp_magic._text import did_you_mean, listed
+from mcp_magic.agent.state import AgentState
+from mcp_magic.agent.transcript.entries import is_turn
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.masking import mask_text
-from mcp_magic.core.cassette.deck import deck
+from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, ThreadError
-from mcp_magic.results.safe import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from mcp_magic.agent.keeping import Keeper
-    from mcp_magic.agent.memory import MemoryThreads
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 
-__all__ = ["MEMORY", "Opened", "default_file", "new_thread_name", "open_threads", "prune", "thread_names"]
+__all__ = [
+    "MEMORY",
+    "SUMMARY",
+    "Keeper",
+    "MemoryThreads",
+    "Opened",
+    "ThreadSummary",
+    "default_file",
+    "delete_thread",
+    "fork_thread",
+    "list_threads",
+    "messages_of",
+    "new_thread_name",
+    "newest_of",
+    "open_threads",
+    "prune",
+    "summary_of",
+    "thread_names",
+    "until_step",
+]
+
+
+# Where conversations are kept: a SQLite file, PostgreSQL, memory, or any LangGraph checkpointer.
+#
+# A place that cannot be used does not stop a run: it goes on in memory, and says so.
 
 MEMORY = ":memory:"
 """Threads that end with the kernel."""
@@ -88,8 +118,6 @@ async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIte
         ThreadError: It cannot be used; only without `fall_back`.
         MissingDependencyError: PostgreSQL's package is not installed.
     """
-    from mcp_magic.agent.keeping import Keeper
-
     where = _place(where)
     problem = ""
     async with AsyncExitStack() as stack:
@@ -103,7 +131,6 @@ async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIte
 
 
 async def _open(where: Any, stack: AsyncExitStack, *, strict: bool) -> Opened:
-    from mcp_magic.agent.keeping import Keeper
 
     options: dict[str, Any] = {"strict": strict, "names": _seen.setdefault(_key(where), {})}
     async with AsyncExitStack() as opening:
@@ -117,7 +144,7 @@ async def _open(where: Any, stack: AsyncExitStack, *, strict: bool) -> Opened:
             saver, why = await _open_database(text, called, opening)
             options |= {"explain": lambda error: _said(called, why(error)), "prunes": True}
         else:
-            from mcp_magic.agent.threadfile import open_file, why
+            from mcp_magic.agent.sqlite import open_file, why
 
             file = _file(text)
             called, saver = str(file), await open_file(file, opening)
@@ -137,7 +164,7 @@ def _checkpointer(where: Any) -> Any:
 
 async def _open_database(url: str, where: str, stack: AsyncExitStack) -> tuple[Any, Any]:
     try:
-        from mcp_magic.agent.threaddatabase import open_database, why
+        from mcp_magic.agent.postgres import open_database, why
     except ImportError:
         pass
     else:
@@ -146,7 +173,7 @@ async def _open_database(url: str, where: str, stack: AsyncExitStack) -> tuple[A
 
 
 def _foreign(called: str, error: Exception) -> str:
-    from mcp_magic.agent.modelerrors import without_secrets
+    from mcp_magic.agent.models import without_secrets
 
     return _said(called, one_line(without_secrets(str(error) or type(error).__name__), 200))
 
@@ -168,7 +195,6 @@ def _file(text: str) -> Path:
 
 
 def _in_memory() -> MemoryThreads:
-    from mcp_magic.agent.memory import MemoryThreads
 
     if not _memory:
         _memory.append(MemoryThreads())
@@ -211,3 +237,365 @@ async def prune(saver: Any, thread: str) -> None:
     """
     with suppress(NotImplementedError):
         await saver.aprune([thread], strategy="keep_latest")
+
+
+# What a listing says of each thread: written beside each checkpoint, so that no conversation is read for it.
+
+SUMMARY = "mcp_magic"
+"""The key of a summary in a checkpoint's metadata."""
+
+LAST = 80
+"""Characters of the last request."""
+
+
+def summary_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return what a listing says of a thread, as JSON: `requests`, `steps`, `last` request, `changed` (ISO 8601)."""
+    messages = checkpoint["channel_values"].get("messages")
+    messages = messages if isinstance(messages, list) else []
+    asked = [message for message in messages if getattr(message, "type", "") == "human"]
+    return {
+        "requests": len(asked),
+        "steps": sum(is_turn(message) for message in messages if isinstance(message, BaseMessage)),
+        "last": one_line(asked[-1].text, LAST) if asked else "",
+        "changed": checkpoint["ts"],
+    }
+
+
+async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[str, dict[str, Any]]]:
+    """Return names of threads and the metadata of their latest checkpoints, the latest thread first.
+
+    A checkpointer with a method `newest` does that itself; of any other every checkpoint is read.
+    """
+    if hasattr(saver, "newest"):
+        known: list[tuple[str, dict[str, Any]]] = await saver.newest(most)
+        return known
+    latest: dict[str, dict[str, Any]] = {}
+    async for found in saver.alist(None):
+        place = found.config["configurable"]
+        about = {SUMMARY: summary_of(found.checkpoint)}
+        before = latest.get(place["thread_id"])
+        if not place.get("checkpoint_ns") and (
+            before is None or before[SUMMARY]["changed"] < about[SUMMARY]["changed"]
+        ):
+            latest[place["thread_id"]] = about
+    return sorted(latest.items(), key=lambda item: str(item[1][SUMMARY]["changed"]), reverse=True)[:most]
+
+
+# The checkpointer of runs: it goes on in memory when the place it writes to fails, and can list its threads cheaply.
+#
+# What is behind it may be any LangGraph checkpointer.
+
+
+class Keeper(BaseCheckpointSaver[Any]):
+    """A checkpointer that goes on in memory when another one fails.
+
+    Args:
+        inner: Where threads belong; None: in memory.
+        spare: The memory.
+        explain: What to say of an error of `inner`, or "" for one that is about a single thread.
+        prunes: Whether `inner` may be told to drop all checkpoints but the latest.
+        strict: Whether to raise instead of going on in memory.
+        names: Takes the names of the threads that were seen.
+        problem: Why it is the memory already, or "".
+
+    Attributes:
+        problem: Why it went on in memory, or "".
+    """
+
+    def __init__(
+        self,
+        inner: BaseCheckpointSaver[Any] | None,
+        spare: MemoryThreads,
+        *,
+        explain: Callable[[Exception], str] = str,
+        prunes: bool = False,
+        strict: bool = False,
+        names: dict[str, None] | None = None,
+        problem: str = "",
+    ) -> None:
+        saver = spare if inner is None else inner
+        super().__init__(serde=saver.serde)
+        self.problem = problem
+        self._saver, self._spare, self._inner = saver, spare, inner
+        self._explain, self._prunes, self._strict = explain, prunes, strict
+        self._names = {} if names is None else names
+        self._lock = asyncio.Lock()
+        self.get_next_version = saver.get_next_version  # type: ignore[method-assign]
+
+    def with_allowlist(self, extra_allowlist: Any) -> Keeper:
+        """Return itself: what may be read is decided where it is read."""
+        return self
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the latest checkpoint of a thread."""
+        thread = config["configurable"]["thread_id"]
+        found: CheckpointTuple | None = await self._try(
+            lambda: _newest_readable(self._saver, config), lambda: self._spare.aget_tuple(config), thread
+        )
+        if self._inner is None or self.problem or self._strict:
+            return found
+        kept = await self._spare.aget_tuple(config)
+        return kept if kept is not None and _goes_on_from(kept, found) else found
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Save a checkpoint, with what a listing says of the thread."""
+        thread = config["configurable"]["thread_id"]
+        self._names[thread] = None
+        about: Any = {**metadata, SUMMARY: summary_of(checkpoint)}
+
+        async def instead() -> RunnableConfig:
+            before = config["configurable"].get("checkpoint_id")
+            known = await self._spare.aget_tuple({"configurable": {"thread_id": thread}})
+            goes_on = known is not None and known.config["configurable"]["checkpoint_id"] == before
+            about[SUMMARY]["after"] = _base(known) if known and goes_on else before
+            # the memory may have none of the channels yet, changed or not
+            return await self._spare.aput(config, checkpoint, about, checkpoint["channel_versions"])
+
+        placed: RunnableConfig = await self._try(
+            lambda: self._saver.aput(config, checkpoint, about, new_versions), instead if self._inner else None, thread
+        )
+        if self._inner is not None and not self.problem:
+            await self._spare.adelete_thread(thread)
+        return placed
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Save what a node wrote."""
+        await self._try(
+            lambda: self._saver.aput_writes(config, writes, task_id, task_path),
+            lambda: self._spare.aput_writes(config, writes, task_id, task_path),
+            config["configurable"]["thread_id"],
+        )
+
+    async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, the latest first."""
+        async for found in (self._spare if self.problem else self._saver).alist(config, **options):
+            yield found
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete a thread."""
+        await self._try(lambda: self._saver.adelete_thread(thread_id), None, thread_id)
+        await self._spare.adelete_thread(thread_id)
+        self._names.pop(thread_id, None)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Drop all checkpoints but the latest, where that does not happen anyway; somebody's own stay as they are."""
+        if self._prunes and not self.problem:
+            with suppress(Exception):  # another kernel writes: next time
+                await self._saver.aprune(thread_ids, strategy=strategy)
+
+    async def newest(self, most: int) -> list[tuple[str, dict[str, Any]]]:
+        """Return names of threads and what a listing says of them, the latest first.
+
+        Raises:
+            ThreadError: The place cannot be read.
+        """
+        found = await self._try(lambda: newest_of(self._spare if self.problem else self._saver, most), None)
+        self._names.update((thread, None) for thread, _ in found)
+        return [(thread, about.get(SUMMARY) or await self._summary(thread)) for thread, about in found]
+
+    async def _summary(self, thread: str) -> dict[str, Any]:
+        """Read a thread that somebody else's graph has left."""
+        try:
+            found = await self._saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
+            return summary_of(found.checkpoint) if found else {}
+        except Exception:  # damaged; the others are listed
+            return {}
+
+    async def _try(self, do: Callable[[], Awaitable[Any]], instead: Any, thread: str = "") -> Any:
+        async with self._lock:  # what waits for a locked file together would wait one after the other
+            if not (self.problem and instead):
+                try:
+                    return await do()
+                except Exception as error:  # checkpointers have no errors in common
+                    problem = self._why(error, thread)
+                if self._strict or instead is None or self._inner is None:
+                    raise ThreadError(problem)
+                self.problem = problem
+        return await instead()
+
+    def _why(self, error: Exception, thread: str) -> str:
+        if isinstance(error, ThreadError):
+            return str(error)
+        advice = f"`%mcp agent --delete {thread}` deletes it"
+        return self._explain(error) or f"the thread {thread!r} cannot be read: it is damaged; {advice}"
+
+
+async def _newest_readable(saver: BaseCheckpointSaver[Any], config: RunnableConfig) -> CheckpointTuple | None:
+    """Read a checkpoint; what is damaged may well be read without an error, as something else."""
+    found = await saver.aget_tuple(config)
+    if found is not None and not all(isinstance(m, BaseMessage) for m in _checkpoint_messages(found)):
+        raise ValueError
+    return found
+
+
+def _checkpoint_messages(found: CheckpointTuple) -> list[Any]:
+    messages: list[Any] = found.checkpoint["channel_values"].get("messages", [])
+    return messages
+
+
+def _base(found: CheckpointTuple) -> Any:
+    """Return the checkpoint of the failed place with which a thread in memory goes on, if any."""
+    about: Any = found.metadata.get(SUMMARY)
+    return about.get("after") if isinstance(about, dict) else None
+
+
+def _goes_on_from(kept: CheckpointTuple, found: CheckpointTuple | None) -> bool:
+    """Whether a thread in memory is the one of the place that works again, and longer; ids are in order of time."""
+    base = _base(kept)
+    return found is None or (base is not None and str(found.config["configurable"]["checkpoint_id"]) <= base)
+
+
+# Threads in memory.
+
+
+class MemoryThreads(InMemorySaver):
+    """Threads that end with the kernel; of each only the latest checkpoint, which holds all messages."""
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Save a checkpoint, and drop those before it."""
+        placed = super().put(config, checkpoint, metadata, new_versions)
+        thread, namespace = config["configurable"]["thread_id"], config["configurable"]["checkpoint_ns"]
+        stored = self.storage[thread][namespace]
+        for each in [each for each in stored if each < checkpoint["id"]]:
+            del stored[each]
+        for place in [p for p in self.writes if p[:2] == (thread, namespace) and p[2] < checkpoint["id"]]:
+            del self.writes[place]
+        current = checkpoint["channel_versions"]
+        for blob in [b for b in self.blobs if b[:2] == (thread, namespace) and current.get(b[2]) != b[3]]:
+            del self.blobs[blob]
+        return placed
+
+
+# Conversations that are kept: which there are, what was said, going on from an earlier step.
+
+MOST = 1000
+"""Threads that a listing has at most."""
+
+
+class ThreadSummary(NamedTuple):
+    """A thread in a listing.
+
+    Attributes:
+        thread: Its name.
+        requests: How many requests it has.
+        steps: How many turns of the model.
+        last: The last request.
+        changed: When it was last written, ISO 8601.
+    """
+
+    thread: str
+    requests: int
+    steps: int
+    last: str
+    changed: str
+
+
+async def list_threads(saver: Keeper) -> list[ThreadSummary]:
+    """Return the threads, the one that was used last at the front.
+
+    Raises:
+        ThreadError: The place cannot be read.
+    """
+    return [
+        ThreadSummary(
+            thread, about.get("requests", 0), about.get("steps", 0), about.get("last", ""), about.get("changed", "")
+        )
+        for thread, about in await saver.newest(MOST)
+    ]
+
+
+async def messages_of(saver: Keeper, thread: str) -> list[BaseMessage]:
+    """Return the messages of a thread.
+
+    Raises:
+        ThreadError: There is none of that name, or it cannot be read.
+    """
+    messages = await _messages(saver, thread)
+    if not messages:
+        await _known(saver, thread)
+    return messages
+
+
+async def _known(saver: Keeper, thread: str) -> None:
+    names = [summary.thread for summary in await list_threads(saver)]
+    if thread not in names:
+        there = f"There are: {listed(names)}" if names else "`%%mcp_agent` begins one."
+        raise ThreadError(f"no thread {thread!r}.{did_you_mean(thread, names)} {there}")
+
+
+async def fork_thread(saver: Keeper, thread: str, step: int | None, name: str) -> int:
+    """Copy a thread up to one of its steps, and return how many steps the copy has.
+
+    Args:
+        saver: Where it is kept.
+        thread: Its name.
+        step: The last turn of the model to copy, from 1 on, with what its calls answered; None: all.
+        name: The name of the copy.
+
+    Raises:
+        ThreadError: There is no such thread or step, or the name is taken.
+    """
+    messages = until_step(await messages_of(saver, thread), step, thread)
+    if await _messages(saver, name):
+        raise ThreadError(f"there is a thread {name!r} already; `%mcp agent --delete {name}` deletes it")
+    await _writer(saver).aupdate_state({"configurable": {"thread_id": name}}, {"messages": messages}, as_node="keep")
+    return sum(map(is_turn, messages))
+
+
+def until_step(messages: Sequence[BaseMessage], step: int | None, thread: str) -> list[BaseMessage]:
+    """Return the messages up to a step: a turn of the model, and the answers to its calls.
+
+    >>> from langchain_core.messages import AIMessage, HumanMessage
+    >>> said = [HumanMessage("a"), AIMessage("b"), HumanMessage("c"), AIMessage("d")]
+    >>> [message.text for message in until_step(said, 1, "t")]
+    ['a', 'b']
+    """
+    turns = [index for index, message in enumerate(messages) if is_turn(message)]
+    if step is None:
+        return list(messages)
+    if not 1 <= step <= len(turns):
+        steps = f"it has the steps 1 to {len(turns)}" if turns else "no model has answered in it yet"
+        raise ThreadError(f"the thread {thread!r} has no step {step}; {steps}")
+    end = turns[step - 1] + 1
+    while end < len(messages) and messages[end].type == "tool":
+        end += 1
+    return list(messages[:end])
+
+
+async def delete_thread(saver: Keeper, thread: str) -> None:
+    """Delete a thread.
+
+    Raises:
+        ThreadError: There is none of that name.
+    """
+    await _known(saver, thread)
+    await saver.adelete_thread(thread)
+
+
+async def _messages(saver: Keeper, thread: str) -> list[BaseMessage]:
+    found = await saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
+    messages: list[BaseMessage] = found.checkpoint["channel_values"].get("messages", []) if found else []
+    return messages
+
+
+def _writer(saver: Keeper) -> Any:
+    """Return a graph that does nothing: LangGraph's own way to write the state of a thread."""
+    graph = StateGraph(AgentState)
+    graph.add_node("keep", lambda state: {})
+    graph.add_edge(START, "keep")
+    graph.add_edge("keep", END)
+    return graph.compile(checkpointer=saver)

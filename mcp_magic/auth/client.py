@@ -62,12 +62,11 @@ from mcp_magic.auth.dpop import ALGORITHM, Prover, as_bearer, wants_nonce
 from mcp_magic.auth.errors import Parties, explain, refused_again, refused_registration, token_refusal
 from mcp_magic.auth.login import CallbackServer, LogIn
 from mcp_magic.auth.store import KeptTokens, locked, read_model
-from mcp_magic.core.linkhost import host_of, why_not_open
-from mcp_magic.core.outcome import current
-from mcp_magic.core.trace.record import being_sent
-from mcp_magic.core.trace.trace import STATUS
+from mcp_magic.display.text import host_of, why_not_open
 from mcp_magic.errors import AuthorizationError
-from mcp_magic.schema.secretnames import MASK
+from mcp_magic.inflight import current
+from mcp_magic.schema.secrets import MASK
+from mcp_magic.trace.trace import STATUS, being_sent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable

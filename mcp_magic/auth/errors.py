@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mcp_magic._text import sentence
+from mcp_magic.display.text import one_line
 from mcp_magic.errors import AuthorizationError
-from mcp_magic.results.safe import one_line
-from mcp_magic.wording import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-    from mcp_magic.config.auth import AuthOptions
+    from mcp_magic.config.specs import AuthOptions
 
 __all__ = [
     "FileStore",

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
-from mcp_magic.schema.secretnames import MASK, is_declared_secret
+from mcp_magic.schema.secrets import MASK, is_declared_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""From what a person writes after `connect` to a spec and a name."""
+"""What a `%mcp connect` line names: a URL, a command, a file, a configured server or a variable."""
 
 from __future__ import annotations
 
@@ -7,24 +7,282 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mcp_magic.config.addresses import url_meant
-from mcp_magic.config.entries import ServerEntry, make_spec, url_spec
-from mcp_magic.config.fields import FieldError
-from mcp_magic.config.files import find_server
+from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.masking import mask_arguments, mask_url
-from mcp_magic.config.names import name_of_command, name_of_url, slug, unique_name
-from mcp_magic.config.overrides import Overrides, parse_env, parse_header
-from mcp_magic.config.serverfiles import is_path, spec_of_file
-from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec
-from mcp_magic.config.variables import Variables
-from mcp_magic.errors import ConfigError, TargetError, did_you_mean
-from mcp_magic.schema.lines import as_command
+from mcp_magic.config.parsing import (
+    FieldError,
+    Variables,
+    name_of_command,
+    name_of_url,
+    protocol,
+    sampling,
+    seconds,
+    slug,
+    unique_name,
+)
+from mcp_magic.config.servers import ServerEntry, find_server, make_spec, spec_type, url_spec
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec, make_auth
+from mcp_magic.errors import ConfigError, TargetError
+from mcp_magic.schema.commandline import as_command
 
-__all__ = ["is_server", "means_server", "parse_env", "parse_header", "resolve_target", "unique_name"]
+__all__ = [
+    "Overrides",
+    "is_path",
+    "is_server",
+    "is_server_file",
+    "means_server",
+    "parse_env",
+    "parse_header",
+    "resolve_target",
+    "spec_of_file",
+    "unique_name",
+    "url_meant",
+]
+
+
+# What a `connect` line says beside its target: a header here, a time-out there.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overrides:
+    """Options that add to a spec or replace parts of it; None and empty leave it as it is."""
+
+    transport: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | Path | None = None
+    timeout: float | None = None
+    trust: bool = False
+    verify: bool | str = True
+    cert: str | tuple[str, str] | None = None
+    client_factory: Callable[..., Any] | None = None
+    auth: Any = field(default=None, repr=False)
+    sampling: str | None = None
+    reconnect: bool | None = None
+    protocol: str | None = None
+
+    def applied(self, spec: Spec, directory: Path | None = None) -> Spec:
+        """Return `spec` with these options.
+
+        Raises:
+            TargetError: for an option that this kind of server does not have.
+        """
+        try:
+            spec = self._with_transport(spec)
+            self._check(spec)
+            return replace(spec, **self._changes(spec, directory))
+        except FieldError as error:
+            problem = str(error)
+        raise TargetError(problem)
+
+    def _with_transport(self, spec: Spec) -> Spec:
+        if self.transport is None:
+            return spec
+        wanted = spec_type(self.transport)
+        if isinstance(spec, UrlSpec):
+            names = {f.name for f in fields(wanted)} - {"fallback", "url"}
+            same = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name in names}
+            return url_spec(spec.url, self.transport, **same)
+        if not isinstance(spec, wanted):
+            kind = "a command speaks" if isinstance(spec, StdioSpec) else "a server in this kernel speaks"
+            raise FieldError(f"the transport {self.transport!r} needs a URL; {kind} {spec.transport}.")
+        return spec
+
+    def _check(self, spec: Spec) -> None:
+        """Raise FieldError for what only another kind of server has."""
+        given = {name for name in ("headers", "env", "cwd", "cert", "client_factory", "auth") if getattr(self, name)}
+        given |= {"verify"} if self.verify is not True else set()
+        allowed: set[str] = set()
+        if isinstance(spec, StdioSpec):
+            allowed = {"env", "cwd"}
+        elif isinstance(spec, UrlSpec):
+            allowed = {"headers", "verify", "cert"}
+            allowed |= {"client_factory", "auth"} if isinstance(spec, (HttpSpec, SseSpec)) else set()
+        for name in sorted(given - allowed):
+            raise FieldError(f"a server {_described(spec)} has no {name}; {_OWNERS[name]} have.")
+
+    def _changes(self, spec: Spec, directory: Path | None) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        if self.timeout is not None:
+            changes["timeout"] = seconds(self.timeout)
+        if self.trust:
+            changes["trust"] = True
+        if self.sampling is not None:
+            changes["sampling"] = sampling(self.sampling)
+        if self.reconnect is not None:
+            changes["reconnect"] = self.reconnect
+        if self.protocol is not None:
+            changes["protocol"] = protocol(self.protocol)
+        if isinstance(spec, StdioSpec):
+            changes |= {"env": {**spec.env, **self.env}} if self.env else {}
+            changes |= {"cwd": (directory or Path.cwd()) / Path(self.cwd).expanduser()} if self.cwd else {}
+        if isinstance(spec, UrlSpec):
+            changes |= {"headers": _merged(spec.headers, self.headers)} if self.headers else {}
+            changes |= {"verify": self.verify} if self.verify is not True else {}
+            changes |= {"cert": self.cert} if self.cert else {}
+        if self.client_factory is not None:
+            changes["client_factory"] = self.client_factory
+        if self.auth and isinstance(spec, HttpSpec | SseSpec):
+            changes["auth"] = make_auth(self.auth, directory, spec.auth)
+        return changes
+
+
+_OWNERS = {
+    "headers": "servers with a URL",
+    "verify": "servers with a URL",
+    "cert": "servers with a URL",
+    "client_factory": "HTTP servers",
+    "auth": "HTTP servers",
+    "env": "commands",
+    "cwd": "commands",
+}
+
+
+def _described(spec: Spec) -> str:
+    if isinstance(spec, InProcessSpec):
+        return "in this kernel"
+    return "with a command" if isinstance(spec, StdioSpec) else "with a URL"
+
+
+def _merged(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Join two sets of headers; the names of headers have no case."""
+    replaced = {name.lower() for name in more}
+    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **more}
+
+
+def parse_header(text: str) -> tuple[str, str]:
+    """Read a header as `curl -H` takes it.
+
+    Raises:
+        TargetError: when it has no colon or no name; the message does not repeat it.
+
+    >>> parse_header("Authorization: Bearer abc")
+    ('Authorization', 'Bearer abc')
+    """
+    name, colon, value = text.partition(":")
+    name = name.strip()
+    if not colon or not name or any(c in name for c in ' "=') or any(c in text for c in "\r\n\0"):
+        raise TargetError("a header is written 'Name: value', for example 'Authorization: Bearer abc'.")
+    return name, value.strip()
+
+
+def parse_env(text: str, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Read `NAME=value`, or `NAME` alone for the value that it has here.
+
+    Raises:
+        TargetError: when it has no name, or is not set here.
+
+    >>> parse_env("PORT=80"), parse_env("HOME", {"HOME": "/root"})
+    (('PORT', '80'), ('HOME', '/root'))
+    """
+    name, equals, value = text.partition("=")
+    if not name.isidentifier():
+        raise TargetError("a variable is written NAME=value, or NAME for the value that it has here.")
+    if equals:
+        return name, value
+    environ = os.environ if environ is None else environ
+    if name not in environ:
+        raise TargetError(f"the variable {name} is not set here. Give it a value: --env {name}=VALUE")
+    return name, environ[name]
+
+
+# Server files: a path in place of a command.
+
+NODE_SUFFIXES = (".js", ".mjs", ".cjs")
+
+
+def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
+    """Run a server file with this kernel's Python, or with node.
+
+    Raises:
+        TargetError: when there is no such file, with its absolute path, or it is no server's.
+    """
+    path = ((directory or Path.cwd()) / path.expanduser()).absolute()
+    if not path.is_file():
+        raise TargetError(
+            f"no server file at {path}{' (it is a folder)' if path.is_dir() else ''}.{_near(path, directory)}"
+        )
+    suffix = path.suffix.lower()
+    if suffix != ".py" and suffix not in NODE_SUFFIXES:
+        raise TargetError(f"{path} is no server file (.py, .js, .mjs, .cjs). {_how_to_use(path, directory)}")
+    program = sys.executable if suffix == ".py" else "node"
+    return StdioSpec(command=program, args=(str(path),)), name_of_command(program, [str(path)])
+
+
+def _near(path: Path, directory: Path | None) -> str:
+    """Name the server file beside it that may be meant; in a folder, those that are in it."""
+    if path.is_dir():
+        inside = [file.name for file in _server_files(path)]
+        return f" In it are: {listed(inside)}" if inside else ""
+    close = get_close_matches(path.name, [file.name for file in _server_files(path.parent)], n=1)
+    return f" Did you mean {_as_typed(path.with_name(close[0]), directory)!r}?" if close else ""
+
+
+def _as_typed(path: Path, directory: Path | None) -> str:
+    """Return a path as short as it can be typed."""
+    here = directory or Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _server_files(folder: Path) -> list[Path]:
+    try:
+        return sorted(file for file in folder.iterdir() if file.suffix.lower() in (".py", *NODE_SUFFIXES))
+    except OSError:
+        return []
+
+
+def _how_to_use(path: Path, directory: Path | None) -> str:
+    name = _as_typed(path, directory)
+    match path.suffix.lower():
+        case ".json":
+            return f"For the servers of a config file: %mcp connect --config {as_command([name])}"
+        case ".toml":
+            return f"For a declaration: %mcp up {as_command([name])}"
+        case ".ts" | ".mts":
+            return f"Run it as a command: %mcp connect -- {as_command(['npx', 'tsx', name])}"
+    program = as_command([name if os.path.dirname(name) else f"{os.curdir}{os.sep}{name}"])  # noqa: PTH120
+    if not os.access(path, os.X_OK):
+        return f"Is it a program? Then make it executable (chmod +x) and run it as a command: %mcp connect -- {program}"
+    return f"Run it as a command: %mcp connect -- {program}"
+
+
+def is_server_file(text: str) -> bool:
+    """Tell the name of a file that is a server or lists servers, by its suffix."""
+    return Path(text).suffix.lower() in (".py", ".ts", ".mts", ".json", ".toml", *NODE_SUFFIXES)
+
+
+def is_path(text: str) -> bool:
+    """Tell a path from a name: it has a folder or the suffix of a file."""
+    return is_server_file(text) or text.startswith((".", "~")) or (("/" in text or "\\" in text) and " " not in text)
+
+
+# Addresses without a scheme, such as `localhost:8000/mcp`.
+
+_ADDRESS = re.compile(r"(?P<host>localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?P<port>:\d+)?(?P<path>/.*)?")
+
+
+def url_meant(text: str, directory: Path | None = None) -> str:
+    """Return the URL that an address means; "" if it is none, or a file in the directory is meant.
+
+    >>> url_meant("localhost:8000/mcp"), url_meant("mcp.example.com/mcp"), url_meant("weather"), url_meant("a/b.py")
+    ('http://localhost:8000/mcp', 'https://mcp.example.com/mcp', '', '')
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None or is_server_file(text) or (directory or Path()).joinpath(text.partition("/")[0]).exists():
+        return ""
+    if not (found["port"] or found["path"]):
+        return ""
+    near = found["port"] or found["host"] == "localhost" or found["host"].replace(".", "").isdecimal()
+    return f"{'http' if near else 'https'}://{text}"
+
+
+# From what a person writes after `connect` to a spec and a name.
 
 TARGETS = (
     "A target is a URL, `-- COMMAND ARG...`, a server file (.py, .js), a variable that holds an MCPServer, "

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import Concealed
 from mcp_magic.config.specs import UrlSpec
-from mcp_magic.schema.secretnames import is_declared_secret
+from mcp_magic.schema.secrets import is_declared_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcp_magic.config.declaration import Declaration
-    from mcp_magic.config.entries import ServerEntry
+    from mcp_magic.config.project import Declaration
+    from mcp_magic.config.servers import ServerEntry
 
 __all__ = ["is_trusted", "loosened", "runs", "trust", "trust_line", "written"]
 
@@ -97,7 +97,7 @@ def written(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    from mcp_magic.results.visible import visible
+    from mcp_magic.display.text import visible
 
     return visible(" ".join(text.split()))
 

@@ -1,33 +1,300 @@
-"""One call of a tool for a model: consent, the session, retries, and the answer as a model reads it."""
+"""Calls of tools from LangChain: retries, and a breaker for servers that keep failing."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 
 from mcp_magic import schema
-from mcp_magic.core.consent.decisions import Decision, Request
-from mcp_magic.core.repeating import is_repeatable
-from mcp_magic.errors import CassetteError, MCPMagicError, SessionClosedError
-from mcp_magic.langchain.breaker import breaker_of
+from mcp_magic._text import duration
+from mcp_magic.consent.consent import Decision, Request
+from mcp_magic.errors import (
+    CassetteError,
+    ConnectError,
+    HTTPStatusError,
+    MCPMagicError,
+    ProtocolError,
+    RequestTimeoutError,
+    SessionClosedError,
+    SessionError,
+    UnreachableError,
+)
+from mcp_magic.inflight import is_repeatable
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of, storable, to_content
-from mcp_magic.langchain.retrying import retrying
+from mcp_magic.session.connection import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.langchain.breaker import Breaker
-    from mcp_magic.results import ToolResult
+    from mcp_magic.results.results import ToolResult
 
-__all__ = ["MCPToolException", "call"]
+__all__ = ["ATTEMPTS", "Breaker", "MCPToolException", "breaker_of", "call", "current", "reaching", "retrying"]
+
+
+# Calls that go on over a session that ends: opened again, and repeated where that is safe.
+#
+# Safe is what certainly did not reach the tool (nobody listened, the session had ended before), and what a trusted
+# server declares read-only or idempotent (`inflight.py`). Nothing else is ever sent twice. A session that comes
+# back by itself (`session/supervisor.py`) is waited for below, and not opened here.
+
+T = TypeVar("T")
+
+ATTEMPTS = 3
+"""Times that a call is tried."""
+
+FIRST_WAIT, MAX_WAIT, JITTER = 0.2, 2.0, 0.2
+"""Seconds before the second attempt, before any attempt at most, and the random part of each."""
+
+_BUSY = (429, 502, 503, 504)
+"""HTTP statuses after which a server may be there a moment later."""
+
+
+def current(connection: Connection) -> Connection:
+    """Return the connection to the same server that the host holds now: somebody may have reconnected."""
+    held = connection.host.connections.get(connection.name) if connection.host is not None else None
+    return held if isinstance(held, Connection) and held.spec == connection.spec else connection
+
+
+async def retrying(
+    connection: Connection,
+    send: Callable[[Connection], Awaitable[T]],
+    *,
+    breaker: Callable[[Connection], Breaker],
+    repeatable: Callable[[], bool],
+) -> T:
+    """Run `send` on the open session, at most three times, with a growing and partly random wait in between.
+
+    Args:
+        connection: Any connection to the server.
+        send: Called with the connection that is open now.
+        breaker: Returns the circuit breaker of a connection.
+        repeatable: Whether what was sent may be sent again.
+
+    Raises:
+        SessionError: The session failed, or the breaker is open.
+        ConnectError: The session had ended and could not be opened again.
+    """
+
+    def again(error: BaseException) -> bool:
+        if isinstance(error, SessionClosedError):
+            if error.waited:  # long enough
+                return False
+            return _can_reopen(current(connection)) and (not error.sent or repeatable())
+        if isinstance(error, RequestTimeoutError):
+            return repeatable()
+        return _may_be_there_soon(error)
+
+    async def once() -> T:
+        live = await _opened(current(connection), breaker)
+        with breaker(live).attempt((live.name, live.opened_at)):
+            return await send(live)
+
+    return await _attempts(once, again)
+
+
+async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breaker) -> Connection:
+    """Open a session, at most three times where the server may only not be there yet.
+
+    Args:
+        connect: Opens it.
+        breaker: Refuses while the server is taken to be dead.
+
+    Raises:
+        SessionError: The breaker is open.
+        ConnectError: No session could be opened.
+    """
+
+    async def once() -> Connection:
+        with breaker.attempt():
+            return await connect()
+
+    return await _attempts(once, _may_be_there_soon)
+
+
+async def _attempts(once: Callable[[], Awaitable[T]], again: Callable[[BaseException], bool]) -> T:
+    from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential, wait_random
+
+    attempts = AsyncRetrying(
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_exponential(multiplier=FIRST_WAIT, max=MAX_WAIT) + wait_random(0, JITTER),
+        retry=retry_if_exception(again),
+        reraise=True,
+    )
+    return await attempts(once)
+
+
+def _may_be_there_soon(error: BaseException) -> bool:
+    return isinstance(error, UnreachableError) or (isinstance(error, HTTPStatusError) and error.status in _BUSY)
+
+
+def _can_reopen(connection: Connection) -> bool:
+    """Whether the session was not ended by the person, and a host can open it again."""
+    return connection.is_held and connection.state != "closed"
+
+
+_reopening: WeakKeyDictionary[Connection, asyncio.Task[Connection]] = WeakKeyDictionary()
+
+
+async def _opened(connection: Connection, breaker: Callable[[Connection], Breaker]) -> Connection:
+    """Return a connection whose session is open; a lost one is opened again, once for all who wait for it."""
+    if connection.state != "lost" or not _can_reopen(connection):
+        return connection
+    task = _reopening.get(connection)
+    if task is None or task.done():
+        task = _reopening[connection] = asyncio.ensure_future(_reopen(connection, breaker(connection)))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return await asyncio.shield(task)
+
+
+async def _reopen(connection: Connection, breaker: Breaker) -> Connection:
+    assert connection.host is not None
+    breaker.check()
+    try:
+        await connection.host.reconnect(connection.name, by_hand=False)
+    except ConnectError as error:  # that it opens does not say that calls work: the next one is judged
+        breaker.failed(error)
+        raise
+    return connection
+
+
+# A circuit breaker for each connection: calls to a dead server fail at once, the other servers go on.
+#
+# Closed, it lets every call through. After some failures of the session in a row it is open: every call is refused.
+# After a while it is half-open: one call is let through, and its outcome closes or opens it.
+
+FAILURES = 3
+"""Failures in a row after which nothing is sent for a while."""
+
+REST_SECONDS = 30.0
+"""Seconds until one call may try again; somebody who restarts a server needs about that long."""
+
+MAX_REASON = 200
+"""Characters of the last failure in the refusal."""
+
+
+class Breaker:
+    """Counts the failures of one server's session.
+
+    A tool's own error, and a request that the server refuses, show that it is alive: they do not count.
+
+    Args:
+        name: The server's name, for messages.
+        failures: Failures in a row that open it.
+        rest: Seconds it stays open.
+        clock: Returns seconds.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        failures: int = FAILURES,
+        rest: float = REST_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._limit = failures
+        self._rest = rest
+        self._clock = clock
+        self._failures = 0
+        self._opened: float | None = None
+        self._since = 0.0
+        self._reason = ""
+        self._trying = False
+        self._counted: object = None
+
+    @property
+    def state(self) -> str:
+        """`"closed"`, `"open"` or `"half-open"`."""
+        if self._opened is None:
+            return "closed"
+        return "open" if self._clock() - self._opened < self._rest else "half-open"
+
+    def check(self) -> None:
+        """Refuse a call while the server is taken to be dead.
+
+        Raises:
+            SessionError: It is, since when, and what to do.
+        """
+        state = self.state
+        if state == "open" or (state == "half-open" and self._trying):
+            raise self._refusal()
+
+    @contextmanager
+    def attempt(self, session: object = None) -> Iterator[None]:
+        """Judge what is done inside of it; raises like `check` before that.
+
+        Args:
+            session: What the attempt stands on. Calls that fail together because one session ends count once.
+        """
+        self.check()
+        trial = self.state == "half-open"
+        self._trying = self._trying or trial
+        try:
+            yield
+        except (SessionClosedError, RequestTimeoutError, ConnectError) as error:
+            self.failed(error, session)
+            raise
+        except ProtocolError:
+            self._succeeded()
+            raise
+        else:
+            self._succeeded()
+        finally:
+            if trial:
+                self._trying = False
+
+    def _succeeded(self) -> None:
+        self._failures, self._opened, self._counted = 0, None, None
+
+    def failed(self, error: Exception, session: object = None) -> None:
+        """Count a failure."""
+        if isinstance(error, SessionClosedError) and session is not None and not error.waited:
+            if session == self._counted:
+                return
+            self._counted = session
+        now = self._clock()
+        if not self._failures:
+            self._since = now
+        self._failures += 1
+        self._reason = str(error).partition("\n")[0][:MAX_REASON]
+        if self._failures >= self._limit:
+            self._opened = now
+
+    def _refusal(self) -> SessionError:
+        now = self._clock()
+        since = f"its session has failed {self._failures} times in a row since {duration(round(now - self._since))} ago"
+        left = max(0.0, self._rest - (now - (self._opened or 0.0)))
+        then = f"the next call after {duration(round(left))} tries it" if left else "one call is trying it now"
+        return SessionError(
+            f"{self.name}: not called: {since}; `%mcp reconnect {self.name}` opens it again, else {then}.\n"
+            f"  last: {self._reason}"
+        )
+
+
+_breakers: WeakKeyDictionary[Connection, tuple[int, Breaker]] = WeakKeyDictionary()
+
+
+def breaker_of(connection: Connection) -> Breaker:
+    """Return the breaker of a connection. One that the person opened anew has a new one, which is closed."""
+    opened, breaker = _breakers.get(connection, (None, None))
+    if breaker is None or opened != connection.opened_by_hand:
+        breaker = Breaker(connection.name)
+        _breakers[connection] = (connection.opened_by_hand, breaker)
+    return breaker
+
+
+# One call of a tool for a model: consent, the session, retries, and the answer as a model reads it.
 
 MIN_SECONDS = 0.01
 """Seconds that an attempt gets at least; a call with less left is not tried again."""

@@ -1,23 +1,142 @@
-"""What a tool answered, for the model that asked and for whoever looks at it later.
-
-The model reads text, and pictures if it can. Everything else stays in the artifact of the message, which is plain JSON:
-conversations are stored. What the message's content holds whole is not kept twice.
-"""
+"""Answers of tools as LangChain content."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.langchain.reading import LIMIT, Reader
-from mcp_magic.results import ToolResult
+from mcp_magic import _host as lookup
+from mcp_magic._text import counted
+from mcp_magic.display.document import size_text
+from mcp_magic.display.text import is_base64, mime, one_line
+from mcp_magic.errors import UnknownServerError
+from mcp_magic.results.content import Media, to_media
+from mcp_magic.results.results import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from langchain_core.documents.base import Blob
     from langchain_core.messages import ToolMessage
 
-__all__ = ["LEVELS", "LIMIT", "Content", "artifact_of", "result_of", "storable", "to_content"]
+    from mcp_magic._host import Host
+    from mcp_magic.results.results import ResourceResult
+    from mcp_magic.session.connection import Connection
+
+__all__ = [
+    "LEVELS",
+    "LIMIT",
+    "Content",
+    "Reader",
+    "artifact_of",
+    "langchain_resources",
+    "result_of",
+    "storable",
+    "to_blobs",
+    "to_content",
+]
+
+
+# The content blocks of MCP as a model reads them.
+
+LIMIT = 20_000
+"""Characters of one result that a model reads, unless somebody says otherwise: about 5,000 tokens."""
+
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""What the providers take; one image of another type, and they refuse the whole conversation."""
+
+IMAGE_BYTES = 3_700_000
+"""Bytes of one image: Anthropic takes 5 MB of base64, the others more."""
+
+
+class Reader:
+    """Collects what a model reads of the blocks of one result.
+
+    Args:
+        images: Whether it takes images.
+        limit: Characters of text that are left for it.
+    """
+
+    def __init__(self, *, images: bool, limit: int) -> None:
+        self._images = images
+        self._left = max(limit, 0)
+        self._items: list[str | dict[str, Any]] = []
+        self._skipped = 0
+        self._skipped_characters = 0
+
+    def add(self, block: Any) -> int | None:
+        """Add a block; return its index if it is text or an image that the model has whole."""
+        text = _text_of(block)
+        if text is not None:
+            return self.add_text(text)
+        media = to_media(block)
+        if (
+            media is not None
+            and self._images
+            and media.mime_type in IMAGES
+            and media.size <= IMAGE_BYTES
+            and is_base64(media.base64)
+        ):
+            self._items.append({"type": "image", "base64": "".join(media.base64.split()), "mime_type": media.mime_type})
+            return len(self._items) - 1
+        self.add_text(_line(block, media))
+        return None
+
+    def add_text(self, text: str) -> int | None:
+        """Add text as far as it fits; return its index if it is whole."""
+        readable = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate would break the request
+        if not self._left and text:
+            self._skipped += 1
+            self._skipped_characters += len(text)
+            return None
+        if len(readable) <= self._left:
+            self._left -= len(readable)
+            self._items.append(readable)
+            return len(self._items) - 1 if readable == text else None
+        note = f"[cut here: these are the first {self._left:,} of {len(readable):,} characters]"
+        self._items.append(f"{readable[: self._left]}\n{note}")
+        self._left = 0
+        return None
+
+    def finish(self) -> list[str | dict[str, Any]]:
+        """Return what there is to read."""
+        if self._skipped:
+            more = counted(self._skipped, "more blocks")
+            self._items.append(f"[{more} with {self._skipped_characters:,} characters: too long to be read]")
+            self._skipped = 0
+        return self._items
+
+
+def _text_of(block: Any) -> str | None:
+    """Return the text of a block or of an embedded resource; None for what is no text to read."""
+    if block.type == "text":
+        return str(block.text)
+    if block.type == "resource" and to_media(block) is None:
+        return str(block.resource.text)
+    return None
+
+
+def _line(block: Any, media: Media | None) -> str:
+    """Return the line that stands for what the model does not read."""
+    if media is not None:
+        family = media.mime_type.partition("/")[0]
+        what = family if family in ("image", "audio", "video") else "file"
+        where = f" {one_line(media.name, 300)}" if media.name else ""
+        return f"[{media.mime_type} {what}{where}, {size_text(media.size)}, not shown]"
+    if block.type == "resource_link":
+        kind = f"{mime(block.mime_type)} " if block.mime_type else ""
+        size = f", {size_text(block.size)}" if block.size is not None else ""
+        described = f": {one_line(block.description, 300)}" if block.description else ""
+        name = one_line(block.title or block.name, 200)
+        return f"[link to the {kind}resource {name!r} at {one_line(str(block.uri), 1000)}{size}{described}]"
+    return f"[a block of the type {one_line(str(block.type), 100)!r}, not shown]"
+
+
+# What a tool answered, for the model that asked and for whoever looks at it later.
+#
+# The model reads text, and pictures if it can. Everything else stays in the artifact of the message, which is plain
+# JSON: conversations are stored. What the message's content holds whole is not kept twice.
 
 Content = str | list[str | dict[str, Any]]
 
@@ -153,3 +272,78 @@ def storable(value: Any, levels: int = LEVELS) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and not _INT64 <= value <= _UINT64:
         return str(value)
     return value
+
+
+# Resources as LangChain blobs, which its loaders and parsers take.
+
+PARALLEL = 8
+"""Resources read at the same time."""
+
+
+async def langchain_resources(host: Host, *wanted: str) -> list[Blob]:
+    """Read resources and return their contents as blobs, in the order asked for.
+
+    Args:
+        host: Whose servers.
+        *wanted: URIs, and names of servers for all that they list; without any, all of all open sessions.
+
+    Returns:
+        One blob for each content (a resource may have several): text as `str`, other data as `bytes`, `mimetype`, and
+        `metadata` with `server`, `uri`, `name` and `source`, which is the URI again: LangChain's own name for it.
+
+    Raises:
+        UnknownServerError: A name is neither a URI nor a server.
+        UnknownResourceError, AmbiguousNameError: No server, or several could have a URI.
+        SessionError: One could not be read.
+    """
+    asked: list[tuple[Connection, str, str]] = []
+    for each in wanted or [connection.name for connection in host.find()]:
+        asked += await _asked(host, each)
+    free = asyncio.Semaphore(PARALLEL)
+
+    async def read(connection: Connection, uri: str, name: str) -> list[Blob]:
+        async with free:
+            return to_blobs(await connection.read(uri), name)
+
+    reading = [asyncio.ensure_future(read(*resource)) for resource in asked]
+    try:
+        found = await asyncio.gather(*reading)
+    finally:
+        for task in reading:
+            task.cancel()
+    return [blob for blobs in found for blob in blobs]
+
+
+async def _asked(host: Host, wanted: str) -> list[tuple[Connection, str, str]]:
+    """Return the connection, URI and name of each resource that a URI or the name of a server stands for."""
+    if wanted in host:
+        connection = host[wanted]
+        return [(connection, str(each.uri), each.name) for each in await connection.listing("resources")]
+    if ":" not in wanted:
+        raise UnknownServerError(lookup.no_server(wanted, host))
+    connection = lookup.owner_of(wanted, host.find())
+    listed = {str(each.uri): each.name for each in await connection.listing("resources")}
+    return [(connection, wanted, listed.get(wanted, wanted))]
+
+
+def to_blobs(result: ResourceResult, name: str = "") -> list[Blob]:
+    """Return the contents of a resource as blobs.
+
+    Args:
+        result: What was read.
+        name: The resource's name.
+
+    Raises:
+        InvalidResponseError: The server's data is not base64.
+    """
+    from langchain_core.documents.base import Blob
+
+    blobs = []
+    for content in result.contents:
+        uri = str(content.uri)
+        metadata: dict[str, Any] = {"server": result.server, "uri": uri, "name": name or uri, "source": uri}
+        blob = getattr(content, "blob", None)
+        data = getattr(content, "text", "") if blob is None else Media(blob, content.mime_type, uri).bytes
+        default = "text/plain" if blob is None else "application/octet-stream"
+        blobs.append(Blob.from_data(data, mime_type=content.mime_type or default, metadata=metadata))
+    return blobs

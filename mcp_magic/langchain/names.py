@@ -10,7 +10,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from mcp_magic.core.lint.names import MAX_NAME
+from mcp_magic.lint import MAX_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

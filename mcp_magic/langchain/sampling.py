@@ -1,28 +1,35 @@
-"""A sampling request as LangChain messages.
-
-What a model does not take (images, sound, types that no provider takes) it reads a line about.
-"""
+"""Answers sampling requests with a LangChain chat model."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+import uuid
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_magic.langchain.names import MAX_NAME, provider_name
-from mcp_magic.langchain.reading import Reader
+from mcp_magic.ask.sampling import Sampled
+from mcp_magic.langchain.content import Reader
+from mcp_magic.langchain.names import provider_name
+from mcp_magic.lint import MAX_NAME
 from mcp_magic.results.content import message_block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from langchain_core.messages import BaseMessage
+    from langchain_core.messages import AIMessage, BaseMessage
+    from mcp_types import ToolUseContent
 
-    from mcp_magic.core.sampling.sampling import SamplingRequest
+    from mcp_magic.ask.sampling import SamplingRequest
 
-__all__ = ["Renamed", "Takes", "called", "to_messages", "unread"]
+__all__ = ["Own", "Renamed", "Takes", "called", "to_messages", "to_sampled", "unread"]
+
+
+# A sampling request as LangChain messages.
+#
+# What a model does not take (images, sound, types that no provider takes) it reads a line about.
 
 WHOLE = 1_000_000_000
 """Characters: what the person has seen is read whole."""
@@ -145,7 +152,7 @@ def unread(asked: SamplingRequest, takes: Takes) -> list[str]:
 
     >>> from mcp_types import ImageContent, SamplingMessage
     >>> image = ImageContent(data="aGk=", mime_type="image/png")
-    >>> from mcp_magic.core.sampling.sampling import SamplingRequest
+    >>> from mcp_magic.ask.sampling import SamplingRequest
     >>> unread(SamplingRequest("s", (SamplingMessage(role="user", content=image),), 10), Takes())
     ['1 image is not shown to the model']
     """
@@ -158,3 +165,96 @@ def unread(asked: SamplingRequest, takes: Takes) -> list[str]:
             missed.update(each.type for each in media if _part(each, seen)["type"] == "text")
     kinds = {"image": ("image is", "images are"), "audio": ("sound is", "sounds are")}
     return [f"{count} {kinds[kind][count > 1]} not shown to the model" for kind, count in missed.items()]
+
+
+# A model's message as the reply to a sampling request.
+
+_REASONS = {
+    "stop": "endTurn",
+    "end_turn": "endTurn",
+    "completed": "endTurn",
+    "length": "maxTokens",
+    "max_tokens": "maxTokens",
+    "max_output_tokens": "maxTokens",
+    "stop_sequence": "stopSequence",
+    "tool_calls": "toolUse",
+    "tool_use": "toolUse",
+}
+"""What OpenAI, Anthropic, Google and others say of the end of an answer -> the protocol's word for it."""
+
+
+Own = Callable[[str, Mapping[str, Any]], tuple[str, dict[str, Any]]]
+"""Returns a tool's own name and arguments for those that a model knows."""
+
+
+def to_sampled(
+    message: AIMessage,
+    *,
+    model: str,
+    stop_sequences: Sequence[str] = (),
+    own: Own | None = None,
+    notes: Sequence[str] = (),
+) -> Sampled:
+    """Return what a model said as the reply.
+
+    Args:
+        message: What it said.
+        model: Its name, where the message does not say it.
+        stop_sequences: Texts that end the reply, also where the provider has not seen to that.
+        own: Tells the server's names; None where the model may call no tool.
+        notes: What was not done as it was asked for.
+    """
+    from mcp_types import TextContent
+
+    calls = [] if own is None else [_use(call, own) for call in message.tool_calls]
+    text, stopped = (message.text, False) if calls else _stopped(message.text, stop_sequences)
+    content: list[Any] = [TextContent(text=text)] if text else []
+    content += [*([] if stopped else _media(message)), *calls]
+    said = [*notes]
+    if message.invalid_tool_calls:
+        said.append("calls whose arguments were not whole were left out")
+    if message.tool_calls and own is None:
+        said.append("calls of tools that it may not call were left out")
+    metadata = message.response_metadata
+    reason = "toolUse" if calls else "stopSequence" if stopped else _reason(metadata)
+    name = str(metadata.get("model_name") or metadata.get("model") or model)
+    return Sampled(tuple(content) or (TextContent(text=""),), name, reason, tuple(said))
+
+
+def _use(call: Mapping[str, Any], own: Own) -> ToolUseContent:
+    from mcp_types import ToolUseContent
+
+    name, arguments = own(call["name"], call["args"])
+    return ToolUseContent(name=name, id=call["id"] or f"call_{uuid.uuid4().hex[:12]}", input=arguments)
+
+
+def _stopped(text: str, stop_sequences: Sequence[str]) -> tuple[str, bool]:
+    """Return a text up to the first stop sequence, and whether there is one.
+
+    >>> _stopped("one, two END three", ["END", ","])
+    ('one', True)
+    """
+    found = [at for at in (text.find(each) for each in stop_sequences if each) if at >= 0]
+    return (text[: min(found)], True) if found else (text, False)
+
+
+def _reason(metadata: Mapping[str, Any]) -> str:
+    said = metadata.get("stop_reason") or metadata.get("finish_reason") or metadata.get("done_reason") or "stop"
+    reason = _REASONS.get(str(said).lower(), str(said))
+    return "endTurn" if reason == "toolUse" else reason
+
+
+def _media(message: AIMessage) -> list[Any]:
+    """Return images and sounds that the model has made."""
+    from mcp_types import AudioContent, ImageContent
+
+    if isinstance(message.content, str):
+        return []
+    kinds: dict[str, Any] = {"image": ImageContent, "audio": AudioContent}
+    blocks: list[Any] = [block for block in message.content_blocks if block["type"] in kinds]
+    usual = {"image": "image/png", "audio": "audio/wav"}
+    return [
+        kinds[block["type"]](data=block["base64"], mime_type=block.get("mime_type") or usual[block["type"]])
+        for block in blocks
+        if block.get("base64")
+    ]

@@ -1,35 +1,248 @@
-"""MCP tools as LangChain tools."""
+"""Tools of servers as LangChain tools."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
 
-from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError, UnknownToolError, did_you_mean
-from mcp_magic.langchain.blocking import run_blocking, run_on
-from mcp_magic.langchain.calls import MCPToolException, call
+from mcp_magic._host import Host
+from mcp_magic._text import did_you_mean
+from mcp_magic.config.targets import resolve_target
+from mcp_magic.display.document import app_only
+from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError, SessionError, UnknownToolError
+from mcp_magic.langchain.calls import Breaker, MCPToolException, call, current, reaching
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of
 from mcp_magic.langchain.names import Names
-from mcp_magic.langchain.retrying import current
-from mcp_magic.langchain.schemas import portable
-from mcp_magic.results.badges import app_only
+from mcp_magic.schema.patterns import MAX_DEPTH, MAX_NODES
+from mcp_magic.schema.resolve import Resolver, merge
+from mcp_magic.session.connection import Connection
+from mcp_magic.session.services import Services
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from mcp_types import Tool
 
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.config.specs import Spec
 
-__all__ = ["MCPTool", "Options", "Source", "description_of", "hints_of", "langchain_tools", "make_tools"]
+__all__ = [
+    "MCPTool",
+    "Options",
+    "Source",
+    "description_of",
+    "hints_of",
+    "langchain_tools",
+    "make_tools",
+    "portable",
+    "run_blocking",
+    "run_on",
+    "spec_tools",
+]
+
+
+# Input schemas as LangChain can hand them to providers.
+#
+# `convert_to_openai_tool` follows references itself: it loses what stands beside `$ref`, makes anything of a schema
+# that holds itself, and fails at anchors, at references out of the document and at data with a key `$ref`. One such
+# tool would keep a model from all others. So references are resolved before; schemas without any are left as they
+# are.
+
+MAX_ROUNDS = 2
+"""Times that a schema which holds itself is written out; below that its type is left."""
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions")
+_NAMED = ("properties", "patternProperties", "dependentSchemas")
+_LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
+_EXTRA = ("additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties")
+_SINGLE = (*_EXTRA, "items", "contains", "propertyNames", "not", "if", "then", "else")
+
+
+def portable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an input schema that every provider package of LangChain takes and that asks for the same.
+
+    It always has `type` and `properties`, which providers want.
+
+    >>> portable({"required": ["a"]})
+    {'type': 'object', 'properties': {}, 'required': ['a']}
+    >>> portable({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "string"}}})
+    {'type': 'object', 'properties': {'a': {'type': 'string'}}}
+    """
+    plain = _Inliner(schema).inline(schema, ()) if _mentions_reference(schema) else dict(schema)
+    return {"type": "object", "properties": {}, **plain}
+
+
+def _mentions_reference(value: Any) -> bool:
+    pending = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Mapping):
+            if any(key in node for key in _REFERENCES):
+                return True
+            pending += node.values()
+        elif isinstance(node, list):
+            pending += node
+    return False
+
+
+class _Inliner:
+    """Writes a document's references out."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._resolver = Resolver(root)
+        self._nodes = 0
+        self._depth = 0
+
+    def inline(self, schema: Any, trail: tuple[str, ...]) -> Any:
+        """Return a schema without references; `trail` holds those on the way here."""
+        self._nodes += 1
+        if not isinstance(schema, Mapping):
+            return schema
+        if self._nodes > MAX_NODES or self._depth >= MAX_DEPTH:
+            return _outline(schema)
+        self._depth += 1
+        made = self._inlined(schema, trail)
+        self._depth -= 1
+        return made
+
+    def _inlined(self, schema: Mapping[str, Any], trail: tuple[str, ...]) -> Any:
+        kept = {key: value for key, value in schema.items() if key not in (*_REFERENCES, *_IDENTIFIERS)}
+        made = {key: self._keyword(key, value, trail) for key, value in kept.items()}
+        made = {key: value for key, value in made.items() if key in _NAMED or not _mentions_reference(value)}
+        for key in _REFERENCES:
+            ref = schema.get(key)
+            if isinstance(ref, str):
+                target = self._resolver.find(ref)
+                known = trail.count(ref) < MAX_ROUNDS
+                part = self.inline(target, (*trail, ref)) if known else _outline(target)
+                made = merge(made, part) if isinstance(part, Mapping) else made
+        return made
+
+    def _keyword(self, key: str, value: Any, trail: tuple[str, ...]) -> Any:
+        if key in _SINGLE and isinstance(value, Mapping):
+            return self.inline(value, trail)
+        if key in (*_LISTED, "items") and isinstance(value, list):
+            return [self.inline(each, trail) for each in value]
+        if key in _NAMED and isinstance(value, Mapping):
+            # a property of the name "$ref" would be taken for a reference
+            return {name: self.inline(each, trail) for name, each in value.items() if name != "$ref"}
+        return value
+
+
+def _outline(schema: Any) -> dict[str, Any]:
+    """Return what a schema says without any other."""
+    if not isinstance(schema, Mapping):
+        return {}
+    return {key: schema[key] for key in ("type", "title", "description") if isinstance(schema.get(key), str)}
+
+
+# Coroutines run to their end from synchronous code, on the loop of the sessions.
+#
+# A session lives on the loop that opened it. Whoever calls without `await` may be inside of that loop (a cell), on
+# another thread beside it (a graph's executor), or there is no loop running (a script, a terminal between two
+# commands).
+
+T = TypeVar("T")
+
+BUSY_SECONDS = 10.0
+"""Seconds that a loop on another thread may take to answer. One that waits for this very call never will."""
+
+_ENDED = "the event loop that opened the session does not run any more; connect in the loop that calls the tool."
+_BUSY = (
+    "the event loop of the sessions is busy, most likely with the code that waits for this tool: "
+    "`await agent.ainvoke(...)` instead of `agent.invoke(...)` keeps it free."
+)
+
+_driving = threading.RLock()
+"""Held while a thread decides who runs an idle loop, and while it runs it: two cannot."""
+
+
+async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` on the loop it belongs to, which may be another thread's.
+
+    Args:
+        loop: That loop; None for the running one.
+        work: What is to be done.
+
+    Raises:
+        SessionError: That loop does not run.
+    """
+    if loop is None or loop is asyncio.get_running_loop():
+        return await work
+    if not loop.is_running():
+        work.close()
+        raise SessionError(_ENDED)
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+def run_blocking(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` to its end and return what it returns.
+
+    Args:
+        loop: The loop it belongs to; None for any.
+        work: What is to be done.
+
+    Raises:
+        SessionError: That loop has ended, or it waits for this very call.
+    """
+    try:
+        here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+    except RuntimeError:
+        here = None
+    loop = loop or here
+    if loop is None:
+        return asyncio.run(work)
+    if loop.is_closed():
+        work.close()
+        raise SessionError(_ENDED)
+    if here is not None and (here is loop or not loop.is_running()):
+        return _nested(work, loop, here)
+    with _driving:
+        if not loop.is_running():
+            return loop.run_until_complete(work)
+    return _hand_over(work, loop)
+
+
+def _nested(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, here: asyncio.AbstractEventLoop) -> T:
+    """Run `work` on a loop from inside of one that runs."""
+    import nest_asyncio2
+
+    for each in {loop, here}:
+        nest_asyncio2.apply(each)
+    task = loop.create_task(work)
+    try:
+        return loop.run_until_complete(task)
+    except BaseException:
+        task.cancel()  # interrupted: nobody waits for it any more
+        raise
+
+
+def _hand_over(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    """Give `work` to a loop that runs on another thread, if that listens, and wait for it."""
+    listens = threading.Event()
+    loop.call_soon_threadsafe(listens.set)
+    if not listens.wait(BUSY_SECONDS):
+        work.close()
+        raise SessionError(_BUSY)
+    waiting = asyncio.run_coroutine_threadsafe(work, loop)
+    try:
+        return waiting.result()
+    except BaseException:
+        waiting.cancel()
+        raise
+
+
+# MCP tools as LangChain tools.
 
 Answer = tuple[Content | ToolMessage, dict[str, Any]]
 """What a tool's function returns to LangChain: content or a whole message, and the artifact."""
@@ -250,3 +463,90 @@ def hints_of(tool: Tool) -> dict[str, Any]:
         "idempotentHint": hints.idempotent_hint,
         "openWorldHint": hints.open_world_hint,
     }
+
+
+# LangChain tools of a server that need no open session.
+
+
+async def spec_tools(
+    target: Any, *, name: str | None = None, host: Host | None = None, options: Options | None = None, **connecting: Any
+) -> list[StructuredTool]:
+    """Return the tools of a server as LangChain tools that open a session for each call and close it again.
+
+    The tools are listed once, now. While the host has an open session to the same server the calls use that.
+
+    Args:
+        target: A URL, the path of a server file, a command as a list, the name of a configured server, a server
+            object, or a spec.
+        name: The server's name, for consent and for the names of the tools; the default is made from the target.
+        host: Whose sessions and whose consent; without one each call has a session of its own, and its consent denies
+            what nobody can be asked about.
+        options: What holds for all calls.
+        **connecting: Options of the connection, see `Host.connect`.
+
+    Raises:
+        TargetError: The target names no server.
+        ConnectError: No session could be opened.
+    """
+    command = target if isinstance(target, list | tuple) else ()
+    spec, default = resolve_target(None if command else target, command=command, **connecting)
+    source = _Source(spec, name or default, host if host is not None else Host())
+    tools = await source.listed()
+    return make_tools([(source, tool) for tool in tools], options or Options())
+
+
+class _Source:
+    """Where the sessions for the calls come from."""
+
+    def __init__(self, spec: Spec, name: str, host: Host) -> None:
+        self.spec = spec
+        self.name = name
+        self._host = host
+        self._specs = [spec]
+        self._breaker = Breaker(name)
+
+    async def listed(self) -> tuple[Tool, ...]:
+        """List the tools, and remember how the server was reached."""
+        open_ = self._open()
+        if open_ is not None:
+            return await open_.listing("tools")
+        finder = Host(self._host.consent)  # it knows that an old URL may be of the SSE transport
+        try:
+            connection = await finder.connect_spec(self.spec, self.name)
+            self._specs.append(connection.spec)
+            return await connection.listing("tools")
+        finally:
+            await finder.close()
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Connection]:
+        """Hand out the host's open session, else one for this call."""
+        connection = self._open()
+        if connection is not None:
+            yield connection
+            return
+        connection = await reaching(self._connect, self._breaker)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def _connect(self) -> Connection:
+        host = self._host
+        services = Services(
+            consent=host.consent,
+            elicitation=host.elicitation,
+            sampling=host.sampling,
+            open_transport=host.services.open_transport,
+        )
+        connection = Connection(self.name, self._specs[-1], services)
+        await connection.open()
+        return connection
+
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Return the loop of the host's session, None while there is none."""
+        connection = self._open()
+        return connection.loop if connection is not None else None
+
+    def _open(self) -> Connection | None:
+        return next((c for c in self._host.find() if c.spec in self._specs), None)

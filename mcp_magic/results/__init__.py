@@ -6,15 +6,11 @@ attributes that need them.
 
 from __future__ import annotations
 
-from .badges import Badge, tool_badges
-from .card import ToolCard
-from .content import CONTENT, Content, message_block, register
-from .limits import Display, display
-from .listing import Listing
-from .media import Media
-from .prompt import PromptResult
-from .resource import ResourceResult
-from .tool import ToolResult
+from mcp_magic.display.document import Badge, Display, display, tool_badges
+from mcp_magic.display.listing import Listing
+from mcp_magic.results.cards import ToolCard
+from mcp_magic.results.content import CONTENT, Content, Media, message_block, register
+from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 
 __all__ = [
     "CONTENT",

@@ -6,17 +6,21 @@ a reference out of it, or runs for ever on one. Only `ArgumentsError` is raised,
 
 from __future__ import annotations
 
-from mcp_magic.schema.arguments import parse_arguments
-from mcp_magic.schema.check import check_arguments, prepare_arguments
+from mcp_magic.schema.commandline import (
+    as_word,
+    call_line,
+    check_prompt_arguments,
+    line_or_comment,
+    parse_arguments,
+    parse_prompt_arguments,
+    prompt_line,
+    prompt_schema,
+)
+from mcp_magic.schema.convert import check_text, json_arguments, to_json_value
 from mcp_magic.schema.example import example_arguments, example_value
-from mcp_magic.schema.fields import Field, root_field
-from mcp_magic.schema.kinds import Kind
-from mcp_magic.schema.lines import as_word, call_line, line_or_comment, prompt_line
-from mcp_magic.schema.messages import is_secret, shown
-from mcp_magic.schema.prompts import check_prompt_arguments, parse_prompt_arguments, prompt_schema
-from mcp_magic.schema.sentinels import MISSING, UNSET
+from mcp_magic.schema.fields import MISSING, UNSET, Field, Kind, root_field
 from mcp_magic.schema.signature import bind_arguments, identifier, make_docstring, make_signature
-from mcp_magic.schema.values import check_text, json_arguments, to_json_value
+from mcp_magic.schema.validate import check_arguments, is_secret, prepare_arguments, shown
 
 __all__ = [
     "MISSING",

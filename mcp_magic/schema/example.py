@@ -6,10 +6,9 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.schema.budget import Budget
-from mcp_magic.schema.fields import root_field
-from mcp_magic.schema.merge import is_number
-from mcp_magic.schema.sentinels import MISSING
+from mcp_magic.schema.fields import MISSING, root_field
+from mcp_magic.schema.patterns import Budget
+from mcp_magic.schema.resolve import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,25 +1,324 @@
-"""JSON Schema as a tree of fields, for forms, help, messages, signatures and completion.
-
-The tree is made as it is walked, so a recursive schema costs nothing until somebody walks it. One that is walked
-ends with the schema's budget (`schema.budget`): fields past it are not listed, or take any value.
-"""
+"""A JSON Schema as fields: name, kind, description, default and bounds of each argument."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from mcp_magic.schema import describe
-from mcp_magic.schema.budget import MAX_DEPTH
-from mcp_magic.schema.kinds import TYPES, Kind, choices_of, inferred_kind, is_fixed, name_matches, says_base64, text_of
-from mcp_magic.schema.merge import distinct
-from mcp_magic.schema.resolve import Plain, Resolver
-from mcp_magic.schema.sentinels import MISSING
+from mcp_magic.schema.patterns import MAX_DEPTH, is_checked, matches
+from mcp_magic.schema.resolve import Plain, Resolver, distinct, is_number
 
-__all__ = ["Field", "Kind", "root_field"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "MISSING",
+    "TYPES",
+    "UNSET",
+    "Field",
+    "Kind",
+    "Sentinel",
+    "choices_of",
+    "constraints_text",
+    "describe",
+    "expected",
+    "inferred_kind",
+    "is_fixed",
+    "label",
+    "name_matches",
+    "root_field",
+    "says_base64",
+    "shorten",
+    "text_of",
+    "type_text",
+]
+
+
+# Two words that JSON has no value for.
+
+
+class Sentinel:
+    """A named object that is false and only equal to itself.
+
+    >>> UNSET
+    unset
+    """
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> str:
+        # Copies and unpickled ones must be the same object, or `is UNSET` fails.
+        return self._name.upper()
+
+
+MISSING: Final = Sentinel("missing")
+"""A schema states no default (`None` would be the default null)."""
+
+UNSET: Final = Sentinel("unset")
+"""An argument that is left out (`None` would be sent as null)."""
+
+
+# Fields in words. Functions of anything shaped like a `Field`, so that `fields` can import them.
+
+MAX_CHOICES = 8
+"""Choices named in a message; with more of them the rest is counted."""
+
+MAX_DESCRIBED_DEPTH = 3
+"""Levels of lists in lists that are spelt out; recursive schemas have no end."""
+
+MAX_TEXT = 60
+"""Characters of one value in a message."""
+
+
+def shorten(text: str, limit: int = MAX_TEXT) -> str:
+    """Cut a text for a message.
+
+    >>> shorten("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def label(value: Any) -> str:
+    """Return how a choice is written on the command line.
+
+    >>> label("a b"), label(None), label(3)
+    ('a b', 'null', '3')
+    """
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+
+
+def literal(value: Any) -> str:
+    """Return a value of a schema for a message: text in quotes, the rest as JSON."""
+    return shorten(repr(value) if isinstance(value, str) else label(value))
+
+
+def type_text(field: Field, depth: int = 0) -> str:
+    """Return what is expected in a few words."""
+    text = _kind_text(field, depth)
+    return f"{text} or null" if field.nullable and field.kind != "null" else text
+
+
+def _kind_text(field: Field, depth: int) -> str:
+    match field.kind:
+        case "enum":
+            return _choices_text([value for value, _ in field.choices])
+        case "const":
+            return literal(field.schema["const"])
+        case "union":
+            return _joined(type_text(each, depth + 1) for each in field.variants)
+        case "array":
+            return _array_text(field, depth)
+        case "object":
+            return _object_text(field, depth)
+        case "string" if field.format or field.is_base64:
+            return f"string ({shorten(field.format, 30) or 'base64'})"
+    return str(field.kind)
+
+
+def _choices_text(values: list[Any]) -> str:
+    if len(values) < 2:
+        return literal(values[0]) if values else "nothing"
+    shown = ", ".join(literal(value) for value in values[:MAX_CHOICES])
+    rest = len(values) - MAX_CHOICES
+    return f"one of {shown} and {rest} more" if rest > 0 else f"one of {shown}"
+
+
+def _joined(texts: Iterable[str]) -> str:
+    found: dict[str, None] = {}
+    for text in texts:
+        found[text] = None
+        if len(found) > MAX_CHOICES:
+            break
+    names = list(found)
+    return " or ".join(names[:MAX_CHOICES]) + (" or more" if len(names) > MAX_CHOICES else "")
+
+
+def _array_text(field: Field, depth: int) -> str:
+    if depth >= MAX_DESCRIBED_DEPTH or field.item is None:
+        return "list"
+    if field.prefix:
+        return f"list ({', '.join(type_text(each, depth + 1) for each in field.prefix[:MAX_CHOICES])})"
+    return _of("list", field.item, depth)
+
+
+def _object_text(field: Field, depth: int) -> str:
+    if not field.children and not isinstance(field.additional, bool) and depth < MAX_DESCRIBED_DEPTH:
+        return _of("object", field.additional, depth)
+    return "object"
+
+
+def _of(container: str, item: Field, depth: int) -> str:
+    if item.kind == "any" and not item.nullable:
+        return container
+    text = type_text(item, depth + 1)
+    return f"{container} of ({text})" if " or " in text else f"{container} of {text}"
+
+
+def constraints_text(schema: Mapping[str, Any]) -> str:
+    """Return the limits that a schema sets, in words.
+
+    >>> constraints_text({"minimum": 1, "maximum": 10})
+    '1 to 10'
+    >>> constraints_text({"minLength": 3, "pattern": "^a"})
+    'at least 3 characters, matches ^a'
+    """
+    parts = [
+        *_range(schema),
+        _count(schema, "Length", "character"),
+        _count(schema, "Items", "item"),
+        _count(schema, "Properties", "name"),
+    ]
+    if is_number(schema.get("multipleOf")):
+        parts.append(f"a multiple of {_digits(schema['multipleOf'])}")
+    if isinstance(schema.get("pattern"), str):
+        unchecked = "" if is_checked(schema["pattern"]) else " (not checked here)"
+        parts.append(f"matches {shorten(schema['pattern'])}{unchecked}")
+    if schema.get("uniqueItems") is True:
+        parts.append("no duplicates")
+    return ", ".join(part for part in parts if part)
+
+
+def _range(schema: Mapping[str, Any]) -> list[str]:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    if above is True:  # draft-04 wrote the bound in `minimum`
+        low, above = None, low
+    if below is True:
+        high, below = None, high
+    if is_number(low) and is_number(high):
+        return [f"{_digits(low)} to {_digits(high)}" if low != high else f"exactly {_digits(low)}"]
+    words = (("at least", low), ("more than", above), ("at most", high), ("less than", below))
+    return [f"{word} {_digits(bound)}" for word, bound in words if is_number(bound)]
+
+
+def _digits(number: float) -> str:
+    """Return a number for a message; of one with thousands of digits the first."""
+    try:
+        return shorten(str(number), MAX_TEXT)
+    except ValueError:  # Python writes no more than 4,300 digits
+        return "a huge number"
+
+
+def _count(schema: Mapping[str, Any], keyword: str, noun: str) -> str:
+    low, high = schema.get(f"min{keyword}"), schema.get(f"max{keyword}")
+    low = low if is_number(low) and low else None
+    if low is not None and is_number(high):
+        least = _digits(low)
+        return f"exactly {least} {_plural(noun, low)}" if low == high else f"{least} to {_digits(high)} {noun}s"
+    if low is not None:
+        return f"at least {_digits(low)} {_plural(noun, low)}"
+    return f"at most {_digits(high)} {_plural(noun, high)}" if is_number(high) else ""
+
+
+def _plural(noun: str, count: Any) -> str:
+    return noun if count == 1 else f"{noun}s"
+
+
+def expected(field: Field) -> str:
+    """Return type and limits together, for "expected ..." in messages."""
+    limits = field.constraints_text
+    return f"{field.type_text}, {limits}" if limits else field.type_text
+
+
+def describe(field: Field) -> str:
+    """Return one line for help.
+
+    >>> from mcp_magic.schema.fields import root_field
+    >>> schema = {"properties": {"n": {"type": "integer", "minimum": 1, "default": 3, "description": "How many"}}}
+    >>> root_field(schema).children[0].describe()
+    'n (integer, at least 1, optional, default 3): How many'
+    """
+    facts = [expected(field)]
+    if not field.required:
+        facts.append("optional")
+    if field.default is not MISSING:
+        facts.append(f"default {literal(field.default)}")
+    text = " ".join((field.description or field.title).split())
+    head = f"{field.name} ({', '.join(facts)})" if field.name else ", ".join(facts)
+    return f"{head}: {text}" if text else head
+
+
+# What kind of value a plain schema describes, and which values when it names them.
+
+Kind = Literal["string", "integer", "number", "boolean", "null", "array", "object", "enum", "const", "union", "any"]
+
+TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
+
+
+def text_of(value: Any) -> str:
+    """Return a keyword's text, or "" if it is absent or no text."""
+    return value if isinstance(value, str) else ""
+
+
+def is_fixed(leaf: Mapping[str, Any]) -> bool:
+    """Return whether a schema names its values."""
+    return "const" in leaf or isinstance(leaf.get("enum"), list)
+
+
+def inferred_kind(schema: Mapping[str, Any]) -> Kind:
+    """The kind of a schema without a type, from keywords that only make sense for one."""
+    if "type" in schema:
+        return "any"
+    if any(isinstance(schema.get(key), Mapping) for key in ("properties", "additionalProperties", "patternProperties")):
+        return "object"
+    return "array" if isinstance(schema.get("items"), Mapping | list) or "prefixItems" in schema else "any"
+
+
+def choices_of(leaves: list[dict[str, Any]]) -> Iterator[tuple[Any, str]]:
+    """The values of `enum` and `const`, labelled by `enumNames` or the alternative's title."""
+    for leaf in leaves:
+        values = [leaf["const"]] if "const" in leaf else leaf["enum"]
+        names = leaf.get("enumNames", leaf.get("x-enumNames"))
+        if "const" in leaf and len(leaves) > 1 and text_of(leaf.get("title")):
+            names = [leaf["title"]]
+        if not isinstance(names, list) or len(names) != len(values):
+            names = [label(value) for value in values]
+        yield from zip(values, map(str, names), strict=True)
+
+
+def name_matches(pattern: str, name: str) -> bool:
+    """Return whether a key of `patternProperties` matches a property's name."""
+    return matches(pattern, name) is not False  # where it is not checked, the server will judge
+
+
+def says_base64(schema: Mapping[str, Any]) -> bool:
+    """Return whether a text stands for bytes in base64.
+
+    There are four ways to say so: contentEncoding, OpenAPI's formats byte and binary, a media type that is no
+    text, and, what most servers do, only in words.
+
+    >>> says_base64({"type": "string", "description": "The picture, base64-encoded"})
+    True
+    """
+    if text_of(schema.get("contentEncoding")).lower().startswith("base64"):
+        return True
+    if text_of(schema.get("format")) in ("byte", "binary", "base64", "base64url"):
+        return True
+    media = text_of(schema.get("contentMediaType"))
+    if media and not media.startswith("text/") and "json" not in media and "xml" not in media:
+        return True
+    return re.search(r"(?i)base[\s_-]?64", f"{schema.get('title')} {schema.get('description')}") is not None
+
+
+# JSON Schema as a tree of fields, for forms, help, messages, signatures and completion.
+#
+# The tree is made as it is walked, so a recursive schema costs nothing until somebody walks it. One that is walked
+# ends with the schema's budget (`schema.budget`): fields past it are not listed, or take any value.
 
 _ELSEWHERE = frozenset(("$ref", "if", "then", "else", "dependentSchemas", "dependencies", "propertyNames"))
 """Keywords that may name properties which `properties` does not list."""
@@ -251,16 +550,16 @@ class Field:
     @functools.cached_property
     def type_text(self) -> str:
         """What is expected, in a few words: "integer", "list of string or null", "one of 'a', 'b'"."""
-        return describe.type_text(self)
+        return type_text(self)
 
     @property
     def constraints_text(self) -> str:
         """What else is expected: "1 to 10", "at least 3 characters", or ""."""
-        return describe.constraints_text(self.schema)
+        return constraints_text(self.schema)
 
     def describe(self) -> str:
         """Return one line for help: type, limits, default and description."""
-        return describe.describe(self)
+        return describe(self)
 
 
 def root_field(schema: Any) -> Field:

@@ -1,24 +1,81 @@
-"""A tool as a Python function: its signature, its documentation, and its arguments from a call."""
+"""The Python signature of a tool: parameters, annotations and defaults."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import keyword
+import operator
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_magic.errors import ArgumentsError, listed
-from mcp_magic.schema.annotations import annotation_of
-from mcp_magic.schema.describe import describe
-from mcp_magic.schema.fields import Field, root_field
-from mcp_magic.schema.messages import unknown
-from mcp_magic.schema.sentinels import MISSING, UNSET
-from mcp_magic.wording import clean
+from mcp_magic._text import clean, listed
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.fields import MISSING, UNSET, Field, describe, root_field
+from mcp_magic.schema.validate import unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["bind_arguments", "identifier", "make_docstring", "make_signature"]
+__all__ = ["annotation_of", "bind_arguments", "identifier", "make_docstring", "make_signature"]
+
+
+# Fields as type hints.
+
+MAX_DEPTH = 4
+"""Levels of containers that are spelt out; recursive schemas have no end."""
+
+_PLAIN: dict[str, Any] = {"integer": int, "number": float, "boolean": bool, "null": None, "any": Any}
+
+
+def annotation_of(field: Field, depth: int = 0) -> Any:
+    """Return the type hint of a field.
+
+    >>> from mcp_magic.schema.fields import root_field
+    >>> annotation_of(root_field({"type": ["array", "null"], "items": {"enum": ["a", "b"]}}))
+    list[typing.Literal['a', 'b']] | None
+    """
+    hint = Any if depth > MAX_DEPTH else _hint(field, depth)
+    return _union([hint, None]) if field.nullable and hint not in (Any, None) else hint
+
+
+def _hint(field: Field, depth: int) -> Any:
+    match field.kind:
+        case "string":
+            return str | bytes if field.is_base64 else str
+        case "enum" | "const":
+            return _literal([value for value, _ in field.choices])
+        case "union":
+            return _union(annotation_of(variant, depth) for variant in field.variants)
+        case "array":
+            return _list(field, depth)
+        case "object":
+            additional = field.additional
+            inner = Any if field.children or isinstance(additional, bool) else annotation_of(additional, depth + 1)
+            return dict[str, inner]  # type: ignore[valid-type]  # made at run time
+    return _PLAIN[field.kind]
+
+
+def _list(field: Field, depth: int) -> Any:
+    inner = Any if field.item is None else annotation_of(field.item, depth + 1)
+    return list[inner]  # type: ignore[valid-type]  # made at run time
+
+
+def _literal(values: list[Any]) -> Any:
+    """Literal where Python allows it (PEP 586): not for floats, lists and objects."""
+    if not values or not all(value is None or isinstance(value, str | int) for value in values):
+        return Any
+    return Literal[tuple(values)]
+
+
+def _union(hints: Iterable[Any]) -> Any:
+    distinct = list(dict.fromkeys(hints))
+    if Any in distinct:
+        return Any
+    return functools.reduce(operator.or_, distinct)
+
+
+# A tool as a Python function: its signature, its documentation, and its arguments from a call.
 
 MAX_MISSING = 20
 """Missing arguments in a message."""

@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

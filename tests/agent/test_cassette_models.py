@@ -11,20 +11,19 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_openai import ChatOpenAI
 
 from mcp_magic.agent.cassette import recorded
-from mcp_magic.agent.choosing import Choosing
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.models import make_model
+from mcp_magic.agent.models import Choosing, make_model
 from mcp_magic.agent.offline import OfflineModel
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import open_threads
-from mcp_magic.core.cassette.deck import deck
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import CassetteError, ModelError
 from tests.agent.fake_openai import KEY, FakeOpenAI, Refusal, Turn
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
     from tests.agent.conftest import Shop
 
 PRICES = [("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})]

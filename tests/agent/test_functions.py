@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from mcp_types import Tool
 
-from mcp_magic.agent.functions import function_of, own_arguments
-from mcp_magic.agent.registry import Registry
+from mcp_magic.agent.tools import Registry, function_of, own_arguments
 from tests import environments
 from tests.agent.provider_rules import anthropic_refuses, openai_refuses, openai_refuses_schema
 from tests.schema.strategies import QUICK, anything_like_a_schema, called
@@ -24,7 +23,7 @@ from tests.servers.bundled import command, load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 KEY = "sk-not-a-real-key"
 

@@ -12,15 +12,15 @@ from langgraph.types import Command
 from mcp.server.mcpserver import MCPServer
 from mcp_types import Tool
 
-from mcp_magic.agent.callids import with_own_ids
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.core.consent.consent import Decision, Request
-from mcp_magic.core.consent.rules import Rule
+from mcp_magic.agent.state import with_own_ids
+from mcp_magic.consent.consent import Decision, Request
+from mcp_magic.consent.rules import Rule
 from tests.langchain.lowlevel import serving_tools
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
     from tests.agent.conftest import Shop
 
 

@@ -10,16 +10,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from mcp_magic.agent import threads
-from mcp_magic.agent.history import delete_thread, fork_thread, list_threads, messages_of
 from mcp_magic.agent.state import unanswered
-from mcp_magic.agent.threads import open_threads
+from mcp_magic.agent.threads import delete_thread, fork_thread, list_threads, messages_of, open_threads
 from mcp_magic.errors import ThreadError
 from tests.agent.threads_in import BUY, kept, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 PRICES = [("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})]
 

@@ -13,8 +13,7 @@ from langchain.chat_models import init_chat_model
 from langchain_core.language_models import FakeListChatModel
 from langchain_openai import ChatOpenAI
 
-from mcp_magic.agent.modelerrors import model_error, model_name, without_secrets
-from mcp_magic.agent.models import make_model
+from mcp_magic.agent.models import make_model, model_error, model_name, without_secrets
 from mcp_magic.errors import MCPMagicError, MissingDependencyError, ModelError
 from tests.core.asgi import answer, answering, serving
 

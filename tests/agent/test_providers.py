@@ -15,7 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.running import run_agent
+from mcp_magic.agent.runner import run_agent
 from mcp_magic.errors import ModelError
 from tests.agent.fake_openai import KEY, FakeOpenAI, Refusal, Turn
 from tests.processes import free_port
@@ -24,7 +24,7 @@ from tests.servers.bundled import command, load
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
     from tests.agent.conftest import Shop
 
 TOKENS = {"input_tokens": "prompt_tokens", "output_tokens": "completion_tokens", "total_tokens": "total_tokens"}

@@ -13,17 +13,17 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.running import run_agent
+from mcp_magic.agent.runner import run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.state import steps_taken, unanswered
-from mcp_magic.core.consent.consent import Decision, Request
+from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ModelError
 from tests.agent.telling import html
 
 if TYPE_CHECKING:
+    from mcp_magic._host import Host
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.transcript import Transcript
-    from mcp_magic.core.host import Host
     from tests.agent.conftest import Shop
 
 

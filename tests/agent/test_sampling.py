@@ -23,7 +23,7 @@ from mcp_types import (
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.sampling import ModelSampler
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.core.sampling.sampling import Review, SamplingRequest
+from mcp_magic.ask.sampling import Review, SamplingRequest
 from mcp_magic.errors import ModelError
 from tests.agent.fake_openai import KEY, FakeOpenAI, Refusal, Turn
 from tests.agent.test_providers import chat
@@ -32,7 +32,7 @@ from tests.core.sampling_servers import ADD, PIXEL, said, sampling_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 
 @pytest.fixture

@@ -22,9 +22,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from mcp_magic.agent import threads
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.history import list_threads, messages_of
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.agent.threads import default_file, open_threads, thread_names
+from mcp_magic.agent.threads import default_file, list_threads, messages_of, open_threads, thread_names
 from mcp_magic.errors import MissingDependencyError, ThreadError
 from mcp_magic.langchain.content import result_of
 from tests.agent.postgres import PASSWORD, cluster
@@ -33,7 +32,7 @@ from tests.agent.threads_in import BUY, kept, locked, run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 CALL = {"name": "shop__buy", "args": {"item": "pear"}, "id": "1", "type": "tool_call"}
 SAID = [("human", "go"), ("ai", ""), ("tool", "bought 1 pear"), ("ai", "done")]
@@ -498,7 +497,7 @@ async def test_a_database_that_cannot_be_reached_is_one_line_without_the_passwor
 
 async def test_without_its_package_postgresql_says_what_to_install(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.postgres.aio", None)
-    monkeypatch.delitem(sys.modules, "mcp_magic.agent.threaddatabase", raising=False)
+    monkeypatch.delitem(sys.modules, "mcp_magic.agent.postgres", raising=False)
     with pytest.raises(MissingDependencyError) as caught:
         await run(host, "postgresql://me:hunter-22@127.0.0.1/db", ["done"])
     assert str(caught.value) == (

@@ -11,10 +11,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.running import run_agent
+from mcp_magic.agent.runner import run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.transcript import Asked, Said, Transcript
-from mcp_magic.core.consent.consent import Decision, Request
+from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.notebook import NotebookHost
 from tests.agent.telling import answer, called, decided, definition, result, texts, told, turn, usage
 from tests.results.conftest import showcase

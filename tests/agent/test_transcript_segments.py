@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import ToolMessage
 
 from mcp_magic.agent.transcript import Transcript
-from mcp_magic.results.limits import display
+from mcp_magic.display.document import display
 from tests.agent.telling import call, called, decided, result, texts, told, turn
 
 LONG = "\n".join(f"line {n} of a page & its <words>, as long as such lines are" for n in range(170))
@@ -178,16 +178,16 @@ async def test_pictures_of_a_long_run_do_not_make_the_notebook_heavy() -> None:
 
 
 def test_what_did_not_change_is_not_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mcp_magic.agent.transcript import canvas
+    from mcp_magic.agent.transcript import render
 
     drawn: list[Any] = []
-    draw = canvas.draw
+    draw = render.draw
 
     def counted(entry: Any, *args: Any, **more: Any) -> Any:
         drawn.append(entry)
         return draw(entry, *args, **more)
 
-    monkeypatch.setattr(canvas, "draw", counted)
+    monkeypatch.setattr(render, "draw", counted)
     transcript = told(call("1"), call("2"), result("1", texts("7")))
     rendered(transcript)
     drawn.clear()

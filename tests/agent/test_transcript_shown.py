@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
-from mcp_magic.agent.transcript.markdown import markdown
+from mcp_magic.display.markdown import markdown
 from tests.agent.telling import call, called, decided, definition, html, result, texts, told, turn, usage
 from tests.results.test_escaping import EVIL, Markup
 

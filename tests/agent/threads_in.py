@@ -8,17 +8,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.history import messages_of
-from mcp_magic.agent.running import run_agent
+from mcp_magic.agent.runner import run_agent
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.agent.threads import open_threads
+from mcp_magic.agent.threads import messages_of, open_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from mcp_magic._host import Host
     from mcp_magic.agent.run import AgentRun
-    from mcp_magic.core.host import Host
 
 __all__ = ["BUY", "kept", "locked", "run"]
 

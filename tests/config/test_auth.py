@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic import errors
-from mcp_magic.config.auth import AuthOptions, make_auth
-from mcp_magic.config.declaration import parse_declaration
-from mcp_magic.config.fields import FieldError
-from mcp_magic.config.files import load_config
-from mcp_magic.config.plan import plan
-from mcp_magic.config.specs import HttpSpec, SseSpec
+from mcp_magic.config.parsing import FieldError
+from mcp_magic.config.project import parse_declaration, plan
+from mcp_magic.config.servers import load_config
+from mcp_magic.config.specs import AuthOptions, HttpSpec, SseSpec, make_auth
 from mcp_magic.config.targets import resolve_target
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from mcp_magic.config.declaration import find_declaration, load_declaration, parse_declaration
-from mcp_magic.config.plan import Step, plan
+from mcp_magic.config.parsing import find_line
+from mcp_magic.config.project import Step, find_declaration, load_declaration, parse_declaration, plan
 from mcp_magic.config.specs import HttpSpec, SseSpec, StdioSpec
-from mcp_magic.config.tomllines import find_line
 from mcp_magic.errors import ConfigError
 
 SECRET = "s3cr3t-value"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_magic.config.files import discover_servers, find_configs, find_server, load_config
+from mcp_magic.config.servers import discover_servers, find_configs, find_server, load_config
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.errors import ConfigError
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_magic.config.jsonfile import parse_json
+from mcp_magic.config.parsing import parse_json
 from mcp_magic.errors import ConfigError
 
 

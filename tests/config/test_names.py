@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_magic.config.names import check_name, name_of_command, name_of_url, slug, unique_name
+from mcp_magic.config.parsing import check_name, name_of_command, name_of_url, slug, unique_name
 from mcp_magic.errors import TargetError
 
 

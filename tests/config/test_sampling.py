@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.config.declaration import parse_declaration
-from mcp_magic.config.files import load_config
-from mcp_magic.config.plan import plan
+from mcp_magic.config.project import parse_declaration, plan
+from mcp_magic.config.servers import load_config
 from mcp_magic.config.specs import HttpSpec, SseSpec, StdioSpec
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.errors import TargetError

@@ -8,7 +8,7 @@ from mcp import Client
 from mcp.server import Server
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.config.entries import ServerEntry
+from mcp_magic.config.servers import ServerEntry
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, SseSpec, StdioSpec, WebSocketSpec
 from mcp_magic.config.targets import is_server, parse_env, parse_header, resolve_target
 from mcp_magic.errors import ConfigError, TargetError

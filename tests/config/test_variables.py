@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_magic.config.hostfiles import parse_servers
+from mcp_magic.config.servers import parse_servers
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 
 SECRET = "s3cr3t-value"

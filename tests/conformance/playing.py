@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import Host
-from mcp_magic.core.elicitation import Answer
-from mcp_magic.core.sampling.sampling import Sampled
+from mcp_magic.ask.elicitation import Answer
+from mcp_magic.ask.sampling import Sampled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from mcp_magic import Connection
+    from mcp_magic.ask.elicitation import Elicitation
+    from mcp_magic.ask.sampling import SamplingRequest
     from mcp_magic.auth.login import LogIn
-    from mcp_magic.core.elicitation import Elicitation
-    from mcp_magic.core.sampling.sampling import SamplingRequest
     from mcp_magic.errors import MCPMagicError
 
 __all__ = ["SCRIPTS", "accept_defaults", "opened", "refused", "script"]

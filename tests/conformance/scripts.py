@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.core.elicitation import Answer
+from mcp_magic.ask.elicitation import Answer
 from mcp_magic.errors import VerificationError
 from mcp_magic.schema.example import example_arguments
 from tests.conformance.playing import opened, refused, script
@@ -12,7 +12,7 @@ from tests.conformance.playing import opened, refused, script
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcp_magic.core.elicitation import Elicitation
+    from mcp_magic.ask.elicitation import Elicitation
 
 
 async def confirm(asked: Elicitation) -> Answer:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import httpx2
 
 if TYPE_CHECKING:
+    from mcp_magic._host import Host
     from mcp_magic.auth.login import LogIn
-    from mcp_magic.core.host import Host
 
 
 class Person:

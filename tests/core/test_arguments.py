@@ -16,8 +16,8 @@ import pydantic
 import pytest
 from mcp_types import PromptReference, Tool
 
-from mcp_magic.core.consent.decisions import Decision
-from mcp_magic.core.consent.rules import Rule
+from mcp_magic.consent.consent import Decision
+from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import ArgumentsError, DeniedError
 from mcp_magic.langchain.tools import langchain_tools
 from tests.environments import excel_command, memory_command, needs_node, playwright_command, word_command
@@ -26,8 +26,8 @@ from tests.langchain.lowlevel import serving_tools
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 SERVER = [sys.executable, str(Path(__file__).with_name("arguments_server.py"))]
 

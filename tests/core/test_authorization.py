@@ -19,8 +19,8 @@ from tests.core.protected_server import protected_server
 from tests.processes import free_port
 
 if TYPE_CHECKING:
+    from mcp_magic._host import Host
     from mcp_magic.auth.login import LogIn
-    from mcp_magic.core.host import Host
 
 
 @pytest.mark.lowest

@@ -14,7 +14,7 @@ from tests.core.persons import Person, logging_in
 from tests.core.protected_server import protected_server
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 AT = r"127\.0\.0\.1:\d+"
 

@@ -15,9 +15,9 @@ import pytest
 from keyring.backend import KeyringBackend
 
 from mcp_magic import errors
+from mcp_magic._host import Host
 from mcp_magic.auth.logout import log_out
 from mcp_magic.auth.store import FileStore, KeyringStore, MemoryStore, make_store, server_key, tokens_folder
-from mcp_magic.core.host import Host
 from tests.core.authorization_server import Behaviour
 from tests.core.persons import Person, logging_in
 from tests.core.protected_server import Protected, protected_server

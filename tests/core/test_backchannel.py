@@ -9,10 +9,10 @@ import pytest
 from mcp.server.mcpserver import Context, ElicitationResult, ListRoots, MCPServer, Resolve
 from mcp_types import CreateMessageResult, ListRootsResult  # noqa: TC002 - the SDK evaluates annotations
 
-from mcp_magic.core.elicitation import Answer, Elicitation
-from mcp_magic.core.sampling.sampling import Review, Sampled
-from mcp_magic.core.trace.faults import fault
+from mcp_magic.ask.elicitation import Answer, Elicitation
+from mcp_magic.ask.sampling import Review, Sampled
 from mcp_magic.errors import ProtocolError
+from mcp_magic.trace.trace import fault
 from tests.core.sampling_servers import _summary, said, sample
 from tests.core.test_elicitation import Trip, _trip
 from tests.core.test_sampling import handshake  # noqa: F401
@@ -20,7 +20,7 @@ from tests.core.test_sampling import handshake  # noqa: F401
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 
 async def _roots() -> ListRoots:

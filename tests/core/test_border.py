@@ -12,9 +12,10 @@ from mcp import MCPError
 
 from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
-from mcp_magic.core.border import Place, connect_error, request_error
-from mcp_magic.core.faults import CODES
-from mcp_magic.core.outcome import Outcome
+from mcp_magic.inflight import Outcome
+from mcp_magic.protocol import CODES
+from mcp_magic.session.failures import connect_error, request_error
+from mcp_magic.session.wire import Place
 
 HTTP = Place("web", HttpSpec(url="http://127.0.0.1:1/mcp", headers={"Authorization": "Bearer sesame-123"}))
 TRANSPORT_ERRORS = [

@@ -14,8 +14,8 @@ from tests.langchain.lowlevel import serving_tools
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 
 @pytest.fixture

@@ -16,11 +16,10 @@ import pytest
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic._host import Host, begin_again, leave_replayed
+from mcp_magic.ask.elicitation import Answer
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.specs import HttpSpec, StdioSpec
-from mcp_magic.core.cassette.deck import deck
-from mcp_magic.core.cassette.sessions import begin_again, leave_replayed
-from mcp_magic.core.elicitation import Answer
-from mcp_magic.core.host import Host
 from mcp_magic.errors import CassetteError, ProtocolError, ToolError
 from tests.core.reporting_server import reporting_server
 from tests.core.test_elicitation import TRIP, Scripted, trip_server

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.core.doctor import DoctorReport, examine
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
+from mcp_magic.doctor import DoctorReport, examine
 from mcp_magic.errors import CassetteError
 from tests.core.asgi import serving
 from tests.core.test_cassette import GONE, hosting, lines

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.specs import HttpSpec, StdioSpec
-from mcp_magic.core.cassette.deck import deck
 from mcp_magic.errors import CassetteError, CommandNotFoundError, MCPMagicError, ServerExitedError, SessionClosedError
 from tests.core.asgi import Forgetful, answering, serving
 from tests.core.test_cassette import GONE, hosting, lines
@@ -24,8 +24,8 @@ from tests.servers.bundled import command, load
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 ROGUE = Path(__file__).parents[1] / "faults" / "rogue_server.py"
 ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN])

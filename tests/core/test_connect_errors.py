@@ -18,7 +18,7 @@ from tests.processes import free_port
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 
 async def failure(host: Host, target: object, **options: object) -> errors.MCPMagicError:

@@ -12,16 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_magic import errors
-from mcp_magic.core.consent.consent import PERSON, Consent, Decision, Request
-from mcp_magic.core.consent.rulefiles import parse_rules, write_rules
-from mcp_magic.core.consent.rules import Rule
+from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
+from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 AGENT = Request("fs", "write_file", {"path": "/tmp/a", "api_key": "sesame-123"}, asker="agent")
 

@@ -15,12 +15,12 @@ from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, To
 
 from mcp_magic.errors import ProtocolError
 from mcp_magic.errors import ToolError as MCPToolError
-from mcp_magic.results.crashes import ToolCrashError
+from mcp_magic.results.results import ToolCrashError
 
 if TYPE_CHECKING:
     from mcp_types import PaginatedRequestParams
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 
 def leaving() -> MCPServer:

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.core.consent.rules import Rule
-from mcp_magic.core.doctor import DoctorReport, examine
+from mcp_magic.consent.rules import Rule
+from mcp_magic.doctor import DoctorReport, examine
 from tests.core.asgi import answer, answering, never, serving
 from tests.core.certificates import self_signed
 from tests.core.websockets_server import serve_websocket
@@ -27,7 +27,7 @@ from tests.processes import free_port
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 SICK = Path(__file__).with_name("sick_server.py")
 TOOL = {
@@ -457,7 +457,7 @@ async def test_a_tool_without_arguments_that_fails_is_not_blamed_on_example_argu
 
 
 async def test_a_list_that_hangs_is_given_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_magic.core.doctor.offers.PAGE_SECONDS", 0.3)
+    monkeypatch.setattr("mcp_magic.doctor.session.PAGE_SECONDS", 0.3)
     report = await examine(host, sick(_hangs=["tools/list"]))
     assert "failed: tools/list: no answer within 0.3 s" in told(report, "lists")
 
@@ -504,7 +504,7 @@ async def test_structured_content_without_a_schema_is_noted(host: Host) -> None:
 
 
 async def test_a_server_that_does_not_end_takes_a_signal(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_magic.core.doctor.process.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("mcp_magic.doctor.stdio.GRACE_SECONDS", 0.2)
     monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 0.2)
     monkeypatch.setattr("mcp.client.stdio.FORCE_KILL_TIMEOUT", 0.2)
     report = await examine(host, sick(_stays=True, tools__list={"tools": []}))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.core.doctor import examine
+from mcp_magic.doctor import examine
 from tests.core.authorization_server import Behaviour
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server
@@ -16,8 +16,8 @@ from tests.core.test_doctor import fails, told
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_magic.core.doctor import DoctorReport
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.doctor import DoctorReport
 
 MACHINE = {"grant": "client_credentials", "client_id": "robot", "client_secret": "pass%word:1"}
 

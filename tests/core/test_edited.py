@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcp_magic.core.edited import edited
+from mcp_magic.results.cards import edited
 
 if TYPE_CHECKING:
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 SICK = Path(__file__).with_name("sick_server.py")
 

@@ -14,17 +14,17 @@ from mcp.server.mcpserver import Context, Elicit, ElicitationResult, MCPServer, 
 from mcp_types import CallToolResult, ElicitRequest, ElicitRequestURLParams, InputRequiredResult, TextContent
 from pydantic import BaseModel, Field
 
-from mcp_magic.core.elicitation import Answer, Elicitation
-from mcp_magic.core.linkhost import host_of
-from mcp_magic.core.underway import CallUnderWay, person_asked
+from mcp_magic.ask.elicitation import Answer, Elicitation
+from mcp_magic.display.text import host_of
 from mcp_magic.errors import ProtocolError, RequestTimeoutError
+from mcp_magic.inflight import CallUnderWay, person_asked
 from tests.environments import everything_command, needs_node
 from tests.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 TRIP = Path(__file__).parent / "eliciting_server.py"
 

@@ -11,7 +11,7 @@ import pytest
 from mcp_magic.errors import InvalidResponseError
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 TERSE = Path(__file__).with_name("terse_server.py")
 

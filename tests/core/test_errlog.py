@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_magic.core import errlog
-from mcp_magic.core.errlog import ErrorLog
-from mcp_magic.core.trace.stderr import Lines
+from mcp_magic import stderr
 from mcp_magic.errors import ServerExitedError
+from mcp_magic.stderr import ErrorLog, Lines
 from tests.core.test_sessions import until as until_async
 from tests.kernel.driving import until
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 MEGABYTE = 1024 * 1024
 BLOCK = 4096
@@ -54,8 +53,8 @@ server.run()
 def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ErrorLog]:
     """A log that is looked at often: a file as Linux can cut it, and what there is where no file can be cut."""
     if request.param == "pipe":
-        monkeypatch.setattr(errlog, "_frees_beginnings", lambda folder: False)
-    monkeypatch.setattr(errlog, "LOOK_SECONDS", 0.02)
+        monkeypatch.setattr(stderr, "_frees_beginnings", lambda folder: False)
+    monkeypatch.setattr(stderr, "LOOK_SECONDS", 0.02)
     with ErrorLog() as made:
         yield made
 
@@ -73,14 +72,14 @@ def write(log: ErrorLog, code: str) -> None:
 async def test_what_a_server_writes_while_nobody_asks_it_anything_is_cut(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errlog, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(stderr, "LOOK_SECONDS", 0.02)
     (tmp_path / "chatty.py").write_text(CHATTY)
     connection = await host.connect([sys.executable, str(tmp_path / "chatty.py"), str(24 * 1024)], name="chatty")
     log = connection.errlog
     assert log is not None
     await until_async(lambda: connection.stderr().endswith("x\nall is said\n"))
-    await until_async(lambda: on_disk(log) <= errlog.MAX_BYTES)
-    assert log.end > errlog.MAX_BYTES
+    await until_async(lambda: on_disk(log) <= stderr.MAX_BYTES)
+    assert log.end > stderr.MAX_BYTES
     assert (await connection.call("hi")).data == "hi"
     lines = [str(entry.message) for entry in host.trace.entries("chatty") if entry.kind == "line"]
     assert lines[-1] == "all is said"
@@ -89,12 +88,12 @@ async def test_what_a_server_writes_while_nobody_asks_it_anything_is_cut(
 def test_it_is_cut_while_the_loop_stands_still(log: ErrorLog) -> None:
     log.keep_small()
     write(log, "for _ in range(20): os.write(2, b'y' * 1023 * 1024 + b'\\n')")
-    until(lambda: on_disk(log) <= errlog.MAX_BYTES)
+    until(lambda: on_disk(log) <= stderr.MAX_BYTES)
     assert log.end == 20 * (1023 * 1024 + 1)
 
 
 def test_nothing_is_lost_that_is_written_while_it_is_cut(log: ErrorLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errlog, "MAX_BYTES", 2 * errlog.TAIL_BYTES)
+    monkeypatch.setattr(stderr, "MAX_BYTES", 2 * stderr.TAIL_BYTES)
     code = "import os\nfor _ in range(40_000): os.write(2, b'y' * 199 + b'\\n')"
     with subprocess.Popen([sys.executable, "-S", "-c", code], stderr=log.file) as writing:
         while writing.poll() is None:
@@ -106,9 +105,9 @@ def test_nothing_is_lost_that_is_written_while_it_is_cut(log: ErrorLog, monkeypa
 def test_no_line_is_lost_and_none_is_told_twice_when_it_is_cut(log: ErrorLog) -> None:
     readers = Lines(log), Lines(log)
     write(log, "os.write(2, b'z' * (17 * 2**20) + b'\\nlast\\nha')")
-    assert [line for _, line in readers[0].read()] == ["z" * (errlog.TAIL_BYTES - 8), "last"]
+    assert [line for _, line in readers[0].read()] == ["z" * (stderr.TAIL_BYTES - 8), "last"]
     log.cut()
-    assert on_disk(log) <= errlog.TAIL_BYTES + BLOCK
+    assert on_disk(log) <= stderr.TAIL_BYTES + BLOCK
     write(log, "os.write(2, b'lf a line\\nnext\\n')")
     assert [line for _, line in readers[0].read()] == ["half a line", "next"]
     late = [line for _, line in readers[1].read() if set(line) != {"z"}]  # a part of the first line may be there
@@ -123,20 +122,20 @@ def test_a_process_that_does_not_append_leaves_a_hole_and_no_nulls(log: ErrorLog
     write(log, f"os.write(2, b'z' * (17 * 2**20 - 1) + b'\\n'); {reopened}")
     assert [line for _, line in lines.read()][-1] == "end"
     log.cut()
-    assert on_disk(log) <= errlog.TAIL_BYTES + BLOCK
+    assert on_disk(log) <= stderr.TAIL_BYTES + BLOCK
     write(log, f"{reopened}os.write(fd, b'after the cut\\n')")
     assert [line for _, line in lines.read() if line != "end"] == ["after the cut"]
     assert log.last_lines()[-1] == "after the cut"
     assert "\0" not in log.tail()
     log.cut()
-    assert os.fstat(log.file.fileno()).st_size > errlog.MAX_BYTES, "it takes nothing on the disk, and is left"
+    assert os.fstat(log.file.fileno()).st_size > stderr.MAX_BYTES, "it takes nothing on the disk, and is left"
     assert on_disk(log) < MEGABYTE
 
 
 async def test_a_server_that_dies_has_its_last_words_read_from_a_pipe_too(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errlog, "_frees_beginnings", lambda folder: False)
+    monkeypatch.setattr(stderr, "_frees_beginnings", lambda folder: False)
     with pytest.raises(ServerExitedError, match="no ink in the pen"):
         await host.connect([sys.executable, "-S", "-c", "import sys; sys.exit('no ink in the pen')"], name="x")
 

@@ -17,8 +17,8 @@ from tests.servers.bundled import command
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 HALF = '''
 import asyncio, os, sys

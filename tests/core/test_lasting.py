@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 
 class Counting:

@@ -14,7 +14,7 @@ from mcp.server import Server
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
-from mcp_magic.core.catalog import MAX_PAGES, all_pages
+from mcp_magic.session.catalog import MAX_PAGES, all_pages
 from tests.core.asgi import Forgetful, serving
 from tests.core.test_sessions import until
 from tests.servers.bundled import command, load
@@ -22,7 +22,7 @@ from tests.servers.bundled import command, load
 if TYPE_CHECKING:
     from mcp_types import ListToolsResult
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 SICK = Path(__file__).with_name("sick_server.py")
 KINDS = ("tools", "resources", "templates", "prompts")

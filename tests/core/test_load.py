@@ -17,9 +17,9 @@ from mcp.server.mcpserver import Context, MCPServer
 from pydantic import BaseModel
 
 from mcp_magic import errors
+from mcp_magic.ask.elicitation import Answer
 from mcp_magic.config.specs import HttpSpec
-from mcp_magic.core.connection import Connection
-from mcp_magic.core.elicitation import Answer
+from mcp_magic.session.connection import Connection
 from tests.core.asgi import Forgetful, serving
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server
@@ -29,7 +29,7 @@ from tests.core.websockets_server import serve_websocket
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 ERAS = pytest.mark.parametrize("legacy", [False, True], ids=["2026-07-28", "handshake"])
 

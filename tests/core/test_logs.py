@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from mcp_types import LoggingLevel
 
-from mcp_magic.core.following import LogFollower
-from mcp_magic.core.loglevels import LEVELS, at_least
 from mcp_magic.errors import ArgumentsError, ProtocolError
+from mcp_magic.protocol import LEVELS, at_least
+from mcp_magic.watch import LogFollower
 from tests.core.reporting_server import reporting_server
 from tests.core.test_progress import SERVER, Watching, reports, target, watching  # noqa: F401 - fixtures
 from tests.core.test_sessions import until
@@ -18,8 +18,8 @@ from tests.core.test_sessions import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 
 def texts(connection: Connection) -> list[Any]:

@@ -10,12 +10,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_magic import errors
-from mcp_magic.core.telemetry.metrics import BUCKETS, LIMIT, OTHER, Metrics
-from mcp_magic.core.trace.trace import IN, OUT
+from mcp_magic.telemetry.metrics import BUCKETS, LIMIT, OTHER, Metrics
+from mcp_magic.trace.trace import IN, OUT
 from tests.servers.bundled import command, load
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 RECORD_SECONDS = 20e-6
 """A generous bound for one record on a busy machine; it takes well below a microsecond on an idle one."""

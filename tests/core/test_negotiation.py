@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic import errors
-from mcp_magic.config.files import load_config
+from mcp_magic.config.servers import load_config
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.core.doctor import examine
+from mcp_magic.doctor import examine
 from tests.environments import sdk_command, sqlite_command
 from tests.processes import free_port, start_http
 from tests.sdks.test_matrix import listening
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 SERVER = Path(__file__).with_name("old_server.py")
 PROBED = ["started", "server/discover"]

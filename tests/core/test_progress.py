@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.core.meter import Meter
-from mcp_magic.core.progress import Report
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError
+from mcp_magic.inflight import Meter, Report
 from tests.core.reporting_server import reporting_server
 from tests.processes import start_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 SERVER = [sys.executable, str(Path(__file__).parent / "reporting_server.py")]
 WAYS = ("in process", "stdio, handshake", "http")

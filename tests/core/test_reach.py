@@ -8,9 +8,8 @@ from itertools import product
 import pytest
 from mcp_types import Tool
 
-from mcp_magic.core.consent.reach import pattern_covers, unreached
-from mcp_magic.core.consent.rules import Rule
-from mcp_magic.core.definitions import Definitions
+from mcp_magic.consent.definitions import Definitions
+from mcp_magic.consent.rules import Rule, pattern_covers, unreached
 
 RULES = {
     "all of a server": (Rule("allow", "math:*"), Rule("deny", "math:multiply"), True),

@@ -24,7 +24,7 @@ from tests.processes import free_port, start_http
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 
 @needs_node

@@ -11,14 +11,14 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.streamable_http import EventMessage, EventStore
 
 from mcp_magic import errors
-from mcp_magic.core import listening, persistent
+from mcp_magic.session import http, notifications
 from tests.core.asgi import Forgetful, serving
 from tests.core.proxy import proxied
 from tests.core.test_sessions import until
 
 if TYPE_CHECKING:
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 RETRY_MS = 60
 
@@ -251,7 +251,7 @@ async def test_what_the_first_call_makes_a_server_tell_is_not_lost_because_the_s
     host: Host,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(persistent, "STREAM_SECONDS", 30)
+    monkeypatch.setattr(http, "STREAM_SECONDS", 30)
     server = Dallying()
     async with serving(server) as url:
         connection = await host.connect(f"{url}/mcp", name="dallying")
@@ -267,12 +267,12 @@ async def test_a_server_that_opens_no_stream_before_it_has_something_to_tell_is_
     host: Host,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(persistent, "STREAM_SECONDS", 0.05)
+    monkeypatch.setattr(http, "STREAM_SECONDS", 0.05)
     server = Dallying()
     async with serving(server) as url:
         connection = await host.connect(f"{url}/mcp", name="dallying")
         assert (await connection.call("grow")).text == "grown_2"
-        monkeypatch.setattr(persistent, "STREAM_SECONDS", 30)
+        monkeypatch.setattr(http, "STREAM_SECONDS", 30)
         async with asyncio.timeout(10):
             assert (await connection.call("grow")).text == "grown_3"
         assert "GET" not in server.order
@@ -315,8 +315,8 @@ async def test_the_stream_of_changes_of_2026_07_28_is_opened_again_as_often_as_i
     quick: Host,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listening, "FIRST_PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr(listening, "LONGEST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(notifications, "FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(notifications, "LONGEST_PAUSE_SECONDS", 0.02)
     server = Announcing()
     async with serving(server) as url, proxied(url) as proxy:
         connection = await quick.connect(proxy.url(), name="announcing")

@@ -22,7 +22,7 @@ from tests.environments import everything_command, needs_node
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 
 def roots_server() -> Server[Any]:

@@ -22,21 +22,23 @@ from mcp_types import (
     ToolUseContent,
 )
 
-from mcp_magic.core.consent.rules import Rule
-from mcp_magic.core.sampling.sampling import Expected, Review, Sampled
-from mcp_magic.core.sampling.texts import (
+from mcp_magic.ask.sampling import (
+    Expected,
+    Review,
+    Sampled,
     reply_texts,
     request_texts,
     with_reply_texts,
     with_request_texts,
 )
+from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import ArgumentsError, ConfigError, MCPMagicError, ModelError, ProtocolError
 from tests.core.sampling_servers import ADD, asking_server, said, sampling_server
 from tests.core.test_elicitation import logged
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
-    from mcp_magic.core.sampling.sampling import SamplingRequest
+    from mcp_magic._host import Host
+    from mcp_magic.ask.sampling import SamplingRequest
 
 STDIO = [sys.executable, str(Path(__file__).parent / "sampling_server.py")]
 SECRET = "hunter2-hunter2-hunter2"
@@ -533,7 +535,7 @@ async def test_no_text_and_no_secret_gets_into_log_and_audit(host: Host, tmp_pat
 
 
 def test_an_emptied_text_is_left_out() -> None:
-    from mcp_magic.core.sampling.sampling import SamplingRequest
+    from mcp_magic.ask.sampling import SamplingRequest
 
     image = ImageContent(data="aGk=", mime_type="image/png")
     asked = SamplingRequest("s", (HELLO, message("user", TextContent(text="Look"), image)), 10, "Be brief.")

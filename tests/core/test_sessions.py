@@ -12,9 +12,9 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
+from mcp_magic._host import Host
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.core.host import Host
 from tests.core.asgi import Forgetful, serving
 from tests.processes import start_http
 from tests.servers.bundled import command, load
@@ -22,7 +22,7 @@ from tests.servers.bundled import command, load
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.session.connection import Connection
 
 
 async def until(true: Callable[[], bool], timeout: float = 10.0) -> None:

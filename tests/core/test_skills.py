@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.core.skills.entries import MAX_BYTES, MAX_FILES
-from mcp_magic.core.skills.frontmatter import FrontMatterError, same_front_matter, split_front_matter
 from mcp_magic.errors import InvalidResponseError, NotOfferedError, ProtocolError, VerificationError
+from mcp_magic.skills import MAX_BYTES, MAX_FILES, FrontMatterError, same_front_matter, split_front_matter
 from tests.core.skills_server import MANIFEST, SkillServer, entry_of
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 REFUNDS = "skill://acme/refunds/SKILL.md"
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_magic import errors
-from mcp_magic.core.doctor import examine
-from mcp_magic.core.stderr import cause
+from mcp_magic.doctor import examine
+from mcp_magic.stderr import cause
 from tests.core.asgi import answering, serving
 from tests.core.test_connect_errors import failure, script
 from tests.environments import SLACK, everything_command, filesystem_command, needs_node, program
@@ -24,7 +24,7 @@ from tests.processes import free_port
 from tests.servers.bundled import command
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 RECORDED = Path(__file__).parent / "stderr"
 

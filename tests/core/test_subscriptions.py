@@ -18,9 +18,9 @@ from tests.servers.bundled import load
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
-    from mcp_magic.core.updates import Subscription, Update
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
+    from mcp_magic.session.subscriptions import Subscription, Update
 
 ERAS = ("2026-07-28", "handshake")
 
@@ -148,7 +148,7 @@ async def test_another_server_of_the_same_name_has_nothing_of_it(host: Host) -> 
 
 
 async def test_a_stream_that_the_server_ends_is_opened_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_magic.core.subscriptions.FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("mcp_magic.session.subscriptions.FIRST_PAUSE_SECONDS", 0.01)
     changing = Changing()
     connection = await host.connect(changing.server, name="changing")
     async with await connection.subscribe(URI) as subscription:

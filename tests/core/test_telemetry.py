@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from mcp_magic import errors
-from mcp_magic.core.telemetry.telemetry import EXIT_SECONDS, check, telemetry
+from mcp_magic.telemetry.telemetry import EXIT_SECONDS, check, telemetry
 from tests.core.asgi import serving
 from tests.core.telemetry_server import server as own_server
 from tests.core.test_sessions import until
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 COMMAND = [sys.executable, str(Path(__file__).with_name("telemetry_server.py"))]
 SECRET = "canary-7f3a91"
@@ -136,7 +136,7 @@ async def test_the_calls_of_an_agent_are_below_its_run(host: Host, spans: Spans)
     from langgraph.checkpoint.memory import InMemorySaver
 
     from mcp_magic.agent.graph import build_graph
-    from mcp_magic.agent.running import run_agent
+    from mcp_magic.agent.runner import run_agent
     from mcp_magic.agent.scripted import ScriptedModel
 
     host.consent.policy = "auto"
@@ -360,7 +360,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from mcp.server.mcpserver import MCPServer
 from mcp_magic import host
-from mcp_magic.core.telemetry.telemetry import telemetry
+from mcp_magic.telemetry.telemetry import telemetry
 
 theirs, ours = InMemorySpanExporter(), InMemorySpanExporter()
 provider = TracerProvider()

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp_types import PromptReference
 
-from mcp_magic.core.elicitation import Answer, Elicitation
+from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.errors import RequestTimeoutError
 from tests.core.waiting_server import Waiting, waiting_server
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 SERVER = [sys.executable, str(Path(__file__).with_name("waiting_server.py"))]
 SHORT, PATIENT, LONG = 0.2, 1.2, 30.0

@@ -14,14 +14,11 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
-from mcp_magic.core.connection import Connection
-from mcp_magic.core.faults import CODES, STATUSES
-from mcp_magic.core.services import Services
-from mcp_magic.core.trace.cut import KEPT_BYTES
-from mcp_magic.core.trace.faults import fault
-from mcp_magic.core.trace.mask import Masker
-from mcp_magic.core.trace.record import Tap
-from mcp_magic.core.trace.trace import FRESH, IN, OUT, Entry, Trace
+from mcp_magic.protocol import CODES, STATUSES
+from mcp_magic.session.connection import Connection
+from mcp_magic.session.services import Services
+from mcp_magic.trace.mask import KEPT_BYTES, Masker
+from mcp_magic.trace.trace import FRESH, IN, OUT, Entry, Tap, Trace, fault
 from tests.core.test_sessions import until
 from tests.processes import start_http
 from tests.servers.bundled import command, load
@@ -29,7 +26,7 @@ from tests.servers.bundled import command, load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 SERVER = """
 import os, sys

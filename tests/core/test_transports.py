@@ -18,7 +18,7 @@ from tests.servers.bundled import command, load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 
 @pytest.mark.lowest

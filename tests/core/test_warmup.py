@@ -8,7 +8,7 @@ import textwrap
 
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 
 
 def server_with(schema):
@@ -39,7 +39,7 @@ def test_a_connect_imports_what_checks_a_call_and_not_jsonschema():
     program = """
         import asyncio, sys
         from mcp.server.mcpserver import MCPServer
-        from mcp_magic.core.host import Host
+        from mcp_magic._host import Host
 
         server = MCPServer("s", log_level="ERROR")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 
 async def until(true: Callable[[], object]) -> None:

@@ -11,7 +11,7 @@ from mcp_magic.errors import MCPMagicError
 from tests.faults.speaking import LEGACY, MODERN
 
 if TYPE_CHECKING:
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.session.connection import Connection
 
 __all__ = ["Row", "assert_clear", "in_eras", "outcome"]
 

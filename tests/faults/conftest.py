@@ -11,7 +11,7 @@ import psutil
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

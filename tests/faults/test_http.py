@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_magic.core import stdio_lines, transports
 from mcp_magic.errors import (
     ConnectError,
     InvalidResponseError,
@@ -17,6 +16,7 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionClosedError,
 )
+from mcp_magic.session import stdio, transports
 from tests.core.certificates import self_signed
 from tests.faults.checking import Row, assert_clear, in_eras, outcome
 from tests.faults.conftest import bystander
@@ -26,7 +26,7 @@ from tests.faults.speaking import LEGACY, MODERN
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 BREAKS = "the server's answer breaks the protocol: "
 LOST = "the connection was lost before the answer came"
@@ -134,7 +134,7 @@ async def test_a_long_answer_is_read(host: Host, tool: str) -> None:
 async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
     host: Host, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
-    for module in (stdio_lines, transports):
+    for module in (stdio, transports):
         monkeypatch.setattr(module, "MAX_MESSAGE", MEGABYTE)
     async with rogue_http() as rogue:
         connection = await host.connect(rogue.url, name="rogue")
@@ -198,7 +198,7 @@ async def test_tls_that_ends_in_the_middle_is_one_clear_error(host: Host, tmp_pa
 async def test_a_server_that_does_not_answer_the_tls_handshake_is_given_up(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_magic.core.transports.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("mcp_magic.session.transports.CONNECT_SECONDS", 0.5)
     async with rogue_http() as rogue:
         problem: MCPMagicError | None = None
         try:

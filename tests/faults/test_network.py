@@ -16,7 +16,7 @@ from tests.faults.rogue_http import rogue_http
 from tests.faults.speaking import LEGACY, MODERN
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN])
 

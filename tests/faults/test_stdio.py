@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from mcp_magic import errors
-from mcp_magic.core import stdio_lines
 from mcp_magic.errors import InvalidResponseError, ProtocolError, RequestTimeoutError, SessionClosedError
+from mcp_magic.session import stdio
 from tests.core.test_sessions import until
 from tests.faults.checking import Row, assert_clear, in_eras, outcome
 from tests.faults.conftest import bystander
@@ -22,8 +22,8 @@ from tests.faults.rogue_server import FLOOD, TOOLS
 from tests.faults.speaking import LEGACY, MODERN
 
 if TYPE_CHECKING:
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 SERVER = Path(__file__).with_name("rogue_server.py")
 ENDED = "`%mcp reconnect rogue` opens it again"
@@ -161,7 +161,7 @@ async def test_100_megabytes_in_one_line_are_read(host: Host, tmp_path: Path, to
 async def test_a_line_that_is_too_long_fails_its_call_alone_and_is_not_kept(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stdio_lines, "MAX_MESSAGE", 2**20)
+    monkeypatch.setattr(stdio, "MAX_MESSAGE", 2**20)
     connection = await connected(host, LEGACY, tmp_path / "log")
     found = await outcome(connection, "long", LONG_SECONDS)
     assert_clear(found, ProtocolError, "the answer has more than 1,048,576 bytes in its line")

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_magic.config.specs import StdioSpec
-from mcp_magic.core.border import Place, connect_error
-from mcp_magic.core.trace.faults import fault
-from mcp_magic.core.trace.record import Recorder
-from mcp_magic.core.wire import Wire
 from mcp_magic.errors import ConnectError, RequestTimeoutError
+from mcp_magic.session.failures import connect_error
+from mcp_magic.session.wire import Place, Wire
+from mcp_magic.trace.trace import Recorder, fault
 from tests.core.test_progress import Watching
 from tests.core.test_sessions import until
 from tests.faults.speaking import LEGACY
@@ -22,7 +21,7 @@ from tests.faults.test_stdio import connected
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 STRANGE = "The server answered with id 987654, which nobody asked"
 MISNUMBERS = """

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.shared.auth import OAuthToken
 
+from mcp_magic._host import Host
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.running import run_agent
+from mcp_magic.agent.runner import run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import open_threads
 from mcp_magic.auth.store import FileStore, KeptTokens
-from mcp_magic.config.auth import AuthOptions
-from mcp_magic.config.declaration import Declaration
+from mcp_magic.cassette.cassette import Cassette
+from mcp_magic.config.project import Declaration
+from mcp_magic.config.specs import AuthOptions
 from mcp_magic.config.trust import is_trusted, trust
-from mcp_magic.core.cassette import Cassette
-from mcp_magic.core.consent.audit import Audit, Record, now
-from mcp_magic.core.host import Host
+from mcp_magic.consent.audit import Audit, Record, now
 from mcp_magic.errors import CassetteError
 
 if TYPE_CHECKING:

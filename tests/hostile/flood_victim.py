@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from mcp_magic.core.elicitation import Answer, Elicitation
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
+from mcp_magic.ask.elicitation import Answer, Elicitation
 
 MEMORY = 200_000_000
 MB = 1_000_000

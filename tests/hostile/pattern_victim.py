@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from mcp_magic.errors import ArgumentsError, InvalidResponseError
-from mcp_magic.magics.eliciting_input import ElicitationInput
-from mcp_magic.magics.extension import MCPMagics
+from mcp_magic.ipython.ask import ElicitationInput
+from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.notebook import host
-from mcp_magic.schema.coerce import UnfitText
-from mcp_magic.widgets.tool_form import ToolForm
+from mcp_magic.schema.commandline import UnfitText
+from mcp_magic.ui.request_form import ToolForm
 from tests.hostile.pattern_server import PATTERNS, TEXT, answer, schemas
 
 if TYPE_CHECKING:

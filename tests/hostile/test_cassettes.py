@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from mcp_magic.agent.cassette_turns import turns_of
-from mcp_magic.core.cassette import Cassette
+from mcp_magic.agent.cassette import turns_of
+from mcp_magic.cassette.cassette import Cassette
 from mcp_magic.errors import CassetteError
 
 HEADER: dict[str, Any] = {"cassette": 1, "by": "a stranger"}

@@ -10,12 +10,11 @@ import pytest
 from langgraph.checkpoint.base import id as checkpoint_ids
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.core.host import Host
-from mcp_magic.core.lost import away
-from mcp_magic.core.reconnection import Backoff, Reconnection
-from mcp_magic.core.watching.text import status_text
-from mcp_magic.core.watching.watch import Watch
+from mcp_magic._host import Host
 from mcp_magic.errors import AuthorizationError, RequestTimeoutError
+from mcp_magic.session.failures import away
+from mcp_magic.session.reconnect import Backoff, Reconnection
+from mcp_magic.watch import Watch, status_text
 from tests.agent.threads_in import kept, run
 from tests.core.authorization_server import Behaviour
 from tests.core.persons import logging_in

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.auth.store import FileStore, KeptTokens
-from mcp_magic.core.cassette.file import CassetteFile
+from mcp_magic.cassette.file import CassetteFile
 from tests.agent.threads_in import kept
 from tests.hostile.crowd import LINES, options
 

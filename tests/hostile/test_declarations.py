@@ -67,7 +67,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def running(home: Path, clone: Path) -> Iterator[Kernel]:
     kernel = Kernel(clone, environment(home, AWS_SECRET_ACCESS_KEY=SECRET))
     try:
-        kernel.ok("%load_ext mcp_magic\nfrom mcp_magic import host\nfrom mcp_magic.core.consent.consent import Request")
+        kernel.ok("%load_ext mcp_magic\nfrom mcp_magic import host\nfrom mcp_magic.consent.consent import Request")
         kernel.ok(f"%mcp connect {MATH} --name mine")
         yield kernel
     finally:

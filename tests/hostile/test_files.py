@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.config.declaration import load_declaration
-from mcp_magic.config.files import discover_servers, load_config
-from mcp_magic.config.jsonfile import LARGEST
-from mcp_magic.config.variables import MissingHereError, read_env_file
-from mcp_magic.core.consent.rulefiles import parse_rules
+from mcp_magic.config.parsing import LARGEST, MissingHereError, read_env_file
+from mcp_magic.config.project import load_declaration
+from mcp_magic.config.servers import discover_servers, load_config
+from mcp_magic.consent.rules import parse_rules
 from mcp_magic.errors import ArgumentsError, ConfigError
-from mcp_magic.magics.answers import Answers
-from mcp_magic.serving.interface import read_snapshot
+from mcp_magic.ipython.ask import Answers
+from mcp_magic.server.docs import read_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,23 +14,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp_types import ElicitRequestURLParams, LoggingMessageNotificationParams
 
+from mcp_magic._host import Host
+from mcp_magic.ask.elicitation import Answer
+from mcp_magic.ask.sampling import Review, Sampled
 from mcp_magic.config.specs import StdioSpec
-from mcp_magic.core.elicitation import Answer
-from mcp_magic.core.errlog import ErrorLog
-from mcp_magic.core.host import Host
-from mcp_magic.core.logs import Logs
-from mcp_magic.core.sampling.sampling import Review, Sampled
-from mcp_magic.core.trace.record import Recorder
-from mcp_magic.core.trace.stderr import Lines
-from mcp_magic.core.trace.trace import IN, Trace
+from mcp_magic.session.notifications import Logs
+from mcp_magic.stderr import ErrorLog, Lines
+from mcp_magic.trace.trace import IN, Recorder, Trace
 from tests.kernel.answering import Frontend
 from tests.kernel.driving import Kernel, environment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.elicitation import Elicitation
+    from mcp_magic.ask.elicitation import Elicitation
+    from mcp_magic.session.connection import Connection
 
 SERVER = Path(__file__).parent / "flood_server.py"
 LONG = "x" * 100_000
@@ -326,7 +324,7 @@ SLOW = """
 import time
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.transcript import canvas
-from mcp_magic.magics import live
+from mcp_magic.ipython import live
 live.INTERVAL = 2.0  # so that it is a timer that draws
 drawn, quick = [], canvas.draw
 def draw(entry, *more, **named):

@@ -11,12 +11,11 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
+from mcp_magic._host import Host
+from mcp_magic.ask.approval import approval_html, approval_text
 from mcp_magic.config.specs import HttpSpec, StdioSpec
-from mcp_magic.core.consent.consent import Decision, Request
-from mcp_magic.core.consent.rulefiles import parse_rules, write_rules
-from mcp_magic.core.consent.rules import Rule
-from mcp_magic.core.host import Host
-from mcp_magic.widgets.approval_text import question_html, question_text
+from mcp_magic.consent.consent import Decision, Request
+from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from tests.kernel.servers import MATH
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ async def test_an_answer_that_is_remembered_is_for_the_server_that_asked(host: H
     await host.connect(adder("evil"), name="math")
     await host.consent.check(MINE)
     assert len(asked) == 2
-    for said in (question_text(asked[1], MINE.arguments), question_html(asked[1], MINE.arguments)):
+    for said in (approval_text(asked[1], MINE.arguments), approval_html(asked[1], MINE.arguments)):
         assert "was given for another server called math" in said
         assert "adder" in said
         assert "evil" in said

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from mcp_types import ReadResourceResult, TextResourceContents
 
-from mcp_magic.agent.transcript.markdown import markdown
+from mcp_magic.display.markdown import markdown
+from mcp_magic.display.text import harmless
 from mcp_magic.results import ResourceResult
-from mcp_magic.results.markdown import harmless
-from mcp_magic.serving.markdown import quoted
+from mcp_magic.server.docs import quoted
 
 SECONDS = 1.0
 

@@ -13,7 +13,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from mcp.server.mcpserver import MCPServer
 
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 from tests.agent.threads_in import kept, run
 from tests.results.test_escaping import SAFE_ATTRIBUTES, SAFE_TAGS, Markup
 

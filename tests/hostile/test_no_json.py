@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_magic.core import stdio_lines
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 from mcp_magic.errors import ConnectError, InvalidResponseError, MCPMagicError
+from mcp_magic.session import stdio
 from tests.core.test_sessions import until
 from tests.faults.checking import assert_clear
 from tests.faults.rogue_http import rogue_http
@@ -21,7 +21,7 @@ from tests.hostile.no_json_server import BREAKS, SPREAD, serve_no_json
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.session.connection import Connection
 
 SECONDS = 5.0
 """Seconds in which anything here must be over; nothing has a time-out of its own."""
@@ -140,7 +140,7 @@ async def test_an_answer_on_several_lines_of_stdio_ends_its_call_with_an_error_t
 async def test_a_line_that_is_too_long_ends_its_call_also_where_its_id_stands_at_its_end(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stdio_lines, "MAX_MESSAGE", 2**20)
+    monkeypatch.setattr(stdio, "MAX_MESSAGE", 2**20)
     async with connected(host, "stdio") as connection:
         found = await failing(connection, "too_long_id_last")
         assert "the answer has more than 1,048,576 bytes in its line, and was not read to its end" in str(found)

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from mcp_magic._host import Host
 from mcp_magic.auth.logout import log_out
 from mcp_magic.auth.store import KeptTokens
 from mcp_magic.config.specs import HttpSpec
-from mcp_magic.core.doctor.http import HttpPatient
-from mcp_magic.core.host import Host
+from mcp_magic.doctor.http import HttpPatient
 from mcp_magic.errors import AuthorizationError
 from tests.core.asgi import serving
 from tests.core.authorization_server import Behaviour

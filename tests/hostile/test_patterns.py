@@ -13,10 +13,10 @@ from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, ListToolsResult, Tool
 
 from mcp_magic import schema as s
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.schema.check import check_answer
 from mcp_magic.schema.patterns import MAX_STEPPED_TEXT, MAX_TEXT, matches
+from mcp_magic.schema.validate import check_answer
 from tests.hostile.pattern_server import BACKTRACKS, EXPLODES, LOOKS_AHEAD, PATTERNS, TEXT, schemas
 
 SECONDS = 3.0

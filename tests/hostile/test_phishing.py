@@ -22,15 +22,13 @@ from mcp_types import (
     Tool,
 )
 
-from mcp_magic.auth.login import CallbackServer
-from mcp_magic.core.cassette.deck import deck
-from mcp_magic.core.elicitation import Answer, Elicitation, secrets_marked
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
+from mcp_magic.ask.elicitation import Answer, Elicitation, answer_bundle, question_html, question_text, secrets_marked
+from mcp_magic.auth.login import CallbackServer, login_html, login_text
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import AuthorizationError, ToolError
-from mcp_magic.magics.eliciting_input import ElicitationInput
-from mcp_magic.widgets.authorization_text import login_html, login_text
-from mcp_magic.widgets.elicitation_text import outcome_bundle, question_html, question_text
-from mcp_magic.widgets.form import Form
+from mcp_magic.ipython.ask import ElicitationInput
+from mcp_magic.ui.form import Form
 from tests.core.authorization_server import Behaviour
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server
@@ -201,7 +199,7 @@ async def test_secrets_that_a_form_asks_for_are_warned_of_and_recorded_nowhere(
 
     async def elicitor(asked: Elicitation) -> Answer:
         answer = Answer.accept(ENTERED)
-        shown.extend([question_html(asked), question_text(asked), json.dumps(outcome_bundle(asked, answer, 1.0))])
+        shown.extend([question_html(asked), question_text(asked), json.dumps(answer_bundle(asked, answer, 1.0))])
         return answer
 
     host.elicitation.elicitor = elicitor

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from mcp_magic._host import Host
 from mcp_magic.config.specs import WebSocketSpec
-from mcp_magic.core.host import Host
 from mcp_magic.errors import ConnectError
 from tests.hostile.no_json_server import serve_no_json
 

@@ -14,19 +14,19 @@ import pytest_asyncio
 from IPython.core.interactiveshell import InteractiveShell
 
 from mcp_magic import schema as s
-from mcp_magic.agent.functions import function_of
-from mcp_magic.config.jsonfile import write_text
-from mcp_magic.core.lint.lint import lint_tool
+from mcp_magic.agent.tools import function_of
+from mcp_magic.config.parsing import write_text
+from mcp_magic.display import document
 from mcp_magic.errors import ArgumentsError, ConfigError, InvalidResponseError, MCPMagicError
+from mcp_magic.ipython.candidates import Tab, tool_argument
+from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.langchain.tools import langchain_tools
-from mcp_magic.magics.extension import MCPMagics
-from mcp_magic.magics.offered_candidates import Tab, tool_argument
+from mcp_magic.lint import lint_tool
 from mcp_magic.notebook import host
-from mcp_magic.results import limits
-from mcp_magic.schema.budget import MAX_NODES
-from mcp_magic.schema.changes import schema_changes
-from mcp_magic.schema.check import check_answer, check_arguments
-from mcp_magic.widgets.tool_form import ToolForm
+from mcp_magic.schema.diff import schema_changes
+from mcp_magic.schema.patterns import MAX_NODES
+from mcp_magic.schema.validate import check_answer, check_arguments
+from mcp_magic.ui.request_form import ToolForm
 from tests.hostile.schema_server import MANY, SCHEMAS, UNREADABLE, doubling, of
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ async def test_a_tool_s_card_and_list_count_what_they_leave_out(attacked: Attack
     card = str(await attacked.line("tool s:takes_properties"))
     listing = await attacked.line("tools s")
 
-    assert f"… {MANY - limits.display.listing_rows:,} more" in card
+    assert f"… {MANY - document.display.listing_rows:,} more" in card
     assert (
         f"… {MANY - MAX_NODES:,} more" in {row["tool"]: row["arguments"] for row in listing.rows}["s:takes_properties"]
     )

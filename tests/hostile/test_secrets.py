@@ -12,13 +12,13 @@ from urllib.parse import quote, quote_plus
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
 
-from mcp_magic.config.files import load_config
+from mcp_magic._host import Host
+from mcp_magic.cassette.cassette import deck
+from mcp_magic.config.servers import load_config
 from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
-from mcp_magic.core.cassette.deck import deck
-from mcp_magic.core.doctor.doctor import examine
-from mcp_magic.core.host import Host
-from mcp_magic.core.trace.mask import Masker
+from mcp_magic.doctor.examine import examine
 from mcp_magic.errors import ConnectError
+from mcp_magic.trace.mask import Masker
 from tests.core.asgi import answering, serving
 
 if TYPE_CHECKING:

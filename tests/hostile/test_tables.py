@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_magic.results.tables import MAX_COLUMNS, Columns, Records, check_shape
+from mcp_magic.display.tables import MAX_COLUMNS, Columns, Records, check_shape
 from tests.hostile.table_victim import FILES, TEXTS, answered, read
 
 

@@ -12,12 +12,12 @@ import ormsgpack
 import pytest
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic._host import Host
 from mcp_magic.agent.threads import open_threads
-from mcp_magic.core.host import Host
-from mcp_magic.core.telemetry.telemetry import telemetry
 from mcp_magic.errors import MCPMagicError, ThreadError
-from mcp_magic.magics.asking_input import InputAsker
-from mcp_magic.magics.watching import Printer
+from mcp_magic.ipython.ask import InputAsker
+from mcp_magic.ipython.live import Printer
+from mcp_magic.telemetry.telemetry import telemetry
 
 if TYPE_CHECKING:
     from pathlib import Path

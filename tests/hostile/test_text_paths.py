@@ -19,33 +19,29 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from pydantic import TypeAdapter, ValidationError
 
 from mcp_magic import schema
-from mcp_magic.agent.modelerrors import model_error
+from mcp_magic._host import fits_template
+from mcp_magic._text import clean, did_you_mean
+from mcp_magic.agent.models import model_error
 from mcp_magic.agent.offline.model import answer, outcome
 from mcp_magic.agent.offline.model import quoted as quoted_by_offline
 from mcp_magic.agent.transcript import Transcript
+from mcp_magic.ask.elicitation import Elicitation, question_html, question_text
+from mcp_magic.cassette.match import Scene, Server, Session, difference
 from mcp_magic.config.masking import mask_text
-from mcp_magic.core.cassette.matching import Server, difference
-from mcp_magic.core.cassette.scenes import Scene, Session
-from mcp_magic.core.clues import cause_in
-from mcp_magic.core.consent.reach import pattern_covers
-from mcp_magic.core.elicitation import Elicitation
-from mcp_magic.core.endpoints import addresses, named_url
-from mcp_magic.core.lint.lint import lint_tool
-from mcp_magic.core.lookup import fits_template
-from mcp_magic.core.malformed import instead_of, log_line
-from mcp_magic.core.skills.frontmatter import FrontMatterError, same_front_matter, split_front_matter
-from mcp_magic.core.stderr import cause
-from mcp_magic.core.trace.mask import Masker
+from mcp_magic.consent.rules import pattern_covers
 from mcp_magic.errors import MCPMagicError
+from mcp_magic.ipython.candidates import place_in
 from mcp_magic.langchain.content import to_content
-from mcp_magic.magics.remote import place_in
+from mcp_magic.lint import lint_tool
 from mcp_magic.results import Listing, PromptResult, ResourceResult, ToolResult
-from mcp_magic.results.card import ToolCard
-from mcp_magic.serving.interface import compared
-from mcp_magic.serving.markdown import quoted
-from mcp_magic.serving.stubs import stubs
-from mcp_magic.widgets.elicitation_text import question_html, question_text
-from mcp_magic.wording import clean, did_you_mean
+from mcp_magic.results.cards import ToolCard
+from mcp_magic.server.docs import compared, quoted
+from mcp_magic.server.stubs import stubs
+from mcp_magic.session.failures import cause_in, instead_of, log_line
+from mcp_magic.session.negotiation import addresses, named_url
+from mcp_magic.skills import FrontMatterError, same_front_matter, split_front_matter
+from mcp_magic.stderr import cause
+from mcp_magic.trace.mask import Masker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

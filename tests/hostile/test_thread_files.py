@@ -12,8 +12,7 @@ import ormsgpack
 import pytest
 
 from mcp_magic.agent import threads
-from mcp_magic.agent.history import list_threads
-from mcp_magic.agent.threads import open_threads, thread_names
+from mcp_magic.agent.threads import list_threads, open_threads, thread_names
 from mcp_magic.errors import ThreadError
 
 if TYPE_CHECKING:

@@ -363,7 +363,7 @@ def test_a_panel_stays_in_the_notebook_as_lines_that_need_no_kernel(frontend: Fr
 
 def test_the_persons_own_approver_is_kept(frontend: Frontend) -> None:
     frontend.kernel.ok(
-        "from mcp_magic.core.consent.consent import Decision\nasked, before = [], host.approver\n"
+        "from mcp_magic.consent.consent import Decision\nasked, before = [], host.approver\n"
         "async def mine(request):\n    asked.append(request.name)\n    return Decision.deny('mine')\n"
         "host.approver = mine"
     )

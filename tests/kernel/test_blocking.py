@@ -152,7 +152,7 @@ def test_cancel_in_the_same_block_takes_run_back(frontend: Frontend, folder: Pat
 
 
 def test_the_explorer_shows_what_was_typed_last_and_answers_each_click(frontend: Frontend, folder: Path) -> None:
-    frontend.run("from mcp_magic.widgets.explorer import Explorer\nexplorer = Explorer(host)\nexplorer")
+    frontend.run("from mcp_magic.ui.explorer import Explorer\nexplorer = Explorer(host)\nexplorer")
     search = frontend.kernel.ok("print(explorer.search.model_id)").stdout.strip()
     for words, tool in ((("f", "fo", "fore"), "forecast"), (("h", "hi", "hist"), "history")):
         with blocked(frontend, folder):

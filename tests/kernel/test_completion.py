@@ -102,7 +102,7 @@ def test_what_is_cached_is_completed_in_time(kernel: Kernel, code: str) -> None:
 
 
 def test_the_first_subcommands_are_all_of_them(kernel: Kernel) -> None:
-    kernel.ok("from mcp_magic.magics.commands import COMMANDS")
+    kernel.ok("from mcp_magic.ipython.commands import COMMANDS")
     offered = kernel.complete("%mcp ")
 
     assert kernel.ok(f"set(COMMANDS) <= set({offered!r})").text == "True"

@@ -74,7 +74,7 @@ def test_from_a_function_it_works_as_well(kernel: Kernel) -> None:
 
 def test_the_search_is_answered_while_a_cell_awaits_a_call(kernel: Kernel) -> None:
     kernel.ok(f"%mcp connect {FOLDER / 'showcase_server.py'} --name show")
-    kernel.ok("from mcp_magic import host\nfrom mcp_magic.widgets.explorer import Explorer\nexplorer = Explorer(host)")
+    kernel.ok("from mcp_magic import host\nfrom mcp_magic.ui.explorer import Explorer\nexplorer = Explorer(host)")
     search = kernel.ok("print(explorer.search.model_id)").stdout.strip()
     waiting = kernel.start("print('started')\nawait host['show'].call('slow', seconds=600)")
     kernel.until_stream(waiting, "started")

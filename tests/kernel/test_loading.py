@@ -92,7 +92,7 @@ def left():
     "What an extension could leave in a kernel, as text."
     import asyncio, sys, traceback
     ip = get_ipython()
-    crashes = sys.modules.get("mcp_magic.results.crashes")
+    crashes = sys.modules.get("mcp_magic.results.results")
     notebook = sys.modules.get("mcp_magic.notebook")
     found = {
         "transformers": [ip.input_transformers_cleanup, ip.input_transformers_post, ip.ast_transformers],

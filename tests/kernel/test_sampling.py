@@ -11,7 +11,7 @@ import nbclient
 import nbformat
 import pytest
 
-from mcp_magic.config.declaration import load_declaration
+from mcp_magic.config.project import load_declaration
 from mcp_magic.config.trust import trust
 from tests.environments import everything_command, kernel_python, needs_node
 from tests.kernel.answering import Frontend, OtherKernel

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 from mcp_magic.errors import ConnectError, HTTPStatusError
-from mcp_magic.serving.interface import compared, interface_of
+from mcp_magic.server.docs import compared, interface_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_magic.errors import ConfigError
-from mcp_magic.magics.settings import Settings
+from mcp_magic.ipython.settings import Settings
 from tests.kernel.servers import SHOWCASE, connect_in_process
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from langchain_core.tools import ToolException
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from mcp_magic.langchain import blocking
+from mcp_magic.langchain import tools
 from mcp_magic.notebook import NotebookHost
 from tests.servers.bundled import command, load
 
-blocking.BUSY_SECONDS = 0.5
+tools.BUSY_SECONDS = 0.5
 
 
 async def connected(target: Any) -> tuple[NotebookHost, Any]:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, SessionClosedError, SessionError, ToolError
-from mcp_magic.langchain.breaker import Breaker
+from mcp_magic.langchain.calls import Breaker
 
 
 class Clock:

@@ -11,9 +11,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 
 from mcp_magic.config.specs import StdioSpec
-from mcp_magic.core.consent.consent import Decision, Request
-from mcp_magic.langchain.breaker import Breaker
-from mcp_magic.langchain.calls import MCPToolException, call
+from mcp_magic.consent.consent import Decision, Request
+from mcp_magic.langchain.calls import Breaker, MCPToolException, call
 from tests.core.asgi import serving
 from tests.environments import everything_command, needs_node
 from tests.servers.bundled import command, load
@@ -21,8 +20,8 @@ from tests.servers.bundled import command, load
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp_magic.core.connection import Connection
     from mcp_magic.notebook import NotebookHost
+    from mcp_magic.session.connection import Connection
 
 DYING = Path(__file__).with_name("dying_server.py")
 

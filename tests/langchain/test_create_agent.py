@@ -19,7 +19,7 @@ from tests.servers.bundled import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.core.consent.decisions import Request
+    from mcp_magic.consent.consent import Request
     from mcp_magic.notebook import NotebookHost
 
 ADD = ("math__add", {"a": 1, "b": 2})

@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from mcp_magic.errors import UnknownResourceError, UnknownServerError
-from mcp_magic.langchain.resources import to_blobs
+from mcp_magic.langchain.content import to_blobs
 from tests.environments import everything_command, needs_node
 from tests.servers.bundled import load
 

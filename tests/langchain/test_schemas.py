@@ -10,8 +10,7 @@ from hypothesis import given
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from mcp_types import Tool
 
-from mcp_magic.langchain.schemas import portable
-from mcp_magic.langchain.tools import MCPTool, langchain_tools
+from mcp_magic.langchain.tools import MCPTool, langchain_tools, portable
 from tests.environments import everything_command, needs_node
 from tests.langchain.lowlevel import serving_tools
 from tests.schema.strategies import QUICK, anything_like_a_schema

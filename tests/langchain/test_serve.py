@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.session.connection import Connection
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
@@ -666,7 +666,7 @@ def test_it_is_a_public_name_and_makes_a_server_of_the_sdk() -> None:
 async def test_mcp_connect_takes_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from mcp_magic.magics.extension import MCPMagics
+    from mcp_magic.ipython.extension import MCPMagics
 
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     magics = MCPMagics(InteractiveShell())

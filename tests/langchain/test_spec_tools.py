@@ -10,8 +10,7 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
 from mcp_magic.errors import UnreachableError
-from mcp_magic.langchain.spectools import spec_tools
-from mcp_magic.langchain.tools import Options
+from mcp_magic.langchain.tools import Options, spec_tools
 from tests.core.asgi import serving
 from tests.processes import start_http
 from tests.servers.bundled import command, load

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from mcp_magic.magics.extension import MCPMagics
+from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.notebook import host
 from tests.servers.bundled import load
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.errors import CommandError, MCPMagicError
-from mcp_magic.magics.help_asked import help_asked
+from mcp_magic.ipython.extension import help_asked
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic.agent import threads
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.magics import complete
-from mcp_magic.magics.extension import MCPMagics
+from mcp_magic.ipython import completion as complete
+from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.notebook import host
 from tests.agent.threads_in import locked
 from tests.servers.bundled import load

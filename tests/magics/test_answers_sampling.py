@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mcp_magic.core.sampling.sampling import Sampled, SamplingRequest
+    from mcp_magic.ask.sampling import Sampled, SamplingRequest
 
 SUMMARY = "Cats sleep, purr and eat."
 

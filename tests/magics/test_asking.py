@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.core.consent.consent import Consent, Decision, Request
-from mcp_magic.magics.asking import how_to_ask
-from mcp_magic.magics.asking_input import InputAsker
-from mcp_magic.magics.cells import Circumstances, loops_on_this_stack
+from mcp_magic.consent.consent import Consent, Decision, Request
+from mcp_magic.ipython.ask import InputAsker, how_to_ask
+from mcp_magic.ipython.cells import Circumstances, loops_on_this_stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

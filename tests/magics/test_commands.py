@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.candidates import COMPLETERS
-from mcp_magic.magics.commands import AGENT, COMMANDS, SERVER, SERVERS
-from mcp_magic.magics.parsing import GROUPS, Word, help_for_all, help_for_one, parse
-from mcp_magic.magics.splitting import split_line
+from mcp_magic.ipython.candidates import COMPLETERS
+from mcp_magic.ipython.commandline import GROUPS, Word, help_for_all, help_for_one, parse, split_line
+from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcp_magic.magics.parsing import Command
+    from mcp_magic.ipython.commandline import Command
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -50,7 +49,7 @@ def test_tab_knows_what_an_argument_says_that_it_is(command: Command) -> None:
 LAZY = """
 import sys
 from IPython.core.interactiveshell import InteractiveShell
-from mcp_magic.magics import commands
+from mcp_magic.ipython import commands
 
 def imported():
     return sorted(m.removeprefix(commands.__name__) for m in sys.modules if m.startswith(commands.__name__ + "."))

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.core.elicitation import Answer, Elicitation
+from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.errors import ArgumentsError, CommandError
-from mcp_magic.magics.answers import Answers
-from mcp_magic.magics.candidates import candidates
-from mcp_magic.magics.eliciting_input import ElicitationInput
+from mcp_magic.ipython.ask import Answers, ElicitationInput
+from mcp_magic.ipython.candidates import candidates
 from mcp_magic.notebook import host
 from tests.core.test_elicitation import trip_server, url_server
 from tests.core.test_roots import roots_server

@@ -17,9 +17,9 @@ from mcp_types import (
     Tool,
 )
 
+from mcp_magic._text import HIDDEN
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.notebook import host
-from mcp_magic.wording import HIDDEN
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from mcp_magic.core.telemetry.telemetry import telemetry
 from mcp_magic.errors import ConfigError, ToolError, UnknownServerError
-from mcp_magic.magics.settings import Settings
+from mcp_magic.ipython.settings import Settings
 from mcp_magic.notebook import host
+from mcp_magic.telemetry.telemetry import telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,18 +10,16 @@ from typing import Any
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from mcp_magic.core.consent.consent import Consent, Decision, Request
-from mcp_magic.core.consent.rules import Rule
-from mcp_magic.core.subscriptions import check_announces
+from mcp_magic.consent.consent import Consent, Decision, Request
+from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import NotOfferedError
-from mcp_magic.magics.candidates import candidates
-from mcp_magic.magics.commands import COMMANDS
-from mcp_magic.magics.parsing import Invocation, State, parse
-from mcp_magic.magics.splitting import split_line
-from mcp_magic.magics.typed_words import argument, assigned, meant, valued
+from mcp_magic.ipython.candidates import candidates
+from mcp_magic.ipython.commandline import Invocation, State, argument, assigned, meant, parse, split_line, valued
+from mcp_magic.ipython.commands import COMMANDS
 from mcp_magic.results.content import read_line
 from mcp_magic.schema import as_word, call_line, parse_arguments, prompt_line
-from mcp_magic.widgets.server_forms import as_variables
+from mcp_magic.session.subscriptions import check_announces
+from mcp_magic.ui.request_form import as_variables
 
 TYPED = [
     "{open('PWNED', 'w')}",

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mcp_magic.agent.sampling import ModelSampler
-from mcp_magic.core.sampling.sampling import Expected, Review, Sampled, SamplingRequest
+from mcp_magic.ask.sampling import Expected, Review, Sampled, SamplingRequest
 from mcp_magic.errors import CommandError, ProtocolError
-from mcp_magic.magics.candidates import candidates
-from mcp_magic.magics.sampling_input import SamplingInput
+from mcp_magic.ipython.ask import SamplingInput
+from mcp_magic.ipython.candidates import candidates
 from mcp_magic.notebook import host
 from tests.core.sampling_servers import said, sampling_server
 

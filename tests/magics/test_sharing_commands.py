@@ -10,7 +10,7 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.errors import ArgumentsError, CommandError, ConfigError
-from mcp_magic.results.checks import CheckFailedError
+from mcp_magic.results.results import CheckFailedError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_magic.errors import CommandError
-from mcp_magic.magics.splitting import split_line
+from mcp_magic.ipython.commandline import split_line
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
-from mcp_magic.config.declaration import load_declaration
+from mcp_magic.config.project import load_declaration
 from mcp_magic.config.trust import trust
-from mcp_magic.magics.trace_listing import COLUMNS, TraceListing
+from mcp_magic.ipython.commands.trace import COLUMNS, TraceListing
 from mcp_magic.notebook import host
 from tests.processes import start_http
 from tests.servers.bundled import command

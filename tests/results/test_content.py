@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import mcp_types
 
+from mcp_magic.display.document import Budget, Part, preformatted
 from mcp_magic.results import CONTENT, Content, message_block, register
 from mcp_magic.results.content import part_of, read_line
-from mcp_magic.results.html import preformatted
-from mcp_magic.results.limits import Budget
-from mcp_magic.results.parts import Part
 
 if TYPE_CHECKING:
     import pytest

@@ -26,11 +26,11 @@ from mcp_types import (
 )
 from nbconvert import HTMLExporter
 
+from mcp_magic._text import clean
+from mcp_magic.display.document import link
+from mcp_magic.display.text import data_url, harmless, mime
 from mcp_magic.errors import InvalidResponseError
 from mcp_magic.results import Badge, Listing, Media, PromptResult, ResourceResult, ToolCard, ToolResult
-from mcp_magic.results.html import link
-from mcp_magic.results.markdown import harmless
-from mcp_magic.results.safe import clean, data_url, mime
 
 from .conftest import b64, bundle, text_result
 

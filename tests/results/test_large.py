@@ -8,8 +8,8 @@ import time
 import pytest
 from mcp_types import CallToolResult
 
+from mcp_magic.display.tables import describe
 from mcp_magic.results import ToolResult
-from mcp_magic.results.tables import describe
 
 
 def test_a_large_svg_is_not_encoded_to_find_that_it_is_too_large():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp_types import CallToolResult, ImageContent, ReadResourceResult, TextContent, TextResourceContents
 
+from mcp_magic.display.document import size_text
 from mcp_magic.results import ResourceResult, ToolResult, display
-from mcp_magic.results.limits import size_text
 
 from .conftest import bundle, text_result
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import Tool, ToolAnnotations
 
+from mcp_magic.display.document import aligned, width
 from mcp_magic.results import Badge, Listing, ToolCard, display, tool_badges
-from mcp_magic.results.plain import aligned, width
 
 from .conftest import bundle
 
@@ -227,7 +227,7 @@ def test_a_tool_without_arguments_says_so() -> None:
 
 
 def test_in_a_terminal_the_last_column_goes_on_below_itself_before_others_are_cut() -> None:
-    from mcp_magic.results.plain import aligned
+    from mcp_magic.display.document import aligned
 
     text = aligned(
         ["tool", "description"],

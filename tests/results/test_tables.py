@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import CallToolResult
 
+from mcp_magic.display.tables import find_rows, passages
 from mcp_magic.results import ToolResult
-from mcp_magic.results.tables import find_rows
-from mcp_magic.results.texttables import passages
 
 from .conftest import bundle, text_result
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from mcp_magic.schema.changes import schema_changes
+from mcp_magic.schema.diff import schema_changes
 from tests.schema.strategies import anything_like_a_schema
 
 RECURSIVE = {

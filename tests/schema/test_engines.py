@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema import check_arguments
-from mcp_magic.schema.check import check_answer
-from mcp_magic.schema.native import is_surely_valid, native_check
+from mcp_magic.schema.validate import check_answer, is_surely_valid, native_check
 from tests.schema.strategies import QUICK, anything_like_a_schema, called, json_values
 
 SECONDS = 3.0
@@ -108,7 +107,7 @@ def test_ordinary_schemas_are_decided_without_jsonschema() -> None:
     program = """
         import sys
         from mcp_magic.schema import check_arguments
-        from mcp_magic.schema.check import check_answer
+        from mcp_magic.schema.validate import check_answer
         for draft in ({}, {"$schema": "http://json-schema.org/draft-07/schema#", "$id": "https://a.b/c"}):
             parts = {"n": {"type": "number", "exclusiveMinimum": 0}, "t": {"type": "string", "pattern": "^a"}}
             parts |= {"u": {"type": "array", "items": {"enum": ["x", 1]}, "uniqueItems": True}, "d": {"format": "date"}}
@@ -189,7 +188,7 @@ def test_an_interrupt_ends_a_validation_in_a_keyword_of_ours() -> None:
 def test_a_value_too_deep_for_the_stack_is_left_to_jsonschema() -> None:
     program = """
         import os
-        from mcp_magic.schema.native import native_check
+        from mcp_magic.schema.validate import native_check
         value = {}
         for _ in range(200_000):
             value = {"a": value}

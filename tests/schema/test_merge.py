@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mcp_magic.schema.jsontext import read_json
-from mcp_magic.schema.merge import json_equal, merge
+from mcp_magic.schema.commandline import read_json
+from mcp_magic.schema.resolve import json_equal, merge
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mcp_magic.config.masking import mask_arguments, mask_text, mask_url, named_secrets
-from mcp_magic.core.calltext import hidden_arguments
-from mcp_magic.core.trace.mask import Masker
+from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.schema import is_secret, shown
-from mcp_magic.schema.secretnames import is_declared_secret, is_secret_name
+from mcp_magic.schema.secrets import is_declared_secret, is_secret_name
+from mcp_magic.trace.mask import Masker
 
 SECRET = (
     *("password", "passwd", "Passwort", "passphrase", "pass_phrase", "passcode", "pass", "pwd", "pat", "jwt"),

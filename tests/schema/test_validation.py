@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import sys
-from mcp_magic.schema.validation import import_jsonschema
+from mcp_magic.schema.validate import import_jsonschema
 jsonschema = import_jsonschema()
 print("rfc3987_syntax" in sys.modules)
 check = jsonschema.FormatChecker()

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.core.elicitation import Answer
+from mcp_magic.ask.elicitation import Answer
 from tests.environments import MCP1_PACKAGES, PYTHON_SDKS, TYPESCRIPT_SDKS, needs_node, sdk_command
 from tests.processes import free_port, start_http
 
 if TYPE_CHECKING:
-    from mcp_magic.core.connection import Connection
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 PAGE = Path(__file__).parents[2] / "docs" / "where_it_works.md"
 TRANSPORTS = ("stdio", "sse", "http")

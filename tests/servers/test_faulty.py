@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
 from tests.servers import bundled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.session.connection import Connection
 
 
 @pytest.fixture

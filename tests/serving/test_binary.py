@@ -9,9 +9,9 @@ import pytest
 
 from mcp_magic.errors import ToolError
 from mcp_magic.notebook import host
-from mcp_magic.serving.cellserver import Marks, make_server
-from mcp_magic.serving.exporting import program
-from mcp_magic.serving.interface import compared, interface_of
+from mcp_magic.server.cell import Marks, make_server
+from mcp_magic.server.docs import compared, interface_of
+from mcp_magic.server.export import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable

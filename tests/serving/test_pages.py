@@ -18,15 +18,15 @@ from mcp.server.mcpserver import MCPServer
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from mcp_magic.notebook import host as notebook_host
-from mcp_magic.serving.markdown import page, quoted
-from mcp_magic.serving.stubs import stubs
+from mcp_magic.server.docs import page, quoted
+from mcp_magic.server.stubs import stubs
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.session.connection import Connection
 
 SERVERS = ("math_server", "weather_server", "showcase_server")
 

@@ -15,7 +15,7 @@ def test_updates_are_lines_until_ctrl_c(tmp_path: Path) -> None:
         terminal.run("%load_ext mcp_magic")
         terminal.run(f"%mcp connect {SERVER} --name changing --timeout 60")
         assert "leave out --background" in terminal.run("%mcp watch test://note --background")
-        terminal.run("from mcp_magic import host; from mcp_magic.magics.watching import running; import asyncio")
+        terminal.run("from mcp_magic import host; from mcp_magic.ipython.live import running; import asyncio")
         terminal.run(
             "async def later():",
             "    while not running(): await asyncio.sleep(0.01)",

@@ -11,9 +11,9 @@ import pytest
 from ipywidgets.widgets import widget as registry
 from mcp_types import Tool, ToolAnnotations
 
-from mcp_magic.core.consent.consent import Consent, Decision, Request
+from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
-from mcp_magic.widgets.approval import WIDGET_VIEW, ApprovalPanel
+from mcp_magic.ui.question import WIDGET_VIEW, ApprovalPanel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

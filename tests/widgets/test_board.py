@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from ipywidgets.widgets import widget as registry
 
-from mcp_magic.core.loglevels import LogMessage
-from mcp_magic.core.progress import Report
-from mcp_magic.widgets.board import BoardPanel
-from mcp_magic.widgets.board_text import Board, bar_markup
+from mcp_magic.inflight import Report
+from mcp_magic.protocol import LogMessage
+from mcp_magic.ui.progress import BoardPanel
+from mcp_magic.ui.progress_text import Board, bar_markup
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,8 @@ import ipywidgets
 import pytest
 from ipywidgets.widgets import widget as registry
 
-from mcp_magic.core.elicitation import Answer, Elicitation
-from mcp_magic.widgets.approval import WIDGET_VIEW
-from mcp_magic.widgets.elicitation import ElicitationPanel
+from mcp_magic.ask.elicitation import Answer, Elicitation
+from mcp_magic.ui.question import WIDGET_VIEW, ElicitationPanel
 from tests.widgets.test_approval import Page, widgets
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ import pytest
 from ipywidgets.widgets.widget import _instances as alive
 
 from benchmarks.explorer import many_servers
+from mcp_magic._host import Host
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
-from mcp_magic.core.host import Host
 from mcp_magic.errors import UnknownServerError
-from mcp_magic.widgets.explorer import VIEW, Explorer
-from mcp_magic.widgets.explorer_items import Index, make_item, search
-from mcp_magic.widgets.lifecycle import Place, close_cells, keep, kept
+from mcp_magic.ui.explorer import VIEW, Explorer, Index, make_item, search
+from mcp_magic.ui.lifecycle import Place, close_cells, keep, kept
 from tests.servers import bundled
 
 if TYPE_CHECKING:

@@ -9,12 +9,11 @@ import pytest
 from ipywidgets.widgets.widget import _instances as alive
 
 from mcp_magic.config.specs import InProcessSpec
-from mcp_magic.widgets.explorer import Explorer
-from mcp_magic.widgets.explorer_forms import KEPT
+from mcp_magic.ui.explorer import KEPT, Explorer
 from tests.widgets.test_explorer import choose, explorer, host, nothing_left, rows, text, until
 
 if TYPE_CHECKING:
-    from mcp_magic.core.host import Host
+    from mcp_magic._host import Host
 
 __all__ = ["explorer", "host", "nothing_left"]  # fixtures
 

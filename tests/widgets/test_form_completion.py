@@ -11,13 +11,13 @@ from ipywidgets.widgets.widget import _instances
 from mcp.server.mcpserver import MCPServer
 from mcp_types import Completion
 
-from mcp_magic.core.host import Host
-from mcp_magic.widgets.tool_form import PromptForm
+from mcp_magic._host import Host
+from mcp_magic.ui.request_form import PromptForm
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.session.connection import Connection
 
 
 class Completing:

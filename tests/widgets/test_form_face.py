@@ -12,13 +12,13 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.widgets import inputs, inputs_choice, inputs_text, look, matching
-from mcp_magic.widgets.form import Form
+from mcp_magic.ui import inputs, widgets
+from mcp_magic.ui.form import Form
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-DOCUMENTED = (inputs, inputs_choice, inputs_text, look, matching)
+DOCUMENTED = (inputs, inputs, inputs, widgets, inputs)
 
 SCHEMA = {
     "type": "object",

@@ -11,13 +11,13 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.widgets import inputs, inputs_array, inputs_choice, inputs_file, inputs_object, inputs_text, inputs_when
-from mcp_magic.widgets.form import Form
+from mcp_magic.ui import inputs
+from mcp_magic.ui.form import Form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_magic.widgets.entry import Entry
+    from mcp_magic.ui.inputs import Entry
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +143,7 @@ def test_a_text_with_line_breaks_gets_lines_and_keeps_them(made: Any) -> None:
 
 
 def test_a_secret_by_its_name_is_a_password(made: Any) -> None:
-    assert isinstance(entry(made({"api_key": {"type": "string"}}), "api_key").input, inputs_text.PasswordInput)
+    assert isinstance(entry(made({"api_key": {"type": "string"}}), "api_key").input, inputs.PasswordInput)
 
 
 @pytest.mark.parametrize(("format_", "bad", "good"), [("uri", "nowhere", "https://example.org"), ("email", "a", "a@b")])
@@ -260,7 +260,7 @@ def test_a_required_constant_is_sent_and_an_optional_one_only_if_chosen(made: An
 
 def test_several_of_an_enum_are_ticked_and_keep_their_order(made: Any) -> None:
     form = made({"t": {"type": "array", "items": {"enum": ["ham", "corn", "tuna"]}, "uniqueItems": True}})
-    assert isinstance(entry(form, "t").input, inputs_choice.SeveralInput)
+    assert isinstance(entry(form, "t").input, inputs.SeveralInput)
     tick(form, "tuna", "t")
     tick(form, "ham", "t")
     assert form.arguments == {"t": ["tuna", "ham"]}
@@ -275,7 +275,7 @@ def test_several_of_an_enum_are_ticked_and_keep_their_order(made: Any) -> None:
 def test_an_enum_several_times_is_a_list_of_menus(made: Any) -> None:
     form = made({"t": {"type": "array", "items": {"enum": ["ham", "corn"]}}})
     form.set_arguments({"t": ["ham", "ham"]})
-    assert isinstance(entry(form, "t").input, inputs_array.ArrayInput)
+    assert isinstance(entry(form, "t").input, inputs.ArrayInput)
     assert form.arguments == {"t": ["ham", "ham"]}
 
 
@@ -335,7 +335,7 @@ def upload(data: bytes) -> dict[str, Any]:
 def test_an_uploaded_file_is_sent_as_base64(made: Any, schema: dict[str, Any], sent: str) -> None:
     form = made({"data": {"type": "string", **schema}}, ("data",))
     file = entry(form, "data").input
-    assert isinstance(file, inputs_file.FileInput)
+    assert isinstance(file, inputs.FileInput)
     file.upload.value = (upload(b"\xfb\xef\xff"),)
     assert form.arguments == {"data": sent}
     assert "&lt;b&gt;.png, 3 bytes" in file.note.value
@@ -409,8 +409,8 @@ def test_names_are_added_to_a_map_and_removed(made: Any) -> None:
 def test_names_of_a_pattern_get_the_input_of_its_schema(made: Any) -> None:
     form = made({"m": {"type": "object", "patternProperties": {"^n_": {"type": "integer"}}}}, ("m",))
     form.set_arguments({"m": {"n_a": 1, "other": "x"}})
-    assert isinstance(entry(form, "m", "n_a").input, inputs_text.NumberInput)
-    assert isinstance(entry(form, "m", "other").input, inputs_text.JsonInput)
+    assert isinstance(entry(form, "m", "n_a").input, inputs.NumberInput)
+    assert isinstance(entry(form, "m", "other").input, inputs.JsonInput)
 
 
 def test_items_are_added_moved_and_removed(made: Any) -> None:
@@ -456,7 +456,7 @@ def test_a_long_list_is_edited_as_json(made: Any) -> None:
     assert len(_instances) < count + 10
     assert form.arguments == {"n": list(range(10_000))}
     type_into(form, "", "n")
-    assert isinstance(entry(form, "n").input, inputs_array.ArrayInput), "once it is empty, the list is back"
+    assert isinstance(entry(form, "n").input, inputs.ArrayInput), "once it is empty, the list is back"
 
 
 # Unions, recursion, anything
@@ -667,7 +667,7 @@ def test_a_problem_is_told_aloud_and_stands_in_the_box_of_its_field(made: Any) -
 
 
 def test_a_new_input_is_a_row_of_the_table(made: Any) -> None:
-    class Shouting(inputs_text.TextInput):
+    class Shouting(inputs.TextInput):
         @classmethod
         def draws(cls, field: Any) -> bool:
             return field.format == "shout"
@@ -687,5 +687,5 @@ def test_a_new_input_is_a_row_of_the_table(made: Any) -> None:
 def test_every_kind_of_field_has_an_input() -> None:
     kinds = {"string", "integer", "number", "boolean", "null", "array", "object", "enum", "const", "union", "any"}
     assert set(inputs.FIELDS) == kinds
-    assert inputs.FIELDS["object"] == [inputs_object.ObjectInput]
-    assert inputs_when.DateInput in inputs.FIELDS["string"]
+    assert inputs.FIELDS["object"] == [inputs.ObjectInput]
+    assert inputs.DateInput in inputs.FIELDS["string"]

@@ -14,7 +14,7 @@ from ipywidgets.widgets.widget import _instances
 
 from mcp_magic import schema as s
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.widgets.form import Form
+from mcp_magic.ui.form import Form
 from tests.schema.strategies import QUICK, anything_like_a_schema, called, json_values, objects
 
 if TYPE_CHECKING:

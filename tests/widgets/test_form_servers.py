@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from ipywidgets.widgets.widget import _instances
 
 from mcp_magic import schema as s
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
 from mcp_magic.errors import ArgumentsError, ProtocolError
-from mcp_magic.magics.splitting import split_line
+from mcp_magic.ipython.commandline import split_line
 from mcp_magic.schema import parse_arguments
-from mcp_magic.widgets.tool_form import PromptForm, TemplateForm, ToolForm
+from mcp_magic.ui.request_form import PromptForm, TemplateForm, ToolForm
 from tests.environments import everything_command, filesystem_command, git_command, needs_node, time_command
 from tests.schema.strategies import QUICK
 from tests.servers import bundled
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.session.connection import Connection
 
 
 @pytest.fixture

@@ -16,21 +16,21 @@ from ipywidgets.widgets.widget import _instances
 from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 
-from mcp_magic.core.consent.consent import Decision, Request
-from mcp_magic.core.consent.rules import Rule
-from mcp_magic.core.host import Host
+from mcp_magic._host import Host
+from mcp_magic.consent.consent import Decision, Request
+from mcp_magic.consent.rules import Rule
+from mcp_magic.display.document import display
 from mcp_magic.errors import ArgumentsError, ToolError
-from mcp_magic.magics.splitting import split_line
-from mcp_magic.results.limits import display
+from mcp_magic.ipython.commandline import split_line
 from mcp_magic.schema import example_arguments, parse_arguments
-from mcp_magic.widgets.shown import VIEW
-from mcp_magic.widgets.tool_form import ToolForm
+from mcp_magic.ui.request_form import ToolForm
+from mcp_magic.ui.widgets import VIEW
 from tests.servers import bundled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from mcp_magic.core.connection import Connection
+    from mcp_magic.session.connection import Connection
 
 
 @pytest.fixture

@@ -17,13 +17,13 @@ from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.schema import root_field
-from mcp_magic.schema.coerce import UnfitText, from_text
+from mcp_magic.schema.commandline import UnfitText, from_text
+from mcp_magic.schema.fields import root_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mcp_magic.schema import Field
+    from mcp_magic.schema.fields import Field
 
 __all__ = ["Call", "Past", "Tool", "Toolbox", "results_in"]
 

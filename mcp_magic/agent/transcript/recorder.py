@@ -1,21 +1,27 @@
-"""Events become entries: one method for each kind of event.
-
-The events are those that the graph writes while it runs, and those that `replay` makes of kept messages.
-"""
+"""Writes down a run as a transcript, and reads one again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.agent.transcript import reading
+from mcp_magic.agent.transcript import entries
 from mcp_magic.agent.transcript.entries import OPEN, Asked, Called, Note, Said
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from langchain_core.messages import AnyMessage, BaseMessage
+    from langchain_core.messages.utils import MessageLikeRepresentation
+    from mcp_types import Tool
 
     from mcp_magic.agent.transcript.entries import Entry
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "events_of", "messages_of"]
+
+
+# Events become entries: one method for each kind of event.
+#
+# The events are those that the graph writes while it runs, and those that `replay` makes of kept messages.
 
 Event = dict[str, Any]
 
@@ -90,13 +96,13 @@ class Recorder:
     def _on_said(self, event: Event) -> Said:
         message = event["message"]
         said = self._turn(str(message.id or ""))
-        said.text = reading.text_of(message)
-        said.thinking = reading.thinking_of(message)
-        said.images = reading.images_of(message)
-        said.usage = reading.tokens_of(message)
-        said.model = reading.model_of(message)
-        said.calls = len(reading.wanted_by(message))
-        said.is_turn = not reading.is_stop(message)
+        said.text = entries.text_of(message)
+        said.thinking = entries.thinking_of(message)
+        said.images = entries.images_of(message)
+        said.usage = entries.tokens_of(message)
+        said.model = entries.model_of(message)
+        said.calls = len(entries.wanted_by(message))
+        said.is_turn = not entries.is_stop(message)
         said.complete = True
         return said
 
@@ -159,19 +165,84 @@ class Recorder:
         called = self._called.get(str(event["id"]))
         if called is None:
             called = self._on_call({"id": event["id"], "server": "", "tool": message.name or "tool"})
-        artifact = reading.artifact_of(message)
+        artifact = entries.artifact_of(message)
         if not called.server:  # an old name that only the artifact can read
             called.server = str(artifact.get("server") or "")
             called.tool = str(artifact.get("tool") or called.tool)
-        called.seconds = None if called.status == "denied" else reading.seconds_of(artifact)
+        called.seconds = None if called.status == "denied" else entries.seconds_of(artifact)
         called.take(message)
         if artifact.get("interrupted"):
             called.status = "interrupted"
         elif called.status != "denied":
-            called.status = "error" if reading.failed(message) else "ok"
+            called.status = "error" if entries.failed(message) else "ok"
         return called
 
     def _on_note(self, event: Event) -> Note:
         note = Note(str(event["text"]), str(event.get("level", "info")))
         self._add(note)
         return note
+
+
+# Kept messages, told again as the events of the run that made them.
+
+
+def messages_of(messages: Iterable[MessageLikeRepresentation]) -> list[AnyMessage]:
+    """Return messages as LangChain's: dicts in OpenAI's format, (role, text) pairs and strings become messages."""
+    from langchain_core.messages import convert_to_messages
+
+    return convert_to_messages(list(messages))  # type: ignore[return-value]
+
+
+def events_of(
+    messages: Iterable[BaseMessage],
+    person_name: Callable[[str], str],
+    definitions: Mapping[str, Tool],
+) -> Iterator[dict[str, Any]]:
+    """Yield the events of the run that left these messages.
+
+    Args:
+        messages: In order.
+        person_name: A tool's name as people know it, of the name that the provider knows.
+        definitions: By `server:tool`, what the servers say of their tools, where that is known.
+    """
+    turn = 0
+    for message in messages:
+        if message.type in ("human", "system", "developer", "chat"):
+            role = "system" if message.type in ("system", "developer") else "person"
+            text, images = entries.text_of(message), entries.images_of(message)
+            yield {"kind": "asked", "text": text, "images": images, "role": role}
+        elif message.type in ("ai", "AIMessageChunk"):
+            turn += 1
+            yield {"kind": "said", "message": message if message.id else message.model_copy(update={"id": f"#{turn}"})}
+            yield from _calls(message, person_name, definitions)
+        elif message.type in ("tool", "ToolMessageChunk"):
+            yield from _answer(message, person_name)
+
+
+def _calls(
+    message: BaseMessage, person_name: Callable[[str], str], definitions: Mapping[str, Tool]
+) -> Iterator[dict[str, Any]]:
+    for number, wanted in enumerate(entries.wanted_by(message)):
+        name = person_name(wanted.name)
+        server, _, tool = name.rpartition(":")
+        known = {"server": server, "tool": tool, "definition": definitions.get(name)}
+        id_ = wanted.id or f"#{number}"
+        yield {"kind": "call", "id": id_, "arguments": wanted.arguments, "step": None, **known}
+
+
+def _answer(message: Any, person_name: Callable[[str], str]) -> Iterator[dict[str, Any]]:
+    artifact = entries.artifact_of(message)
+    approval = artifact.get("approval")
+    if isinstance(approval, dict):
+        verdict = approval.get("decision")
+        told = {"by": approval.get("by"), "reason": approval.get("reason")}
+        changed = artifact.get("arguments") if verdict == "edit" else None
+        yield {
+            "kind": "decided",
+            "id": message.tool_call_id,
+            "approved": verdict != "deny",
+            "arguments": changed,
+        } | told
+    if message.name:
+        message = message.model_copy(update={"name": person_name(message.name)})
+    yield {"kind": "result", "id": message.tool_call_id, "message": message}

@@ -5,19 +5,12 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.agent.transcript.canvas import Canvas
-from mcp_magic.agent.transcript.entries import OPEN, Called, Said
-from mcp_magic.agent.transcript.levels import Level
-from mcp_magic.agent.transcript.reading import add_usage
-from mcp_magic.agent.transcript.recorder import Recorder
-from mcp_magic.agent.transcript.replay import events_of, messages_of
-from mcp_magic.agent.transcript.segments import Segments
-from mcp_magic.agent.transcript.style import STYLE
-from mcp_magic.agent.transcript.words import status_text, totals
-from mcp_magic.results import style as results_style
-from mcp_magic.results.html import Markup, joined, note, page, tag
-from mcp_magic.results.parts import only
-from mcp_magic.results.safe import clean
+from mcp_magic._text import clean
+from mcp_magic.agent.transcript.entries import OPEN, Called, Level, Said, add_usage
+from mcp_magic.agent.transcript.recorder import Recorder, events_of, messages_of
+from mcp_magic.agent.transcript.render import STYLE, Canvas, Segments, status_text, totals
+from mcp_magic.display import document
+from mcp_magic.display.document import Markup, joined, note, only, page, tag
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,9 +19,9 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
     from mcp_magic.agent.transcript.entries import Entry
-    from mcp_magic.agent.transcript.segments import Segment
+    from mcp_magic.agent.transcript.render import Segment
     from mcp_magic.langchain.names import Names
-    from mcp_magic.results import ToolResult
+    from mcp_magic.results.results import ToolResult
 
 __all__ = ["SHOWS", "Transcript"]
 
@@ -237,5 +230,5 @@ def _bundle(markup: Iterable[Markup], texts: Iterable[str], *, styled: bool = Tr
     plain = clean("\n\n".join(text for text in texts if text))
     if not body:
         return {"text/plain": plain, "text/html": ""}
-    html = page([Markup(STYLE + body)]) if styled else page([body]).removeprefix(results_style.STYLE)
+    html = page([Markup(STYLE + body)]) if styled else page([body]).removeprefix(document.STYLE)
     return {"text/plain": plain, "text/html": html}

@@ -1,0 +1,759 @@
+"""The host: its connections, settings and hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from mcp_magic._text import did_you_mean, listed
+from mcp_magic.ask.elicitation import Elicitors
+from mcp_magic.ask.sampling import Samplers
+from mcp_magic.auth.login import LogIns
+from mcp_magic.cassette.cassette import deck
+from mcp_magic.config.parsing import check_name, unique_name
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, SseSpec
+from mcp_magic.config.targets import resolve_target
+from mcp_magic.consent.consent import Consent
+from mcp_magic.errors import (
+    AmbiguousNameError,
+    CassetteError,
+    ConnectError,
+    HTTPStatusError,
+    MCPMagicError,
+    SessionClosedError,
+    UnknownPromptError,
+    UnknownResourceError,
+    UnknownServerError,
+    UnknownToolError,
+)
+from mcp_magic.inflight import Reports
+from mcp_magic.session import transports
+from mcp_magic.session.connection import Connection
+from mcp_magic.session.negotiation import KnownProtocols
+from mcp_magic.session.reconnect import Reconnection
+from mcp_magic.session.services import Services
+from mcp_magic.telemetry.metrics import Metrics
+from mcp_magic.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AsyncExitStack
+
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
+    from mcp_magic.session.transports import Transport
+    from mcp_magic.session.wire import Wire
+
+__all__ = [
+    "OFFERING",
+    "Arrival",
+    "Arrivals",
+    "Host",
+    "Watchers",
+    "begin_again",
+    "elsewhere",
+    "fits_template",
+    "leave_replayed",
+    "no_server",
+    "numbered",
+    "offered",
+    "owner_of",
+    "pick",
+]
+
+
+# Names: who offers a tool, who serves a URI.
+
+OFFERING = ("open", "reconnecting")
+"""States of the sessions that count where a name is looked for."""
+
+
+def numbered(name: str, base: str) -> bool:
+    """Whether `name` is `base` with the number that makes it unique.
+
+    >>> numbered("math_2", "math"), numbered("mathematics", "math")
+    (True, False)
+    """
+    return re.fullmatch(re.escape(base) + r"_\d+", name) is not None
+
+
+def no_server(name: str, connected: Iterable[str]) -> str:
+    """Say that no session has this name, and which there are.
+
+    >>> no_server("waether", ["weather"])
+    "no server 'waether'. Did you mean 'weather'? Connected: weather"
+    """
+    names = list(connected)
+    if not names:
+        return f"no server is connected, so there is no {name!r}; `%mcp connect TARGET` opens one"
+    return f"no server {name!r}.{did_you_mean(name, names)} Connected: {listed(names)}"
+
+
+def pick(
+    name: str,
+    kind: str,
+    offered: Mapping[str, Sequence[Any]],
+    servers: Iterable[str],
+    elsewhere: str = "",
+) -> tuple[str, Any]:
+    """Find who offers `name`.
+
+    Args:
+        name: As typed, without a server or with one that is not connected.
+        kind: `"tools"` or `"prompts"`.
+        offered: By server what it lists.
+        servers: The names of all servers.
+        elsewhere: Who else may have what nobody offers.
+
+    Returns:
+        The server's name and the definition.
+    """
+    found = [(server, item) for server, items in offered.items() for item in items if item.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        choices = listed(f"{server}:{name}" for server, _ in found)
+        raise AmbiguousNameError(f"{len(found)} servers have {name!r}; say which: {choices}")
+    prefix, colon, rest = name.partition(":")
+    what = kind.rstrip("s")
+    everything = [f"{server}:{item.name}" for server, items in offered.items() for item in items]
+    if colon and not any(prefix == item.partition(":")[0] for item in (i.name for v in offered.values() for i in v)):
+        near = did_you_mean(prefix, servers)
+        raise UnknownServerError(f"no server {prefix!r} for the {what} {rest!r}.{near} Connected: {listed(servers)}")
+    bare = {item.name: f"{server}:{item.name}" for server, items in offered.items() for item in items}
+    near = did_you_mean(name, [*bare, *everything])
+    error = UnknownToolError if kind == "tools" else UnknownPromptError
+    if name in servers:
+        raise error(
+            f"{name!r} is a server; its {kind} are {name}:NAME: {listed(i.name for i in offered.get(name, ()))}"
+        )
+    if elsewhere:
+        raise error(f"no open session has a {what} {name!r}.{elsewhere}")
+    raise error(f"no server has a {what} {name!r}.{near} `%mcp {kind}` lists them.")
+
+
+async def offered(connections: Iterable[Connection], kind: str, name: str) -> dict[str, Sequence[Any]]:
+    """Return by server what it lists, asked once more where nobody lists `name`; who cannot list is left out."""
+    asked = list(connections)
+    listings = await asyncio.gather(*(one.listing(kind) for one in asked), return_exceptions=True)
+    found = {one: items for one, items in zip(asked, listings, strict=True) if isinstance(items, tuple)}
+    if not any(item.name == name for items in found.values() for item in items):
+        await asyncio.gather(*(one.look_again(kind) for one in found))
+        found = {one: one.catalog.cached(kind) for one in found}
+    return {one.name: items for one, items in found.items()}
+
+
+def elsewhere(name: str, kind: str, connections: Iterable[Connection]) -> str:
+    """Say which sessions may have a tool (or prompt) that none offers: those that had it, those that cannot list."""
+    lost, silent = "", ""
+    for one in connections:
+        if one.state not in OFFERING:
+            has = any(item.name == name for item in one.catalog.cached(kind))
+            lost += f" {one.name} ({one.state}) has it: `%mcp reconnect {one.name}`" if has else ""
+        elif problem := one.catalog.problems.get(kind):
+            why = problem.removeprefix(f"{one.name}: {kind}: ")
+            silent += f"\n  {one.name} may have it, but its {kind} could not be listed: {why}"
+    return lost + silent
+
+
+def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
+    """Find the server of a resource: the one that lists it, else the one whose template matches, else the only one.
+
+    Raises:
+        UnknownResourceError: No server or more than one could have it.
+    """
+    listing = [c for c in connections if any(str(r.uri) == uri for r in c.catalog.cached("resources"))]
+    matching = [
+        c for c in connections if any(fits_template(uri, t.uri_template) for t in c.catalog.cached("templates"))
+    ]
+    able = [c for c in connections if c.capabilities is not None and c.capabilities.resources is not None]
+    near = did_you_mean(uri, [str(r.uri) for c in connections for r in c.catalog.cached("resources")])
+    for candidates in (listing, matching, able):
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            names = listed(c.name for c in candidates)
+            known = f"{uri!r} may be of {names}" if candidates is not able else f"no server lists {uri!r}.{near} It"
+            asked = "" if candidates is not able else f" may be of {names} all the same"
+            raise AmbiguousNameError(f"{known}{asked}; say which with --server NAME")
+    raise UnknownResourceError(f"no connected server has resources, so {uri!r} cannot be read.{near}")
+
+
+def fits_template(uri: str, template: str) -> bool:
+    """Return whether a URI is one of an RFC 6570 template.
+
+    Where the SDK cannot match a template (`{name:3}`, `{?name*}`, `{a}{b}`), what stands before its variables decides.
+
+    >>> fits_template("math://table/7", "math://table/{n}"), fits_template("math://table/7/8", "math://table/{n}")
+    (True, False)
+    >>> fits_template("file:///a/b.txt", "file:///{+path}.txt"), fits_template("geo://osl", "geo://{city:3}")
+    (True, True)
+    """
+    from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+
+    if not uri.startswith(template.partition("{")[0]):
+        return False
+    try:
+        return UriTemplate.parse(template).match(uri) is not None
+    except InvalidUriTemplate:
+        return True
+
+
+# The sessions of a host that are being opened just now.
+
+
+class Arrival:
+    """A session that is being opened.
+
+    Args:
+        spec: Of which server.
+        name: What it is to be called.
+
+    Attributes:
+        connection: It, once it has been begun.
+        unwanted: Whether the host was closed meanwhile.
+    """
+
+    def __init__(self, spec: Spec, name: str) -> None:
+        self.spec = spec
+        self.name = name
+        self.connection: Connection | None = None
+        self.unwanted = False
+        self._done: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+
+    def wanted(self) -> None:
+        """Do nothing while it is to be opened.
+
+        Raises:
+            SessionClosedError: The host was closed meanwhile.
+        """
+        if self.unwanted:
+            raise SessionClosedError(f"{self.name}: all sessions were closed while this one was being opened.")
+
+    async def joined(self) -> Connection | None:
+        """Wait for what somebody else opens; None if that was interrupted.
+
+        Raises:
+            MCPMagicError: Why it could not be opened.
+        """
+        return await asyncio.shield(self._done)
+
+    def done(self, connection: Connection | None = None) -> None:
+        """Hand it to whoever has joined."""
+        if not self._done.done():
+            self._done.set_result(connection)
+
+    def failed(self, error: MCPMagicError) -> None:
+        """Tell why there is none to whoever has joined."""
+        self._done.set_exception(error)
+        self._done.exception()  # seen, should nobody have joined
+
+
+class Arrivals:
+    """All of them. A name that one of them is to have is taken; a second wish for the same server joins the first."""
+
+    def __init__(self) -> None:
+        self._under_way: list[Arrival] = []
+
+    def names(self) -> list[str]:
+        """Return the names that are taken by them."""
+        return [arrival.name for arrival in self._under_way]
+
+    def find(self, spec: Spec, name: str) -> Arrival | None:
+        """Return the one to the same server under the same name, or that name with a number."""
+        same = (one for one in self._under_way if one.name == name or numbered(one.name, name))
+        return next((one for one in same if one.spec == spec and not one.unwanted), None)
+
+    @contextmanager
+    def add(self, spec: Spec, name: str) -> Iterator[Arrival]:
+        """Count one more as long as this lasts."""
+        arrival = Arrival(spec, name)
+        self._under_way.append(arrival)
+        try:
+            yield arrival
+        except MCPMagicError as error:
+            arrival.failed(error)
+            raise
+        finally:
+            self._under_way.remove(arrival)
+            arrival.done()
+
+    def refuse(self) -> list[Connection]:
+        """Let none of them arrive; return those that have been begun."""
+        for arrival in self._under_way:
+            arrival.unwanted = True
+        return [arrival.connection for arrival in self._under_way if arrival.connection is not None]
+
+
+# Who wants to know when something changes.
+
+logger = logging.getLogger(__name__)
+
+
+class Watchers:
+    """Functions that are called with the name of what changed.
+
+    Args:
+        first: One that is called before all others, as long as there is this.
+
+    >>> watchers = Watchers()
+    >>> stop = watchers.add(print)
+    >>> watchers.tell("weather")
+    weather
+    >>> stop()
+    >>> watchers.tell("weather")
+    """
+
+    def __init__(self, first: Callable[[str], None] = lambda name: None) -> None:
+        self._first = first
+        self._callbacks: dict[object, Callable[[str], None]] = {}
+
+    def add(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call `callback` from now on; return the function that ends this, once or more often."""
+        key = object()  # the same function may watch twice
+        self._callbacks[key] = callback
+
+        def stop() -> None:
+            self._callbacks.pop(key, None)
+
+        return stop
+
+    def tell(self, name: str) -> None:
+        """Call them all; one that fails keeps neither the others nor whoever tells from going on."""
+        for callback in [self._first, *self._callbacks.values()]:
+            try:
+                callback(name)
+            except Exception:
+                logger.exception("a watcher failed")
+
+
+# The host: the named connections of one kernel.
+
+PREFETCH_SECONDS = 5.0
+"""Seconds `connect` waits for the first listings, which completion and signatures are made of; a server
+that lists more slowly is connected all the same, and the listings arrive when they arrive."""
+
+KEPT = 20
+"""Servers that could not be opened whose stderr is kept."""
+
+_SSE_FALLBACK = (400, 404, 405)
+"""HTTP statuses after which a URL may be of the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
+
+
+class Host:
+    """Named connections to any number of MCP servers.
+
+    A mapping-like value: `host["weather"]`, `"weather" in host`, `len(host)`, iteration over names.
+    All its sessions live on the event loop that opened them. A program writes `async with Host() as host`,
+    which closes them at its end.
+
+    Args:
+        consent: Who may call what without asking; by default the person is asked about what an agent calls.
+
+    Attributes:
+        loop: That loop, or None before the first session.
+        consent: Who may call what without asking; `consent.approver` asks.
+        elicitation: Who answers what servers ask the person for.
+        logins: How the person logs in to servers, and where tokens are kept.
+        sampling: Who answers what servers ask models for.
+        trace: The messages between it and its servers.
+        reports: Who shows the progress and the log messages of calls.
+        protocols: What is known of how the sessions of servers begin.
+        reconnection: What is done about sessions that are lost.
+        metrics: Counters of its calls; `metrics.text()` is for Prometheus.
+        failed: What servers wrote to their stderr that could not be opened, by name, secrets masked; the last 20.
+    """
+
+    def __init__(self, consent: Consent | None = None) -> None:
+        self._connections: dict[str, Connection] = {}
+        self._arrivals = Arrivals()
+        self._closing: set[asyncio.Task[Any]] = set()
+        self._watchers = Watchers(self._look_at_tools)
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.consent = consent or Consent()
+        self.elicitation = Elicitors()
+        self.logins = LogIns()
+        self.sampling = Samplers()
+        self.protocols = KnownProtocols()
+        self.metrics = Metrics(lambda: self.trace.settle())
+        self.trace = Trace(moved=self.metrics.moved)
+        self.reports = Reports()
+        self.reconnection = Reconnection()
+        self.failed: dict[str, str] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        await self.close()
+
+    # The connections
+
+    def __getitem__(self, name: str) -> Connection:
+        if name in self._connections:
+            return self._connections[name]
+        raise UnknownServerError(no_server(name, self._connections))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._connections)
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._connections
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._connections)
+
+    def __repr__(self) -> str:
+        return f"<Host: {listed(f'{c.name} ({c.state})' for c in self._connections.values())}>"
+
+    @property
+    def connections(self) -> Mapping[str, Connection]:
+        """The connections by name, in the order in which they were opened."""
+        return dict(self._connections)
+
+    def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call `callback` with a server's name whenever it comes, goes, changes its state or what it offers.
+
+        Returns:
+            A function that ends this.
+        """
+        return self._watchers.add(callback)
+
+    # Opening
+
+    async def connect(self, target: Any, *, name: str | None = None, **options: Any) -> Connection:
+        """Open a session, or return the one that is open to the same server under the same name.
+
+        Args:
+            target: A URL, the path of a server file, a command as a list, the name of a configured
+                server, an `MCPServer` or low-level `Server`, or a `Spec`.
+            name: What to call it; the default is made from the target. A name given here that is
+                taken by another server is taken over.
+            **options: `transport`, `headers`, `env`, `cwd`, `timeout`, `trust`, `verify`, `cert`,
+                `client_factory`, `auth`, `sampling`, `reconnect`, `protocol`: see `config.targets.resolve_target`.
+
+        Raises:
+            TargetError: The target names no server.
+            ConnectError: No session could be opened; nothing is left running.
+        """
+        command = target if isinstance(target, list | tuple) else ()
+        spec, default = resolve_target(None if command else target, command=command, **options)
+        # A cell that defines a server and connects it is run again: the new object takes the name over.
+        given = name or (default if isinstance(spec, InProcessSpec) else None)
+        return await self.connect_spec(spec, given or default, replace=given is not None)
+
+    async def connect_spec(self, spec: Spec, name: str, *, replace: bool = True) -> Connection:
+        """Open a session to a server described by a spec.
+
+        Args:
+            spec: Where it is.
+            name: Its name.
+            replace: Whether a session of that name to another server is closed; otherwise the new
+                one gets a number behind its name.
+        """
+        check_name(name)
+        self.loop = asyncio.get_running_loop()
+        while (arrival := self._arrivals.find(spec, name)) is not None:
+            if (joined := await arrival.joined()) is not None:
+                return joined
+        for known in [name, *(n for n in self._connections if numbered(n, name))]:
+            open_ = self._connections.get(known)
+            if open_ is not None and open_.spec == spec and open_.state == "reconnecting":
+                return await self.reconnect(known)
+            if open_ is not None and open_.state == "open" and open_.spec == spec:
+                open_.note_found_open()
+                return open_
+        if not replace:
+            name = unique_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
+        with self._arrivals.add(spec, name) as arrival:
+            connection = await self._open(arrival)
+            arrival.wanted()
+            old = self._connections.get(name)
+            self._add(connection)
+            arrival.done(connection)
+        if old is not None:
+            await old.close()
+        await connection.catalog.prefetch(PREFETCH_SECONDS)
+        return connection
+
+    async def connect_many(self, specs: Mapping[str, Spec]) -> dict[str, Connection | MCPMagicError]:
+        """Open sessions in parallel; one that fails does not keep the others from working.
+
+        Returns:
+            By name the connection, or the error that says why there is none.
+        """
+
+        async def one(name: str, spec: Spec) -> Connection | MCPMagicError:
+            try:
+                return await self.connect_spec(spec, name)
+            except MCPMagicError as error:
+                return error
+
+        opened = await asyncio.gather(*(one(name, spec) for name, spec in specs.items()))
+        return dict(zip(specs, opened, strict=True))
+
+    async def disconnect(self, *names: str) -> None:
+        """Close sessions and forget their names.
+
+        Raises:
+            UnknownServerError: One of the names is not known; then nothing was closed.
+        """
+        connections = [self[name] for name in names]
+        for connection in connections:
+            del self._connections[connection.name]
+            connection.notices.subscriptions.end()
+            self._watchers.tell(connection.name)
+        await asyncio.gather(*(connection.close() for connection in connections))
+
+    async def reconnect(self, name: str, *, by_hand: bool = True) -> Connection:
+        """Close a session, if it is still open, and open it again, at once: the same `Connection` goes on.
+
+        Args:
+            name: Which.
+            by_hand: Whether the person wants it so; else it is to go on as if nothing had been.
+
+        Raises:
+            ConnectError: It could not be opened.
+        """
+        connection = self[name]
+        self.loop = asyncio.get_running_loop()
+        self.consent.definitions.meet(name, connection.spec)  # a command may run in another folder now
+        try:
+            await connection.reopen(by_hand=by_hand)
+        finally:
+            self.keep_until_closed(connection)
+        await connection.catalog.prefetch(PREFETCH_SECONDS)
+        return connection
+
+    async def close(self) -> None:
+        """Close all sessions, end all servers that were started, and forget those that could not be opened."""
+        connections = [*self._connections.values(), *self._arrivals.refuse()]
+        self._connections.clear()
+        self.failed.clear()
+        for connection in connections:
+            connection.notices.subscriptions.end()
+            self._watchers.tell(connection.name)
+        await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=10.0)
+
+    def _add(self, connection: Connection) -> None:
+        self.consent.definitions.meet(connection.name, connection.spec)
+        old = self._connections.get(connection.name)
+        if old is not None and old is not connection:
+            if old.spec == connection.spec:
+                connection.notices.subscriptions.take(old.notices.subscriptions)
+            old.notices.subscriptions.end()
+        self._connections[connection.name] = connection
+        connection.watch(lambda: self._watchers.tell(connection.name))
+        self._watchers.tell(connection.name)
+
+    # What connections are made with
+
+    def _look_at_tools(self, name: str) -> None:
+        connection = self._connections.get(name)
+        if connection is not None and connection.catalog.known("tools"):
+            self.consent.definitions.look(name, connection.catalog.cached("tools"))
+
+    def note_failed(self, name: str, stderr: str) -> None:
+        """Keep what a server wrote to its stderr that could not be opened."""
+        self.failed.pop(name, None)
+        self.failed[name] = stderr
+        if len(self.failed) > KEPT:
+            del self.failed[next(iter(self.failed))]
+
+    async def _open(self, arrival: Arrival) -> Connection:
+        try:
+            connection = await self._opened(arrival)
+        except ConnectError as error:
+            self.note_failed(arrival.name, error.stderr)
+            raise
+        self.failed.pop(arrival.name, None)
+        return connection
+
+    async def _opened(self, arrival: Arrival) -> Connection:
+        spec, name = arrival.spec, arrival.name
+        connection = arrival.connection = self.make(name, spec)
+        failed: HTTPStatusError | None = None
+        try:
+            await connection.open()
+        except HTTPStatusError as error:
+            if not (isinstance(spec, HttpSpec) and spec.fallback and error.status in _SSE_FALLBACK):
+                raise
+            failed = error
+        finally:
+            self.keep_until_closed(connection)
+        if failed is None:
+            return connection
+        assert isinstance(spec, HttpSpec)
+        arrival.wanted()
+        shared = {field.name: getattr(spec, field.name) for field in fields(SseSpec)}
+        sse = arrival.connection = self.make(name, SseSpec(**shared))
+        try:
+            with suppress(MCPMagicError):
+                await sse.open()
+        finally:
+            self.keep_until_closed(sse)
+        if sse.state == "open":
+            return sse
+        raise failed
+
+    @property
+    def services(self) -> Services:
+        """What each of its connections is lent."""
+        return Services(
+            consent=self.consent,
+            elicitation=self.elicitation,
+            sampling=self.sampling,
+            logins=self.logins,
+            protocols=self.protocols,
+            reconnection=self.reconnection,
+            reports=self.reports,
+            trace=self.trace,
+            metrics=self.metrics,
+            open_transport=open_transport,
+            host=self,
+        )
+
+    def make(self, name: str, spec: Spec, *, logins: LogIns | None = None) -> Connection:
+        """Return a connection that is not open yet, and that the host does not have yet.
+
+        Args:
+            name: Its name. It wants the roots and logs that a connection of this name to the same server has now.
+            spec: Where its server is.
+            logins: How the person logs in, instead of as the host does it.
+        """
+        services = self.services
+        connection = Connection(name, spec, services if logins is None else replace(services, logins=logins))
+        old = self._connections.get(name)
+        if old is not None and old.spec == spec:
+            connection.roots.keep(old.roots.directories)
+            connection.notices.logs.keep(old.notices.logs)
+        return connection
+
+    def keep_until_closed(self, connection: Connection) -> None:
+        """Remember the owner task of a connection, so that `close` waits for servers that are still ending."""
+        owner = connection.owner
+        if owner is not None and not owner.done():
+            self.keep_until_done(owner)
+            owner.add_done_callback(lambda _: self._watchers.tell(connection.name))
+
+    def keep_until_done(self, task: asyncio.Task[Any]) -> None:
+        """Remember a task that `close` waits for."""
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    # Names
+
+    def find(self, server: str | None = None) -> list[Connection]:
+        """Return the connection with a name, or all that are open or are being opened again."""
+        if server is not None:
+            return [self[server]]
+        return [one for one in self._connections.values() if one.state in OFFERING]
+
+    async def resolve(self, name: str, kind: str = "tools") -> tuple[Connection, Any]:
+        """Find a tool (or prompt) by `"server:name"`, or by its name alone while that is unique.
+
+        Returns:
+            The connection and the definition.
+
+        Raises:
+            UnknownServerError, UnknownToolError, UnknownPromptError: There is none.
+            AmbiguousNameError: Several servers have one of that name.
+        """
+        server, colon, rest = name.partition(":")
+        if colon and server in self._connections:
+            connection = self._connections[server]
+            find = connection.find_tool if kind == "tools" else connection.find_prompt
+            return connection, await find(rest)
+        if not self._connections:
+            raise UnknownServerError(f"no server is connected, so there is no {name!r}; see `%mcp connect --help`")
+        asked = {connection.name: connection for connection in self.find()}
+        offers = await offered(asked.values(), kind, name)
+        others = elsewhere(name, kind, self._connections.values())
+        found = pick(name, kind, offers, self._connections, others)
+        return asked[found[0]], found[1]
+
+    # Requests by name
+
+    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
+        """Call a tool by `"server:tool"`; see `Connection.call`."""
+        connection, definition = await self.resolve(tool)
+        return await connection.call(definition.name, arguments, **named)
+
+    async def read(
+        self,
+        uri: str,
+        *,
+        server: str | None = None,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+    ) -> ResourceResult:
+        """Read a resource from the server that lists it, or whose template matches it; see `Connection.read`."""
+        owner = owner_of(uri, self.find(server))
+        return await owner.read(uri, timeout=timeout, max_total_timeout=max_total_timeout)
+
+    async def prompt(
+        self,
+        prompt: str,
+        arguments: Mapping[str, str] | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        **named: str,
+    ) -> PromptResult:
+        """Get a prompt by `"server:prompt"`; see `Connection.prompt`."""
+        connection, definition = await self.resolve(prompt, "prompts")
+        given = {**(arguments or {}), **named}
+        return await connection.prompt(definition.name, given, timeout=timeout, max_total_timeout=max_total_timeout)
+
+
+async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    """Prepare the way to a server, through the cassette if one is in."""
+    if (cassette := deck.cassette) is None:
+        return await transports.open_transport(spec, wire, stack)
+    from mcp_magic.cassette.replay import open_through
+
+    return await open_through(cassette, spec, wire, stack)
+
+
+# Sessions that are open while a cassette comes in or goes out.
+
+
+async def begin_again(host: Host) -> tuple[list[str], dict[str, MCPMagicError]]:
+    """Open the sessions of a host again, so that a cassette has them from their beginning.
+
+    Returns:
+        The names of those that are open again, and by name why others are not; one that is not in a cassette that
+        only replays is disconnected.
+    """
+
+    async def one(connection: Connection) -> MCPMagicError | None:
+        try:
+            await host.reconnect(connection.name)
+        except CassetteError as error:
+            await host.disconnect(connection.name)
+            return error
+        except MCPMagicError as error:
+            return error
+        return None
+
+    connections = host.find()
+    found = await asyncio.gather(*(one(connection) for connection in connections))
+    failed = {c.name: error for c, error in zip(connections, found, strict=True) if error is not None}
+    return [c.name for c in connections if c.name not in failed], failed
+
+
+async def leave_replayed(host: Host) -> list[str]:
+    """Disconnect the sessions that were replayed, and return their names: there is nobody at their other end."""
+    names = [connection.name for connection in host.connections.values() if connection.replayed]
+    await host.disconnect(*names)
+    return names

@@ -1,0 +1,592 @@
+"""The tools of an agent, and their schemas as providers take them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from mcp_magic._text import counted, did_you_mean, free_name, listed
+from mcp_magic.agent.models import bind_tools
+from mcp_magic.display.document import app_only
+from mcp_magic.display.listing import Listing
+from mcp_magic.errors import MCPMagicError, UnknownServerError, UnknownToolError
+from mcp_magic.langchain.names import Names
+from mcp_magic.lint import CHARACTERS_A_TOKEN
+from mcp_magic.schema.patterns import MAX_DEPTH, Budget, is_checked
+from mcp_magic.schema.resolve import Resolver, distinct, index_in, is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import Runnable
+    from mcp_types import Tool
+
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
+
+__all__ = [
+    "CHARACTERS_A_TOKEN",
+    "Function",
+    "Offer",
+    "Registry",
+    "acceptable",
+    "bound_tools",
+    "function_of",
+    "own_arguments",
+]
+
+
+# Schemas as providers take them: JSON Schema 2020-12, and nothing that they are known to refuse.
+#
+# A provider that dislikes one schema refuses the whole request, so one odd tool would take all the others with it.
+# What a model is given is a hint; arguments are checked against the schema that the server wrote.
+
+MAX_CHAIN = 64
+"""References that are followed from one to the next."""
+
+TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
+
+Schema = dict[str, Any]
+
+_NOT_VALID: Any = object()
+_ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
+
+
+def acceptable(schema: Mapping[str, Any]) -> Schema:
+    """Return a valid schema that says what `schema` says, as far as that is valid; an ordinary one is returned equal.
+
+    Keywords with values that are none of theirs are left out, older drafts' forms of arrays and bounds brought up to
+    date, arrays without `items` get one, references that lead nowhere in the document are dropped. Of a schema past its
+    budget (`schema.budget`) the rest may be anything; properties and choices that are left out are counted in words.
+
+    >>> acceptable({"type": "array"}), acceptable({"type": "any", "minLength": "3", "title": "A"})
+    ({'type': 'array', 'items': {}}, {'title': 'A'})
+    """
+    cleaned = _schema(schema, _Level(0, Budget()))
+    followed: Schema = _without_dangling(cleaned, cleaned)
+    return followed
+
+
+class _Level(NamedTuple):
+    """Where a walk is, and what it may still keep."""
+
+    depth: int
+    budget: Budget
+
+
+def _schema(schema: Any, level: _Level) -> Schema:
+    if schema is False:
+        return {"not": {}}
+    if not isinstance(schema, Mapping) or level.depth > MAX_DEPTH:
+        return {}
+    kept: Schema = {}
+    inner = _Level(level.depth + 1, level.budget)
+    for key, value in _modern(schema).items():
+        check = _KEYWORDS.get(key)
+        known = value if check is None else check(value, inner)
+        if known is not _NOT_VALID:
+            kept[key] = known
+    _mend_patterns(schema, kept)
+    _tell_cut(schema, kept)
+    types = kept.get("type", ())
+    if "items" not in kept and "array" in ([types] if isinstance(types, str) else types):
+        kept["items"] = {}  # OpenAI: "array schema missing items"
+    return kept
+
+
+def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Bring the forms of drafts 4 to 2019-09 up to date."""
+    modern = dict(schema)
+    if isinstance(schema.get("items"), list):
+        modern["prefixItems"] = modern.pop("items")
+        if "additionalItems" in schema:
+            modern["items"] = schema["additionalItems"]
+    for gone in ("additionalItems", "$recursiveAnchor", "$vocabulary", "$id"):  # "$id" changes what "#" means
+        modern.pop(gone, None)
+    for bound in ("minimum", "maximum"):
+        exclusive = f"exclusive{bound.title()}"
+        if schema.get(exclusive) is True and bound in schema:
+            modern[exclusive] = modern.pop(bound)
+    if modern.pop("$recursiveRef", None) == "#":
+        modern["$ref"] = "#"
+    return modern
+
+
+def _mend_patterns(schema: Mapping[str, Any], kept: Schema) -> None:
+    """Say in words what was a regular expression of another dialect: OpenAI takes only those that Python can read."""
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and "pattern" not in kept:
+        _add_note(kept, f"pattern: {pattern[:200]}")
+    names = schema.get("patternProperties")
+    if isinstance(names, Mapping) and len(names) > len(kept.get("patternProperties", ())):
+        kept.pop("additionalProperties", None)
+
+
+def _tell_cut(schema: Mapping[str, Any], kept: Schema) -> None:
+    """Say in words how many properties and choices were left out."""
+    if isinstance(choices := schema.get("enum"), list) and choices and "enum" not in kept:
+        shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in choices[:5])
+        _add_note(kept, f"one of {len(choices):,} values, such as {shown[:200]}")
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and len(properties) > len(kept.get("properties", ())):
+        kept["required"] = [name for name in kept.get("required", ()) if name in kept.get("properties", ())]
+        _add_note(kept, f"{len(properties) - len(kept['properties']):,} more properties are not listed")
+
+
+def _add_note(kept: Schema, note: str) -> None:
+    kept["description"] = f"{kept.get('description', '')} ({note})".strip()
+
+
+def _a(kind: type) -> Callable[[Any, _Level], Any]:
+    return lambda value, level: value if isinstance(value, kind) else _NOT_VALID
+
+
+def _anchor(value: Any, level: _Level) -> Any:
+    return value if isinstance(value, str) and _ANCHOR.fullmatch(value) else _NOT_VALID
+
+
+def _dialect(value: Any, level: _Level) -> Any:
+    return value if isinstance(value, str) and re.fullmatch(r"https?://[\w./#-]+", value, re.ASCII) else _NOT_VALID
+
+
+def _number(value: Any, level: _Level) -> Any:
+    return value if is_number(value) else _NOT_VALID
+
+
+def _positive(value: Any, level: _Level) -> Any:
+    return value if is_number(value) and value > 0 else _NOT_VALID
+
+
+def _count(value: Any, level: _Level) -> Any:
+    return int(value) if is_number(value) and value >= 0 and value == int(value) else _NOT_VALID
+
+
+def _pattern(value: Any, level: _Level) -> Any:
+    if not isinstance(value, str) or not is_checked(value):
+        return _NOT_VALID
+    try:
+        re.compile(value)
+    except (ValueError, re.error, RecursionError, OverflowError):
+        return _NOT_VALID
+    return value
+
+
+def _type(value: Any, level: _Level) -> Any:
+    if isinstance(value, str):
+        return value if value in TYPES else _NOT_VALID
+    names = [name for name in value if name in TYPES] if isinstance(value, list) else []
+    return list(dict.fromkeys(names)) or _NOT_VALID
+
+
+def _values(value: Any, level: _Level) -> Any:
+    if not isinstance(value, list):
+        return _NOT_VALID
+    if len(value) > level.budget.nodes:
+        return _NOT_VALID
+    level.budget.take(len(value))
+    return distinct(value) or _NOT_VALID
+
+
+def _names(value: Any, level: _Level) -> Any:
+    if not isinstance(value, list):
+        return _NOT_VALID
+    return list(dict.fromkeys(name for name in value if isinstance(name, str)))
+
+
+def _part(value: Any, level: _Level) -> Any:
+    return _schema(value, level) if isinstance(value, bool | Mapping) else _NOT_VALID
+
+
+def _part_or_flag(value: Any, level: _Level) -> Any:
+    return value if isinstance(value, bool) else _part(value, level)
+
+
+def _parts(value: Any, level: _Level) -> Any:
+    parts = [_part(each, level) for each in value[: level.budget.take(len(value))]] if isinstance(value, list) else []
+    return [part for part in parts if part is not _NOT_VALID] or _NOT_VALID
+
+
+def _named_parts(value: Any, level: _Level) -> Any:
+    if not isinstance(value, Mapping):
+        return _NOT_VALID
+    kept = itertools.islice(value.items(), level.budget.take(len(value)))
+    parts = {name: _part(each, level) for name, each in kept}
+    return {name: {} if part is _NOT_VALID else part for name, part in parts.items()}
+
+
+def _named_by_pattern(value: Any, level: _Level) -> Any:
+    parts = _named_parts(value, level)
+    if parts is _NOT_VALID:
+        return parts
+    return {name: part for name, part in parts.items() if _pattern(name, level) is not _NOT_VALID}
+
+
+def _named_names(value: Any, level: _Level) -> Any:
+    if not isinstance(value, Mapping):
+        return _NOT_VALID
+    return {name: _names(each, level) for name, each in value.items() if isinstance(each, list)}
+
+
+def _dependencies(value: Any, level: _Level) -> Any:
+    if not isinstance(value, Mapping):
+        return _NOT_VALID
+    parts = _named_parts({name: each for name, each in value.items() if not isinstance(each, list)}, level)
+    return {**parts, **_named_names(value, level)}
+
+
+_KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
+    "type": _type,
+    "enum": _values,
+    "required": _names,
+    "pattern": _pattern,
+    "multipleOf": _positive,
+    "examples": _a(list),
+    "$schema": _dialect,
+    "patternProperties": _named_by_pattern,
+    "dependentRequired": _named_names,
+    "dependencies": _dependencies,
+    **dict.fromkeys(("title", "description", "$comment", "format", "$ref", "$dynamicRef"), _a(str)),
+    **dict.fromkeys(("contentEncoding", "contentMediaType"), _a(str)),
+    **dict.fromkeys(("$anchor", "$dynamicAnchor"), _anchor),
+    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _a(bool)),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), _count),
+    **dict.fromkeys(("minProperties", "maxProperties"), _count),
+    **dict.fromkeys(("items", "contains", "propertyNames", "not", "if", "then", "else", "contentSchema"), _part),
+    **dict.fromkeys(("additionalProperties", "unevaluatedItems", "unevaluatedProperties"), _part_or_flag),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _parts),
+    **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), _named_parts),
+}
+"""By keyword what makes its value valid, or `_NOT_VALID`. Unknown keywords are annotations, and kept."""
+
+
+def _without_dangling(node: Any, root: Schema) -> Any:
+    """Drop the references that no resolver could follow inside of the document."""
+    if isinstance(node, list):
+        return [_without_dangling(each, root) for each in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {key: _without_dangling(value, root) for key, value in node.items()}
+    for key in ("$ref", "$dynamicRef"):
+        if isinstance(kept.get(key), str) and not _leads_to_schema(kept[key], root):
+            del kept[key]
+    return kept
+
+
+def _leads_to_schema(ref: str, root: Schema) -> bool:
+    seen: set[str] = set()
+    while ref not in seen:
+        seen.add(ref)
+        target = _target(ref, root) if len(seen) < MAX_CHAIN else None
+        if not isinstance(target, dict | bool):
+            return False
+        further = target.get("$ref") if isinstance(target, dict) else None
+        if not isinstance(further, str):
+            return True
+        ref = further
+    return False  # a circle of references that says nothing
+
+
+def _target(ref: str, root: Schema) -> Any:
+    if ref != "#" and not ref.startswith("#/"):
+        return None
+    place: Any = root
+    for part in ref.split("/")[1:]:
+        key = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(place, list) and (index := index_in(place, key)) is not None:
+            place = place[index]
+        elif isinstance(place, dict):
+            place = place.get(key)
+        else:
+            return None
+    return place
+
+
+# MCP tools in the form that every provider package takes: an OpenAI function, its schema as the server wrote it.
+#
+# Changed is only what OpenAI or Anthropic refuse: at the root of a schema they take an object alone, without
+# alternatives, and Anthropic takes no argument whose name has other characters than `a-zA-Z0-9_.-` (64 at most).
+
+MAX_ARGUMENT = 64
+"""Characters that Anthropic takes in an argument's name."""
+
+NOTE = 600
+"""Characters of a constraint that is told in words."""
+
+_NAME = re.compile(rf"[a-zA-Z0-9_.-]{{1,{MAX_ARGUMENT}}}")
+
+# OpenAI: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level".
+_TOLD = {
+    "anyOf": "The arguments must fit at least one of: ",
+    "oneOf": "The arguments must fit exactly one of: ",
+    "not": "The arguments must not fit: ",
+    "enum": "The arguments must be one of: ",
+    "const": "The arguments must be: ",
+}
+_REFUSED = (*_TOLD, "allOf", "$ref", "$dynamicRef")
+
+
+class Function(NamedTuple):
+    """A tool as a model is given it.
+
+    Attributes:
+        bound: What `bind_tools` takes.
+        renamed: The tool's own names of arguments, by those that the model is given instead.
+    """
+
+    bound: dict[str, Any]
+    renamed: dict[str, str]
+
+
+def function_of(name: str, tool: Tool) -> Function:
+    """Return a tool as an OpenAI function.
+
+    Args:
+        name: The name under which the model shall know it, `^[a-zA-Z0-9_-]{1,64}$`.
+        tool: Its definition.
+    """
+    schema = tool.input_schema
+    description = tool.description or tool.title or tool.name
+    notes = [_note(key, schema[key]) for key in _TOLD if key in schema]
+    parameters, renamed = _renamed(acceptable(_object(schema)))
+    function = {"name": name, "description": "\n\n".join([description, *notes]), "parameters": parameters}
+    return Function({"type": "function", "function": function}, renamed)
+
+
+def own_arguments(arguments: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a model gave under the names that the tool's own schema has.
+
+    >>> own_arguments({"filter_id": 1, "page": 2}, {"filter_id": "filter[id]"})
+    {'filter[id]': 1, 'page': 2}
+    """
+    return {renamed.get(name, name): value for name, value in arguments.items()}
+
+
+def _note(keyword: str, value: Any) -> str:
+    """Say in words what had to leave the schema.
+
+    >>> _note("anyOf", [{"required": ["id"]}, {"required": ["name"]}])
+    'The arguments must fit at least one of: {"required": ["id"]}; {"required": ["name"]}'
+    """
+    parts = value if isinstance(value, list) else [value]
+    said = "; ".join(json.dumps(part, ensure_ascii=False) for part in parts)
+    return _TOLD[keyword] + (said if len(said) <= NOTE else said[:NOTE] + "...")
+
+
+def _object(schema: Mapping[str, Any]) -> Schema:
+    """Return a schema whose root is an object without alternatives: their arguments, all of them, stand together."""
+    if not any(key in schema for key in _REFUSED):
+        plain = dict(schema)
+    else:
+        found = Resolver(schema).plain(schema)
+        alternatives = [
+            part
+            for part in found.alternatives or [found.schema]
+            if part.get("type", "object") == "object" and part.get("not") != {}
+        ]
+        together = _together(alternatives) if alternatives else {}
+        kept = {key: value for key, value in schema.items() if key in ("$defs", "definitions", "$schema")}
+        notes = {key: value for key, value in found.schema.items() if key in ("title", "description")}
+        plain = {key: value for key, value in {**notes, **together, **kept}.items() if key not in _REFUSED}
+    if not isinstance(plain.get("properties"), Mapping):
+        plain["properties"] = {}
+    return plain if plain.get("type") == "object" else {**plain, "type": "object"}
+
+
+def _together(alternatives: list[Schema]) -> Schema:
+    """Return an object that takes the arguments of any of these, and asks for those that all of them ask for."""
+    if len(alternatives) == 1:
+        return alternatives[0]
+    named = [each["properties"] if isinstance(each.get("properties"), Mapping) else {} for each in alternatives]
+    names = dict.fromkeys(name for properties in named for name in properties)
+    merged: Schema = {
+        "properties": {name: _either(properties[name] for properties in named if name in properties) for name in names}
+    }
+    required = [each["required"] if isinstance(each.get("required"), list) else [] for each in alternatives]
+    everywhere = [name for name in required[0] if all(name in each for each in required)]
+    if everywhere:
+        merged["required"] = everywhere
+    if all(each.get("additionalProperties") is False for each in alternatives):
+        merged["additionalProperties"] = False
+    return merged
+
+
+def _either(schemas: Iterable[Any]) -> Any:
+    different: list[Any] = []
+    for schema in schemas:
+        if schema not in different:
+            different.append(schema)
+    return different[0] if len(different) == 1 else {"anyOf": different}
+
+
+def _renamed(parameters: Schema) -> tuple[Schema, dict[str, str]]:
+    """Give the arguments names that Anthropic takes; their own stand in their descriptions."""
+    properties = parameters["properties"]
+    if all(map(_NAME.fullmatch, properties)):
+        return parameters, {}
+    new: dict[str, str] = {name: name for name in properties if _NAME.fullmatch(name)}
+    for name in properties:
+        if name not in new:
+            base = re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:MAX_ARGUMENT] or "argument"
+            new[name] = free_name(base, set(new.values()), MAX_ARGUMENT)
+    changed = {new[name]: _named(name, schema) if new[name] != name else schema for name, schema in properties.items()}
+    parameters = {**parameters, "properties": changed}
+    if "required" in parameters:
+        parameters["required"] = [new.get(name, name) for name in parameters["required"]]
+    return parameters, {given: own for own, given in new.items() if given != own}
+
+
+def _named(name: str, schema: Schema) -> Schema:
+    return {**schema, "description": f"`{name}`: {schema.get('description', '')}".removesuffix(": ")}
+
+
+# The tools that a model is given, read anew at each turn: servers come, go and change what they offer.
+
+WITHOUT_TOOLS = ", or `%mcp disconnect --all`: without tools it answers"
+"""What can be done with a model that takes no tools."""
+
+
+class Offer(NamedTuple):
+    """A tool as a model is given it.
+
+    Attributes:
+        name: The name under which the model knows it.
+        connection: Whose it is.
+        tool: Its definition.
+        bound: What `bind_tools` takes.
+        renamed: Its own names of arguments, by those that the model is given instead.
+    """
+
+    name: str
+    connection: Connection
+    tool: Tool
+    bound: dict[str, Any]
+    renamed: dict[str, str]
+
+    @property
+    def person_name(self) -> str:
+        """`"server:tool"`."""
+        return f"{self.connection.name}:{self.tool.name}"
+
+
+class Registry:
+    """What of a host's tools a model may use: never those that are for apps only.
+
+    Args:
+        host: Whose tools.
+        servers: Names of servers; empty: all that are open.
+        tools: Patterns for `server:tool`, such as `"fs:read_*"`; empty: all.
+
+    Attributes:
+        app_only: The tools, as `server:tool`, that it leaves out because their servers offer them to apps only.
+    """
+
+    def __init__(self, host: Host, *, servers: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
+        self.host = host
+        self.servers = tuple(servers)
+        self.patterns = tuple(pattern if ":" in pattern else f"*:{pattern}" for pattern in tools)
+        self.offers: dict[str, Offer] = {}
+        self.app_only: list[str] = []
+        self._known: tuple[Any, ...] = ()
+        self._bound: tuple[Any, Runnable[Any, Any]] | None = None
+
+    async def check(self) -> None:
+        """Complain about servers and tools that are not there.
+
+        Raises:
+            UnknownServerError: A name is none of an open session.
+            UnknownToolError: No tool matches the patterns.
+        """
+        missing = [name for name in self.servers if name not in self.host]
+        if missing:
+            near = did_you_mean(missing[0], self.host)
+            raise UnknownServerError(f"no server {missing[0]!r}.{near} Connected: {listed(self.host)}")
+        if self.patterns and self.host.find() and not await self.refresh():
+            kept = f" ({listed(self.app_only)}: for apps only, not for models)" if self.app_only else ""
+            raise UnknownToolError(f"no tool matches {listed(self.patterns)}{kept}; `%mcp tools` lists them")
+
+    async def refresh(self) -> dict[str, Offer]:
+        """Return the tools there are now, by the model's name; a server that cannot list gives what is known of it."""
+        connections = [self.host[n] for n in self.servers if n in self.host] if self.servers else self.host.find()
+        listings = [(connection, await _tools(connection)) for connection in connections]
+        known = tuple(part for pair in listings for part in pair)
+        if len(known) != len(self._known) or any(a is not b for a, b in zip(known, self._known, strict=True)):
+            self._known, self.offers = known, self._offers(listings)
+        return self.offers
+
+    def bind(self, model: BaseChatModel) -> Runnable[Any, Any]:
+        """Return the model with the tools bound; the same one as long as they are the same.
+
+        Raises:
+            ModelError: There are tools, and it can be given none.
+        """
+        if self._bound is None or self._bound[0] is not self.offers:
+            tools = [offer.bound for offer in self.offers.values()]
+            self._bound = (self.offers, bind_tools(model, tools, instead=WITHOUT_TOOLS) if tools else model)
+        return self._bound[1]
+
+    def person_name(self, name: str) -> str:
+        """Return `server:tool` for a model's name of a tool."""
+        offer = self.offers.get(name)
+        return offer.person_name if offer else Names(()).person(name)
+
+    def _offers(self, listings: Sequence[tuple[Connection, Sequence[Tool]]]) -> dict[str, Offer]:
+        matching = [(c, tool) for c, tools in listings for tool in tools if self._may(c.name, tool.name)]
+        offered = [(c, tool) for c, tool in matching if not app_only(tool)]
+        self.app_only = [f"{c.name}:{tool.name}" for c, tool in matching if app_only(tool)]
+        names = Names((c.name, tool.name) for c, tool in offered)
+        called = [(names.provider(c.name, tool.name), c, tool) for c, tool in offered]
+        return {name: Offer(name, c, tool, *function_of(name, tool)) for name, c, tool in called}
+
+    def _may(self, server: str, tool: str) -> bool:
+        return not self.patterns or any(fnmatchcase(f"{server}:{tool}", pattern) for pattern in self.patterns)
+
+
+async def _tools(connection: Connection) -> tuple[Any, ...]:
+    try:
+        return await connection.listing("tools")
+    except MCPMagicError:
+        return connection.catalog.cached("tools")
+
+
+# What a model is given of the tools, and about how many tokens that costs at each turn.
+
+
+async def bound_tools(host: Host, server: str | None = None, search: str = "") -> Listing:
+    """List the tools as a model is given them.
+
+    Args:
+        host: Whose tools.
+        server: One server instead of all.
+        search: Only those with this in name or description.
+
+    Returns:
+        Per tool the name that the model knows, the person's, the characters and about how many tokens that is.
+    """
+    registry = Registry(host, servers=[server] if server else ())
+    await registry.check()
+    rows = []
+    for offer in (await registry.refresh()).values():
+        text = json.dumps(offer.bound, ensure_ascii=False)
+        if search.casefold() in text.casefold():
+            size = {"characters": len(text), "tokens": -(-len(text) // CHARACTERS_A_TOKEN)}
+            rows.append({"bound as": offer.name, "tool": offer.person_name, **size})
+    total = sum(row["tokens"] for row in rows)  # type: ignore[misc]
+    tools = counted(len(rows), "tools")
+    note = (
+        f"{tools}, about {total:,} tokens at each turn of the model (counted as {CHARACTERS_A_TOKEN} characters each)"
+    )
+    if registry.app_only:
+        note += f"; for apps only, and not given: {listed(registry.app_only)}"
+    empty = "no server is connected: `%mcp connect TARGET` opens a session"
+    if host.find():
+        empty = f"no tools with {search!r} in what a model is given" if search else "no tools"
+    return Listing(
+        rows, title="What a model is given", empty=empty, note=note if rows or registry.app_only else "", kind="tools"
+    )

@@ -1,0 +1,697 @@
+"""Draws a transcript as HTML and as text."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_magic._text import clean, duration
+from mcp_magic.agent.transcript.entries import (
+    ANSWER,
+    OPEN,
+    RESULT,
+    ROOM,
+    TEXT,
+    Asked,
+    Called,
+    Level,
+    Note,
+    Said,
+    add_usage,
+    shortened,
+)
+from mcp_magic.consent.consent import PERSON
+from mcp_magic.display.arguments import argument_cell, argument_rows, call_line
+from mcp_magic.display.document import (
+    Budget,
+    Markup,
+    details,
+    display,
+    error_label,
+    escape,
+    facts,
+    joined,
+    note,
+    preformatted,
+    tag,
+    terminal_width,
+    tool_badges,
+)
+from mcp_magic.display.markdown import markdown
+from mcp_magic.display.text import one_line
+from mcp_magic.inflight import amount_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from mcp_magic.agent.transcript.entries import Entry
+
+__all__ = [
+    "STYLE",
+    "Canvas",
+    "Drawn",
+    "Segment",
+    "Segments",
+    "ShownResult",
+    "about_call",
+    "call_html",
+    "call_plain",
+    "draw",
+    "entry_html",
+    "entry_plain",
+    "excerpt",
+    "excerpt_html",
+    "outcome_line",
+    "progress_text",
+    "status_text",
+    "tokens_text",
+    "totals",
+    "wrapped",
+]
+
+
+# The words and signs of a transcript, for pages and terminals alike.
+
+SIGNS = {
+    "waiting": "…",
+    "running": "»",
+    "ok": "✓",
+    "error": "✗",
+    "denied": "⊘",
+    "interrupted": "■",
+    "cut off": "–",  # noqa: RUF001 - an en dash: nothing is known
+}
+
+OUTCOME = 90
+"""Characters of a result in the line of its call."""
+
+_CAPTION = re.compile(r"^(?:the first )?[\d,]+ (?:of [\d,]+ )?rows?(?: x|,) [\w, ]+(?=:|$)", re.MULTILINE)
+"""The line below a table that says how large it is."""
+
+_HOW = re.compile(r": \.\w+(?=\]|$)")
+"""The attribute that has the whole: of a result, which a transcript is not."""
+
+
+def status_text(called: Called) -> str:
+    """Return the state as sign and word, so that colour is never the only difference."""
+    return f"{SIGNS.get(called.status, '?')} {called.status}"
+
+
+def _decision_text(called: Called) -> str:
+    """Return who decided, and what for: the person is "you"."""
+    if called.approved is None:
+        return ""
+    by = "you" if called.by == PERSON else one_line(called.by, 100) or "somebody"
+    if not called.approved:
+        return f"denied by {by}" + (f": {one_line(called.reason, 200)}" if called.reason else "")
+    edited = "edited and " if called.changed_arguments is not None else ""
+    return f"{edited}{'approved' if called.by == PERSON else 'allowed'} by {by}"
+
+
+def about_call(called: Called) -> str:
+    """Return what there is to know about a call beside its result: who let it through, how long it took."""
+    took = "" if called.seconds is None else duration(called.seconds)
+    return ", ".join(text for text in (_decision_text(called), took) if text)
+
+
+def progress_text(called: Called) -> str:
+    """Return how far a running call is, or "".
+
+    >>> progress_text(Called(progress=(3, 10, "reading")))
+    '3 of 10 (30 %) reading'
+    """
+    if called.progress is None:
+        return ""
+    done, total, message = called.progress
+    return one_line(f"{amount_text(done, total)} {called.hide(message)}", 200)
+
+
+def outcome_line(called: Called, text: str) -> str:
+    r"""Return what came of a call in one short line: the size of a table, else the beginning of the text.
+
+    >>> outcome_line(Called(status="ok"), "[image/png, 1.2 kB: .images]")
+    '[image/png, 1.2 kB]'
+    >>> outcome_line(Called(status="ok"), "cloudy\nwith rain")
+    'cloudy …'
+    """
+    if called.status == "error":
+        return one_line(called.error, OUTCOME)
+    if called.status != "ok":
+        return ""
+    caption = _CAPTION.search(text) if called.result is None or not called.result.artifacts else None
+    if caption:
+        return caption[0].rpartition(" of ")[2] if caption[0].count(" of ") == 1 else caption[0]
+    first, _, rest = _HOW.sub("", text).strip().partition("\n")
+    if first[:1] in ("{", "["):  # JSON says nothing in its first line
+        return one_line(f"{first} {rest}", OUTCOME)
+    return one_line(f"{first} …" if rest else first, OUTCOME)
+
+
+def tokens_text(usage: Mapping[str, int]) -> str:
+    """Return token counts, or "" where there are none.
+
+    >>> tokens_text({"input_tokens": 1204, "output_tokens": 56, "total_tokens": 1260})
+    '1,204 tokens in, 56 out'
+    """
+    return f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out" if usage else ""
+
+
+def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
+    """Return the last line: turns, calls and what became of them, time in tools, tokens."""
+    statuses: Counter[str] = Counter()
+    turns, spent, usages = 0, 0.0, []
+    for entry in entries:  # once, since a live screen asks after every event
+        if isinstance(entry, Called):
+            statuses[entry.status] += 1
+            spent += entry.seconds or 0.0
+        elif isinstance(entry, Said):
+            turns += entry.is_turn
+            if tokens and entry.usage:
+                usages.append(entry.usage)
+    parts = [_counted(turns, "turn"), _calls_text(statuses)] if statuses else []
+    if spent:
+        parts.append(f"{duration(spent)} in tools")
+    parts += [tokens_text(add_usage(usages))] if len(usages) > 1 else []  # of a single turn they stand below it
+    return " · ".join(parts)
+
+
+def _calls_text(statuses: Counter[str]) -> str:
+    others = [(statuses[status], status) for status in SIGNS if status not in ("ok", *OPEN)]
+    failed = [
+        _counted(count, status) if status == "error" else f"{count} {status}" for count, status in others if count
+    ]
+    return _counted(statuses.total(), "call") + (f" ({', '.join(failed)})" if failed else "")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+# Entries as HTML. All text comes from people, models and servers: it is escaped here or in `results.html`.
+
+IN_SUMMARY = 120
+"""Characters of the arguments in the line of a call."""
+
+IN_TABLE = 300
+"""Characters of one argument in the table."""
+
+TABLE = 4_000
+"""Characters of that table."""
+
+EXCERPT = 300
+"""Characters of a result that is shown shortened."""
+
+
+def entry_html(entry: Entry, level: Level, *, tokens: bool) -> Markup:
+    """Return what was asked, said or noted."""
+    if isinstance(entry, Said):
+        return _message_html(entry, level, tokens=tokens)
+    if isinstance(entry, Asked):
+        return _question_html(entry, level)
+    return _note(entry) if isinstance(entry, Note) else Markup()
+
+
+def _question_html(asked: Asked, level: Level) -> Markup:
+    text, rest = shortened(asked.text.strip(), TEXT[level])
+    if asked.role == "system":
+        return tag(
+            "div", details(f"instructions, {len(asked.text):,} characters", preformatted(text)), class_="mcp-note"
+        )
+    lines = joined((escape(line) for line in text.split("\n")), "<br>")
+    return tag("blockquote", joined([lines, note(_pictures(asked.images)), note(rest)]), class_="mcp-asked")
+
+
+def _message_html(said: Said, level: Level, *, tokens: bool) -> Markup:
+    parts: list[Markup] = []
+    if said.thinking and level == Level.FULL:
+        thought, rest = shortened(said.thinking, TEXT[level])
+        body = joined([preformatted(thought), note(rest)])
+        parts.append(tag("div", details(f"thinking, {len(said.thinking):,} characters", body), class_="mcp-thinking"))
+    text, rest = shortened(said.text.strip(), ANSWER if said.is_answer and level == Level.FULL else TEXT[level])
+    if text:
+        body = tag("p", one_line(text, TEXT[level])) if level == Level.LINE else markdown(text)
+        parts.append(tag("div", joined([body, note(rest)]), class_="mcp-answer" if said.is_answer else "mcp-said"))
+    parts.append(note(_pictures(said.images)))
+    if said.interrupted:
+        parts.append(tag("p", "■ interrupted", class_="mcp-note"))
+    if tokens and said.usage and level < Level.LINE:
+        parts.append(tag("div", f"turn {said.step} · {tokens_text(said.usage)}", class_="mcp-tokens"))
+    return joined(parts)
+
+
+def _pictures(count: int) -> str:
+    return f"[{count} image{'' if count == 1 else 's'}]" if count else ""
+
+
+def _note(entry: Note) -> Markup:
+    text, rest = shortened(entry.text, TEXT[Level.FULL])
+    label = {"info": Markup(), "error": error_label()}.get(entry.level, tag("b", one_line(entry.level, 20)))
+    return tag("p", joined([part for part in (label, text, rest) if part], " "), class_="mcp-note")
+
+
+def call_html(called: Called, level: Level, result: Markup, text: str, *, opened: bool) -> Markup:
+    """Return the card of a call: a line that says it all in short, and what opens below.
+
+    Args:
+        called: The call.
+        level: How much of it.
+        result: What it answered, as markup.
+        text: The same as text, for the line.
+        opened: Whether it stands open.
+    """
+    line = call_line(called.sent, called.definition, IN_SUMMARY)
+    arguments = _arguments(called, line) if level == Level.FULL else Markup()
+    body = [part for part in (arguments, result) if part] if level < Level.LINE else []
+    if body and result:
+        body.append(note(f".results[{called.number}] is the value"))
+    classes = f"mcp-call mcp-call-{called.status.replace(' ', '-')}"
+    if not body:
+        return tag("div", _summary(called, level, line, text), class_=classes)
+    inside = tag("div", joined(body), class_="mcp-inside")
+    attribute = " open" if opened else ""
+    summary = tag("summary", _summary(called, level, line, text))
+    return Markup(f'<details class="{escape(classes)}"{attribute}>{summary}{inside}</details>')
+
+
+def _summary(called: Called, level: Level, line: str, text: str) -> Markup:
+    outcome = outcome_line(called, text)
+    about = " · ".join(said for said in (about_call(called), progress_text(called)) if said)
+    parts: list[Markup] = [tag("span", status_text(called), class_="mcp-sign"), tag("b", one_line(called.name, 100))]
+    if line:
+        parts.append(tag("code", line))
+    if outcome:
+        parts.append(tag("span", f"→ {outcome}"))
+    if about:
+        parts.append(tag("span", f"· {about}", class_="mcp-note"))
+    if called.definition is not None and level == Level.FULL:
+        badges = tool_badges(called.definition, trusted=called.trusted)
+        parts.append(tag("span", joined((badge.html() for badge in badges), " "), class_="mcp-badges"))
+    return joined(parts, " ")
+
+
+def _arguments(called: Called, line: str) -> Markup:
+    """Return the arguments as a table, where the line does not have them all."""
+    if "…" not in line and called.changed_arguments is None:
+        return Markup()
+    rows: list[tuple[str, Markup]] = []
+    room = TABLE
+    for name, value, mark in argument_rows(called.arguments, called.sent, called.definition, IN_TABLE):
+        rows.append((name, argument_cell(value, mark)))
+        room -= len(name) + len(rows[-1][1])
+        if room < 0:
+            return joined([facts(rows), note("… and more arguments")])
+    return facts(rows)
+
+
+def excerpt_html(text: str) -> Markup:
+    """Return the beginning of a result's text."""
+    shown, rest = shortened(text, EXCERPT)
+    return joined([preformatted(shown), note("… further back, shown shortened" if rest else "")]) if text else Markup()
+
+
+# Entries as text for terminals: wrapped, results indented, signs in front.
+
+WIDEST = 100
+"""Columns of the text: longer lines are hard to read, however wide the terminal is."""
+
+MOST_LINES = 12
+"""Lines of a result, in full; a shortened one has three."""
+
+_INDENT = "    "
+
+
+def entry_plain(entry: Entry, level: Level, *, tokens: bool) -> str:
+    """Return what was asked, said or noted."""
+    if isinstance(entry, Said):
+        return _message_text(entry, level, tokens=tokens)
+    if isinstance(entry, Asked):
+        return _question_text(entry, level)
+    if isinstance(entry, Note):
+        sign = "" if entry.level == "info" else f"{one_line(entry.level, 20)}: "
+        return wrapped(f"({sign}{one_line(entry.text, TEXT[Level.FULL])})", indent=" ")
+    return ""
+
+
+def _question_text(asked: Asked, level: Level) -> str:
+    if asked.role == "system":
+        return f"(instructions, {len(asked.text):,} characters)"
+    text, rest = shortened(asked.text.strip(), TEXT[level])
+    pictures = [f"[{asked.images} image{'' if asked.images == 1 else 's'}]"] if asked.images else []
+    lines = [*wrapped(clean(text), margin=2).split("\n"), *pictures, *([rest] if rest else [])]
+    return "\n".join(f"> {line}".rstrip() for line in lines)
+
+
+def _message_text(said: Said, level: Level, *, tokens: bool) -> str:
+    text, rest = shortened(said.text.strip(), ANSWER if said.is_answer and level == Level.FULL else TEXT[level])
+    shown = one_line(text, TEXT[level]) if level == Level.LINE else clean(text)
+    parts = [f"(thinking, {len(said.thinking):,} characters)"] if said.thinking and level == Level.FULL else []
+    if shown:
+        parts.append(wrapped(shown))
+    if rest:
+        parts.append(rest)
+    if said.images:
+        parts.append(f"[{said.images} image{'' if said.images == 1 else 's'}]")
+    if said.interrupted:
+        parts.append(f"{SIGNS['interrupted']} interrupted")
+    if tokens and said.usage:
+        parts.append(f"(turn {said.step}: {tokens_text(said.usage)})")
+    return "\n".join(parts)
+
+
+def call_plain(called: Called, level: Level, result: str) -> str:
+    """Return the line of a call and, indented below it, what the person changed and what it answered."""
+    badges = tool_badges(called.definition, trusted=called.trusted) if called.definition else []
+    about = "; ".join(text for text in (about_call(called), progress_text(called)) if text)
+    call = f"{one_line(called.name, 100)}({call_line(called.sent, called.definition)})"
+    line = " ".join([status_text(called), call, *map(str, badges), *([f"({about})"] if about else [])])
+    lines = [wrapped(line, indent=_INDENT)]
+    if level == Level.FULL and called.changed_arguments is not None:
+        rows = argument_rows(called.arguments, called.sent, called.definition, 60)
+        one_lined = ((name, value.replace("\n", "\\n"), mark) for name, value, mark in rows if mark)
+        lines += [f"{_INDENT}✎ {name} = {value} ({mark})" for name, value, mark in one_lined]
+    if result and level < Level.LINE:
+        lines += _indented(result, MOST_LINES if level == Level.FULL else 3)
+    return "\n".join(lines)
+
+
+def excerpt(text: str) -> str:
+    """Return as much of a result's text as any display of a transcript has."""
+    return text[: MOST_LINES * 400]
+
+
+def _indented(text: str, most: int) -> Iterator[str]:
+    lines = wrapped(clean(text), margin=len(_INDENT)).split("\n")
+    # One line more than allowed is shown rather than a line that says that there is one line more.
+    shown = lines if len(lines) <= most + 1 else lines[:most]
+    yield from (f"{_INDENT}{line}".rstrip() for line in shown)
+    if len(shown) < len(lines):
+        yield f"{_INDENT}…"
+
+
+def wrapped(text: str, *, margin: int = 0, indent: str = "") -> str:
+    """Return text with its long lines broken; tables and code, whose columns mean something, are cut instead.
+
+    Args:
+        text: Clean text.
+        margin: Columns that are taken already.
+        indent: What stands before the second and later lines of a broken one.
+    """
+    width = max(min(WIDEST, terminal_width()) - margin, 20)
+    lines: list[str] = []
+    code = False
+    for line in text.split("\n"):
+        fence = line.lstrip().startswith(("```", "~~~"))
+        code = code != fence
+        if len(line) <= width:
+            lines.append(line)
+        elif code or fence or line.lstrip().startswith("|") or _aligned(line):
+            lines.append(line[: width - 1] + "…")
+        else:
+            hanging = indent or line[: len(line) - len(line.lstrip())]
+            lines += textwrap.wrap(line, width, subsequent_indent=hanging, break_on_hyphens=False) or [""]
+    return "\n".join(lines)
+
+
+def _aligned(line: str) -> bool:
+    """Whether a line looks like a row of a table: three cells or more, set apart by spaces."""
+    return line.strip().count("  ") >= 2 and len(line) <= WIDEST
+
+
+# One entry, drawn: its HTML and its text.
+
+
+class ShownResult(NamedTuple):
+    """A result as it is displayed.
+
+    Attributes:
+        html: For pages.
+        plain: For terminals.
+        media: Characters of the HTML that are pictures and sounds.
+    """
+
+    html: Markup
+    plain: str
+    media: int = 0
+
+
+class Drawn(NamedTuple):
+    """An entry as it is displayed.
+
+    Attributes:
+        html: For pages.
+        plain: For terminals.
+        size: Bytes of the HTML, media left out.
+        media: Characters of media.
+        result: The text of the result, of which shorter displays are made.
+    """
+
+    html: Markup
+    plain: str
+    size: int
+    media: int = 0
+    result: str = ""
+
+
+def draw(entry: Entry, level: Level, *, tokens: bool, media: int, before: Drawn | None = None) -> Drawn:
+    """Return an entry as it is displayed at a level.
+
+    Args:
+        entry: What to draw.
+        level: How much of it.
+        tokens: Whether the model's turns tell their tokens.
+        media: Bytes of pictures and sounds that may be shown.
+        before: What was drawn of the same revision: its result need not be computed again.
+    """
+    if not isinstance(entry, Called):
+        markup = entry_html(entry, level, tokens=tokens)
+        return Drawn(markup, entry_plain(entry, level, tokens=tokens), len(markup.encode()))
+    shown = _result(entry, level, media, before)
+    markup = call_html(entry, level, shown.html, shown.plain, opened=shown.media > 0)
+    size = len(markup.encode()) - shown.media
+    return Drawn(markup, call_plain(entry, level, shown.plain), size, shown.media, shown.plain)
+
+
+def _result(called: Called, level: Level, media: int, before: Drawn | None) -> ShownResult:
+    """Return what a call answered: in full as `ToolResult` shows it, else the beginning of its text."""
+    if called.shown_result is None or called.status == "denied":
+        return ShownResult(Markup(), "")
+    if level == Level.FULL:
+        return _full(called, media)
+    text = before.result if before is not None else _full(called, 0).plain
+    return ShownResult(excerpt_html(text), text)
+
+
+def _full(called: Called, media: int) -> ShownResult:
+    result = called.shown_result
+    assert result is not None
+    budget = Budget(min(RESULT, display.bytes), media, display.blocks, display.parse)
+    parts = result.parts(budget)[result.is_error :]  # the first says "error", as the call's line does
+    text = "\n".join(part.plain for part in parts if part.plain)
+    size = sum(len(part.html) for part in parts if part.media)
+    return ShownResult(joined(part.html for part in parts), excerpt(text), size)
+
+
+# Segments, drawn: what did not change is not drawn again, and what is further back takes less and less room.
+
+
+class Canvas:
+    """Draws entries, and keeps what it drew.
+
+    Args:
+        is_shown: Whether an entry is displayed.
+        tokens: Whether the model's turns tell their tokens.
+    """
+
+    def __init__(self, is_shown: Callable[[Entry], bool], *, tokens: bool) -> None:
+        self.tokens = tokens
+        self._is_shown = is_shown
+        self._drawn: dict[Entry, tuple[int, Level, Drawn]] = {}
+
+    def drawings(self, segment: Segment, level: Level) -> list[Drawn]:
+        """Return the entries of a segment that are displayed, drawn at a level."""
+        drawn: list[Drawn] = []
+        media = display.media
+        for entry in segment.entries:
+            if self._is_shown(entry):
+                drawn.append(self._draw(entry, level, media))
+                media = max(media - _bytes(drawn[-1].media), 0)
+        return drawn
+
+    def text(self, entry: Entry) -> str:
+        """Return the whole text of an entry, without markup."""
+        return self._draw(entry, Level.FULL, display.media).plain
+
+    def _draw(self, entry: Entry, level: Level, media: int) -> Drawn:
+        """Return an entry as it is displayed, drawn again only if it or its level changed."""
+        revision, drawn_level, drawn = self._drawn.get(entry, (-1, level, None))
+        if drawn is not None and revision == entry.revision and drawn_level == level:
+            return drawn
+        before = drawn if revision == entry.revision else None
+        made = draw(entry, level, tokens=self.tokens, media=media, before=before)
+        self._drawn[entry] = (entry.revision, level, made)
+        return made
+
+    def settle(self, segments: Segments) -> None:
+        """Work out how much is shown of each segment, from the last, which is in full, to the first.
+
+        A segment is never shown longer again than it was.
+        """
+        if not segments.unsettled:
+            return
+        segments.unsettled = False
+        used = dict.fromkeys(ROOM, 0)
+        media, level = 0, Level.FULL
+        for index in range(len(segments.all) - 2, -1, -1):
+            segment = segments.all[index]
+            level = max(level, segment.level)
+            while level < Level.GONE:
+                drawn = self.drawings(segment, level)
+                size, pictures = sum(entry.size for entry in drawn), sum(_bytes(entry.media) for entry in drawn)
+                if used[level] + size <= ROOM[level] and media + pictures <= display.media:
+                    used[level] += size
+                    media += pictures
+                    break
+                level = Level(level + 1)
+            if level != segment.level:
+                segment.level = level
+                segments.dirty.add(index)
+
+
+def _bytes(base64: int) -> int:
+    """Return how many bytes so many characters of base64 hold."""
+    return base64 * 3 // 4
+
+
+# Runs of entries of bounded size: a live screen draws anew only those that changed, nearly always the last.
+
+MOST_ENTRIES = 8
+
+MOST_WEIGHT = 20_000
+"""Characters, about, after which another entry begins a new segment."""
+
+
+@dataclass(eq=False)
+class Segment:
+    """A run of entries.
+
+    Attributes:
+        entries: In order.
+        level: How much of them is shown.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    level: Level = Level.FULL
+
+
+class Segments:
+    """All segments, and which of them changed.
+
+    Args:
+        is_shown: Whether an entry is displayed.
+
+    Attributes:
+        all: In order; the last is the open one.
+        dirty: Indexes of those that changed since they were last rendered.
+        unsettled: Whether the levels have to be worked out again.
+    """
+
+    def __init__(self, is_shown: Callable[[Entry], bool]) -> None:
+        self._is_shown = is_shown
+        self.all: list[Segment] = []
+        self.dirty: set[int] = set()
+        self.unsettled = False
+        self._forced = False
+        self._places: dict[Entry, int] = {}
+
+    def touch(self, entry: Entry) -> None:
+        """Give a new entry its place, and mark what changes with it."""
+        if entry not in self._places:
+            if not self.all or self._is_over(self.all[-1]):
+                self._begin()
+            self._places[entry] = len(self.all) - 1
+            self.all[-1].entries.append(entry)
+        place = self._places[entry]
+        self.unsettled |= place != len(self.all) - 1
+        self.dirty |= {place, len(self.all) - 1}  # the last has the totals
+
+    def _is_over(self, segment: Segment) -> bool:
+        """Whether what comes next belongs into another segment; one in which nothing is to be seen goes on."""
+        shown = [entry for entry in segment.entries if self._is_shown(entry)]
+        if not shown:
+            return False
+        return self._forced or len(shown) >= MOST_ENTRIES or sum(entry.weight for entry in shown) > MOST_WEIGHT
+
+    def force(self) -> None:
+        """Let the next entry begin a new segment."""
+        self._forced = True
+
+    def _begin(self) -> None:
+        if self.all:
+            self.dirty.add(len(self.all) - 1)
+        self.all.append(Segment())
+        self._forced = False
+        self.unsettled = True
+
+
+# How a transcript looks, on top of the style that all outputs have.
+
+_SCOPE = ".mcp-magic.mcp-magic.mcp-magic"
+"""As in `results.style`: it has to outrank JupyterLab's own rules for outputs."""
+
+_LINE = "var(--jp-border-color2,rgba(127,127,127,.35))"
+_QUIET = "var(--jp-content-font-color2,#767676)"
+
+_RULES = (
+    (
+        ".mcp-asked",
+        "margin:.2em 0 .8em;padding:.35em .8em;border:0;border-left:3px solid var(--jp-brand-color1,#1976d2);"
+        "background:var(--jp-layout-color2,rgba(127,127,127,.1));font-size:inherit;color:inherit;"
+        "border-radius:0 4px 4px 0",
+    ),
+    (
+        ".mcp-call",
+        f"border:1px solid {_LINE};border-left:3px solid {_LINE};border-radius:4px;padding:.3em .7em;margin:.35em 0",
+    ),
+    (".mcp-call-ok", "border-left-color:var(--jp-success-color1,#388e3c)"),
+    (":is(.mcp-call-error,.mcp-call-denied)", "border-left-color:var(--jp-error-color1,#d32f2f)"),
+    (":is(.mcp-call-waiting,.mcp-call-running)", "border-left-color:var(--jp-brand-color1,#1976d2)"),
+    (".mcp-call>summary", "line-height:1.6"),
+    (".mcp-call code", "background:none;padding:0;overflow-wrap:anywhere"),
+    (".mcp-sign", "font-weight:600;white-space:nowrap"),
+    (":is(.mcp-call-error,.mcp-call-denied) .mcp-sign", "color:var(--jp-error-color1,#d32f2f)"),
+    # Once a call is over, what its tool may do is no news.
+    (
+        ":is(.mcp-call-ok,.mcp-call-error,.mcp-call-denied,.mcp-call-interrupted,.mcp-call-cut-off) .mcp-badge",
+        f"background:none;border-color:{_LINE};color:{_QUIET}",
+    ),
+    (".mcp-inside", "margin:.5em 0 .3em"),
+    (".mcp-inside>:last-child", "margin-bottom:0"),
+    (".mcp-said", f"color:{_QUIET};margin:.6em 0 .35em"),
+    (".mcp-answer", "margin:.7em 0 .5em;line-height:1.5"),
+    (":is(.mcp-said,.mcp-answer)>:first-child", "margin-top:0"),
+    (":is(.mcp-said,.mcp-answer) :is(ul,ol)", "margin:.2em 0 .5em;padding-left:1.7em"),
+    (":is(.mcp-said,.mcp-answer) ul>li", "list-style:disc"),
+    (":is(.mcp-said,.mcp-answer) ol>li", "list-style:decimal"),
+    (
+        ":is(.mcp-said,.mcp-answer) :is(h4,h5,h6)",
+        "font-size:1.1em;font-weight:600;font-style:normal;margin:.9em 0 .3em;color:inherit",
+    ),
+    (
+        ":is(.mcp-said,.mcp-answer) blockquote",
+        f"margin:.3em 0 .5em;padding:0 .8em;border-left:3px solid {_LINE};color:inherit;font-size:inherit",
+    ),
+    (
+        ":is(.mcp-said,.mcp-answer) pre",
+        "background:var(--jp-layout-color2,rgba(127,127,127,.12));padding:.5em .7em;border-radius:4px;white-space:pre;"
+        "overflow-wrap:normal",
+    ),
+    (".mcp-tokens", f"color:{_QUIET};font-size:85%;margin:.1em 0 .4em"),
+    (".mcp-thinking", f"color:{_QUIET};margin:.3em 0"),
+    (".mcp-totals", f"color:{_QUIET};font-size:85%;border-top:1px solid {_LINE};padding-top:.4em;margin-top:.8em"),
+)
+
+STYLE = f"<style>{''.join(f'{_SCOPE} {selector}{{{declarations}}}' for selector, declarations in _RULES)}</style>"
+"""The style element."""

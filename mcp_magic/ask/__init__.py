@@ -1,0 +1,1 @@
+"""Questions to you: approvals, elicitations and sampling."""

@@ -1,0 +1,403 @@
+"""Elicitation: a server asks you for values, in a form or on a page."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcp_magic import schema
+from mcp_magic._text import clause, duration
+from mcp_magic.display.arguments import call_line
+from mcp_magic.display.document import Markup, joined, page, tag
+from mcp_magic.display.text import MAX_URL, host_of, one_line, outline, why_not_open
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.inflight import NotAskedError, Unanswered, answered, in_time
+
+if TYPE_CHECKING:
+    from mcp_types import ElicitResult, ErrorData, Tool
+
+    from mcp_magic.inflight import CallUnderWay, QuestionQueue
+
+__all__ = [
+    "Answer",
+    "Elicitation",
+    "Elicitor",
+    "Elicitors",
+    "Questions",
+    "answer_bundle",
+    "link_to",
+    "outcome_text",
+    "question_html",
+    "question_text",
+    "secrets_marked",
+]
+
+
+# What a server asks the person for in the middle of a call (specification, "Elicitation").
+#
+# A session of the handshake era asks by a request of its own; one of 2026-07-28 answers the call with
+# `input_required`, and the SDK repeats the call with what was entered. Both end in the same callback here. It finds
+# the call that made the server ask, stops its clock, and lets an elicitor ask the person; where there is none the
+# answer is "decline", at once.
+
+ELICIT_SECONDS = 600.0
+"""Seconds a person has to fill in a form, or to come back from a page; after that nobody is taken to be there."""
+
+MAX_QUESTIONS = 20
+"""Questions that a server may ask the person in the course of one call, where nothing else is set."""
+
+NOT_ASKED = -1
+"""The error code of a question that the person is not asked; the protocol has one only for a refusal of sampling."""
+
+NOBODY = "nobody can be asked: host.elicitor is None"
+
+_ASKS_FOR_SECRET = re.compile(
+    r"passw(?!ordless)|pass[ _-]?(?:phrase|code|key)|secret(?!ar)|credential|(?:seed|recovery)[ _-]phrase"
+    r"|(?:api|private|access|account|auth|encryption|license)[ _-]?keys?\b|(?<![a-z])token(?![a-z])"
+    r"|(?:credit|debit)[ _-]?card|card[ _-]?number|(?<![a-z])(?:jwt|cvv|cvc|otp|pwd|iban|ssn|pin[ _-]?code)(?![a-z])"
+    r"|security[ _-]?code|social[ _-]security|one[- ]time[ _-](?:code|pass)|^pin$|(?-i:\bPIN\b)",
+    re.IGNORECASE,
+)
+"""Words of those who ask for what MCP forbids a form to ask for. A server can say it in other words."""
+
+MAX_WORDS = 4000
+"""Characters of a server's words that are looked at."""
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True)
+class Elicitation:
+    """What a server asks for.
+
+    Attributes:
+        server: The server's name.
+        message: Why it asks, in its own words: text that nobody has checked.
+        mode: `"form"` (values that fit `schema`) or `"url"` (a page to visit).
+        schema: The JSON Schema of the values; {} in URL mode.
+        url: The page; "" in form mode.
+    """
+
+    server: str
+    message: str
+    mode: Literal["form", "url"] = "form"
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    url: str = ""
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The values that the schema states as defaults."""
+        children = schema.root_field(self.schema).children if self.schema else ()
+        return {child.name: child.default for child in children if child.default is not schema.MISSING}
+
+    @property
+    def secrets(self) -> list[str]:
+        """The names of the fields whose values must not be shown or recorded."""
+        children = schema.root_field(self.schema).children if self.schema else ()
+        return [child.name for child in children if schema.is_secret(child.name, child)]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is answered.
+
+    Attributes:
+        action: `"accept"`, `"decline"` (the person said no) or `"cancel"` (they did not say).
+        content: The values of a form.
+        reason: Why not, for `%mcp logs`; the protocol has no place for it.
+    """
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Mapping[str, Any] | None = None
+    reason: str = ""
+
+    @classmethod
+    def accept(cls, content: Mapping[str, Any] | None = None) -> Answer:
+        """Send what was entered, or say that the page was visited."""
+        return cls("accept", content)
+
+    @classmethod
+    def decline(cls, reason: str = "") -> Answer:
+        """Say no."""
+        return cls("decline", None, reason)
+
+    @classmethod
+    def cancel(cls, reason: str = "") -> Answer:
+        """Leave it open."""
+        return cls("cancel", None, reason)
+
+
+Elicitor = Callable[[Elicitation], Awaitable[Answer]]
+"""Asks the person: any `async def (elicitation) -> Answer`."""
+
+
+@dataclass
+class Elicitors:
+    """Who answers what servers ask for.
+
+    Attributes:
+        elicitor: Asks the person; None where nobody can be asked. A session says that it can be asked if there is
+            one when it is opened.
+        timeout: Seconds the elicitor has.
+        max_questions: How many questions a server may ask in the course of one call, those about sampling included.
+    """
+
+    elicitor: Elicitor | None = None
+    timeout: float = ELICIT_SECONDS
+    max_questions: int = MAX_QUESTIONS
+
+
+class Questions:
+    """The callback of one session: what its server asks for.
+
+    Args:
+        server: The server's name.
+        elicitors: Who answers.
+        queue: The questions of the session's server.
+        log: Told what was asked and how it was answered, never the values.
+        conceal: Told the names of the fields of an answer that are not recorded, and their values.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        elicitors: Elicitors,
+        queue: QuestionQueue,
+        log: Callable[[str, str], None],
+        conceal: Callable[[Mapping[str, Any]], None] = lambda values: None,
+    ) -> None:
+        self._server = server
+        self._elicitors = elicitors
+        self._queue = queue
+        self._log = log
+        self._conceal = conceal
+
+    @property
+    def announced(self) -> bool:
+        """Whether a session that is opened now may say that it can be asked."""
+        return self._elicitors.elicitor is not None
+
+    async def __call__(self, context: Any, params: Any) -> ElicitResult | ErrorData:
+        """Answer a request of the server (`ElicitRequestParams`); with an error where the person is not asked."""
+        from mcp_types import ElicitResult, ErrorData
+
+        asked = _read(self._server, params)
+        started = time.perf_counter()
+        with self._queue.asking() as call:
+            answer = await self._answer(asked, call)
+        if isinstance(answer, NotAskedError):
+            if answer.is_first:
+                self._log("warning", f"elicitation {one_line(asked.message, 200)!r} and all after it: {answer}")
+            return ErrorData(code=NOT_ASKED, message=str(answer))
+        because = f": {clause(answer.reason)}" if answer.reason else ""
+        self._log(
+            "info" if answer.action == "accept" else "warning",
+            f"elicitation {one_line(asked.message, 200)!r}: {answer.action}{because} "
+            f"({duration(time.perf_counter() - started)})",
+        )
+        content = dict(answer.content) if answer.action == "accept" and answer.content is not None else None
+        if content is not None:
+            self._conceal({name: content[name] for name in asked.secrets if name in content})
+        return ElicitResult(action=answer.action, content=content)
+
+    async def visited(self, required: Any) -> bool:
+        """Ask for the pages that the data of error -32042 name, one after the other, until one is refused.
+
+        Returns:
+            Whether there were any, and the person has been to all of them.
+        """
+        from mcp_types import ElicitationRequiredErrorData
+        from pydantic import ValidationError
+
+        try:
+            pages = ElicitationRequiredErrorData.model_validate(required).elicitations
+        except ValidationError:
+            return False
+        for place in pages:
+            if getattr(await self(None, place), "action", "") != "accept":
+                return False
+        return bool(pages)
+
+    async def _answer(self, asked: Elicitation, call: CallUnderWay) -> Answer | NotAskedError:
+        elicitor = call.elicitor or self._elicitors.elicitor
+        if asked.mode == "url" and (why := why_not_open(asked.url)):
+            return Answer.decline(f"it asks to open a page whose address {why}")
+        if elicitor is None:
+            return Answer.decline(NOBODY)
+        found = await answered(call, self._put(asked, elicitor, call))
+        if not isinstance(found, Unanswered):
+            return _fitting(found, asked)
+        if isinstance(found.error, NotAskedError):
+            return found.error
+        if found.error is not None:
+            return _failed(found.error)
+        late = f"nobody answered within {self._elicitors.timeout:g} s"
+        return Answer.cancel(late if found.why == "late" else "the call has ended")
+
+    async def _put(self, asked: Elicitation, elicitor: Elicitor, call: CallUnderWay) -> Answer | Unanswered:
+        async with self._queue.turn(call):
+            return await in_time(elicitor(asked), self._elicitors.timeout)
+
+
+def _read(server: str, params: Any) -> Elicitation:
+    if params.mode == "url":
+        return Elicitation(server, params.message, "url", url=params.url)
+    return Elicitation(server, params.message, "form", secrets_marked(params.requested_schema, params.message))
+
+
+def secrets_marked(asked: Mapping[str, Any], message: str) -> Mapping[str, Any]:
+    """Return a schema whose fields that ask for a secret say so (`writeOnly`), by which they are masked everywhere."""
+    properties = asked.get("properties")
+    if not isinstance(properties, dict):
+        return asked
+    texts = {name: each for name, each in properties.items() if isinstance(each, dict)}
+    said = [
+        name
+        for name, each in texts.items()
+        if schema.is_secret(name) or any(map(_asks_for_secret, (name, each.get("title"), each.get("description"))))
+    ]
+    if not said and _asks_for_secret(message):
+        said = [name for name, each in texts.items() if each.get("type") == "string" and "enum" not in each]
+    return {**asked, "properties": {**properties, **{name: {**texts[name], "writeOnly": True} for name in said}}}
+
+
+def _asks_for_secret(text: Any) -> bool:
+    return isinstance(text, str) and _ASKS_FOR_SECRET.search(text[:MAX_WORDS]) is not None
+
+
+def _failed(error: Exception) -> Answer:
+    return Answer.decline(f"the elicitor failed: {type(error).__name__}: {error}")
+
+
+def _fitting(answer: Any, asked: Elicitation) -> Answer:
+    """Return an answer that can be sent: what was given back, or "decline" where that does not fit."""
+    try:
+        return _checked(answer, asked)
+    except ArgumentsError as error:
+        return Answer.decline(f"what was entered does not fit: {error}")
+    except TypeError as error:
+        return _failed(error)
+
+
+def _checked(answer: Any, asked: Elicitation) -> Answer:
+    """Hold what an elicitor gave back against what was asked for.
+
+    Raises:
+        ArgumentsError: The values do not fit.
+        TypeError: It gave back something else.
+    """
+    if not isinstance(answer, Answer):
+        raise TypeError(f"it gave back {type(answer).__name__}, no Answer")
+    if answer.action != "accept" or asked.mode == "url":
+        return Answer(answer.action, None, answer.reason)
+    content = dict(answer.content or {})
+    schema.check_arguments(content, asked.schema)
+    for name, value in content.items():
+        texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if not texts and not isinstance(value, _SCALARS):
+            problem = f"{name}: the protocol takes text, a number, true or false, null or a list of texts here"
+            raise ArgumentsError(problem)
+    schema.check_text(content, "the answer")
+    return Answer.accept(content)
+
+
+# What is said of something that a server asks for, and of what came of it.
+#
+# Pure functions to text and markup. Message, schema and address come from the server: they are written out and
+# escaped, and values of secret-looking fields never appear.
+
+MAX_MESSAGE = 20_000
+"""Characters shown of a message, in full; of a longer one the beginning and the end."""
+
+_MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-height:28em;overflow:auto"
+
+MAX_NAMES = 10
+
+SIGNS = {"accept": "✓ sent", "decline": "✗ declined", "cancel": "… cancelled", "": "… not answered"}
+
+SECRET = (
+    "This seems to ask for a secret: {}. MCP forbids servers to ask for passwords, keys and card numbers in a form. "
+    "What you enter is sent to the server. Decline, unless you know why it asks."
+)
+
+
+def question_html(asked: Elicitation) -> str:
+    """Return who asks what, as a page of its own."""
+    server = tag("b", one_line(asked.server, 100))
+    wants = " asks you for:" if asked.mode == "form" else " asks you to open a page at "
+    host = [] if asked.mode == "form" else [tag("b", host_of(asked.url), style="font-size:1.15em")]
+    parts: list[object] = [tag("p", joined(["Server ", server, wants, *host]))]
+    parts.append(tag("div", outline(asked.message.strip(), MAX_MESSAGE), style=_MESSAGE))
+    if asked.secrets:
+        parts.append(tag("p", tag("b", _secret_warning(asked)), style="max-width:60em"))
+    if asked.mode == "url":
+        parts.append(tag("p", tag("code", outline(asked.url, MAX_URL), style="word-break:break-all")))
+        parts.append(tag("p", link_to(asked.url)))
+    return page([joined(parts)])
+
+
+def link_to(url: str) -> Markup:
+    """Return a link that opens when it is clicked, and looks like one among widgets; nothing for what is no page."""
+    if len(url) > MAX_URL or not host_of(url):
+        return Markup()
+    look = "text-decoration:underline;color:var(--jp-content-link-color,#1976d2)"
+    return tag(
+        "a", f"open {host_of(url)} in a new tab", href=url, target="_blank", rel="noopener noreferrer", style=look
+    )
+
+
+def question_text(asked: Elicitation) -> str:
+    """Return the same for a terminal."""
+    server = one_line(asked.server, 100)
+    message = ["  " + line for line in outline(asked.message.strip(), MAX_MESSAGE).split("\n")]
+    if asked.mode == "form":
+        warning = [_secret_warning(asked)] if asked.secrets else []
+        return "\n".join([f"Server {server} asks you for:", *message, *warning])
+    first = f"Server {server} asks you to open a page at {host_of(asked.url)}"
+    return "\n".join([first, *message, f"  {outline(asked.url, MAX_URL)}"])
+
+
+def _secret_warning(asked: Elicitation) -> str:
+    return SECRET.format(", ".join(one_line(name, 60) for name in asked.secrets[:MAX_NAMES]))
+
+
+def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> str:
+    """Return one line: what was asked and how it was answered, secrets masked."""
+    rest = _values(asked, answer)
+    said = f" {rest} to" if rest else ":"
+    return f"{_sign(asked, answer)}{said} {one_line(asked.server, 100)} ({_subject(asked)}), {duration(seconds)}"
+
+
+def answer_bundle(asked: Elicitation, answer: Answer | None, seconds: float) -> dict[str, Any]:
+    """Return the same as a mimebundle, which needs no kernel."""
+    values = _values(asked, answer)
+    server = tag("b", one_line(asked.server, 100))
+    code = [" ", tag("code", values), " to "] if values else [": "]
+    line = [tag("b", _sign(asked, answer)), *code, server, f" ({_subject(asked)}), {duration(seconds)}"]
+    return {"text/plain": outcome_text(asked, answer, seconds), "text/html": page([tag("p", joined(line))])}
+
+
+def _sign(asked: Elicitation, answer: Answer | None) -> str:
+    done = asked.mode == "url" and answer is not None and answer.action == "accept"
+    return "✓ done" if done else SIGNS[answer.action if answer is not None else ""]
+
+
+def _subject(asked: Elicitation) -> str:
+    about = one_line(asked.message, 100)
+    return f"page at {host_of(asked.url)}: {about}" if asked.mode == "url" else about
+
+
+def _values(asked: Elicitation, answer: Answer | None) -> str:
+    if answer is None or answer.action != "accept" or asked.mode == "url":
+        return ""
+    return call_line(answer.content or {}, definition(asked)) or "nothing"
+
+
+def definition(asked: Elicitation) -> Tool:
+    """Return the schema as that of a tool, by which secrets are found."""
+    from mcp_types import Tool
+
+    return Tool(name="elicitation", input_schema=dict(asked.schema))

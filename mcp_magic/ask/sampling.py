@@ -1,0 +1,916 @@
+"""Sampling: a server asks for a model's reply, and you review it."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from mcp_magic import schema
+from mcp_magic._text import counted, duration
+from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, record_of
+from mcp_magic.display.arguments import written
+from mcp_magic.display.document import (
+    Budget,
+    Markup,
+    Part,
+    app_only,
+    details,
+    facts,
+    joined,
+    note,
+    page,
+    preformatted,
+    size_text,
+    tag,
+)
+from mcp_magic.display.json import brief, tree
+from mcp_magic.display.text import cut, is_base64, one_line, outline
+from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ModelError
+from mcp_magic.inflight import NotAskedError, Pace, Unanswered, answered, in_time
+from mcp_magic.results.content import part_of
+from mcp_magic.schema.commandline import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mcp_types import (
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        CreateMessageResultWithTools,
+        ErrorData,
+        ModelPreferences,
+        SamplingMessage,
+        SamplingMessageContentBlock,
+        Tool,
+    )
+
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.consent.rules import Rule
+    from mcp_magic.inflight import CallUnderWay, QuestionQueue
+
+__all__ = [
+    "SAMPLING",
+    "Expected",
+    "Prepared",
+    "Problem",
+    "Review",
+    "Reviewer",
+    "Sampled",
+    "Sampler",
+    "Samplers",
+    "SamplingQuestions",
+    "SamplingRequest",
+    "Text",
+    "expected_of",
+    "failed",
+    "is_round",
+    "read_request",
+    "recorded",
+    "reply_html",
+    "reply_outcome_bundle",
+    "reply_text",
+    "reply_texts",
+    "request_html",
+    "request_text",
+    "request_texts",
+    "review_bundle",
+    "said",
+    "senseless",
+    "told",
+    "wire_error",
+    "wire_result",
+    "with_reply_texts",
+    "with_request_texts",
+]
+
+
+# What a server asks a model for in the middle of a call (specification, "Sampling"): the values.
+#
+# Messages, tools and preferences are the SDK's own, as they came.
+
+SAMPLE_SECONDS = 600.0
+"""Seconds a person has to look at a request, a model to answer it, and the person to look at the reply."""
+
+
+@dataclass(frozen=True)
+class SamplingRequest:
+    """What a server asks for.
+
+    Attributes:
+        server: The server's name.
+        messages: The conversation, at least one message.
+        max_tokens: Tokens that the reply may have.
+        system_prompt: What the model is to be told first, or "".
+        temperature: How much chance there is in the reply; None: as the model does it.
+        stop_sequences: Texts before which the reply ends.
+        preferences: Which model the server would like.
+        tools: What the model may ask the server to call; None if the server does not speak of tools.
+        tool_choice: `"auto"`, `"required"` or `"none"`.
+        include_context: What the server would like to be added of servers: `"none"`, `"thisServer"`, `"allServers"`.
+        metadata: For the model's provider.
+        unasked: Whether it is answered without asking the person.
+    """
+
+    server: str
+    messages: tuple[SamplingMessage, ...]
+    max_tokens: int
+    system_prompt: str = ""
+    temperature: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+    preferences: ModelPreferences | None = None
+    tools: tuple[Tool, ...] | None = None
+    tool_choice: str = "auto"
+    include_context: str = "none"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    unasked: bool = False
+
+    @property
+    def usable_tools(self) -> tuple[Tool, ...]:
+        """The tools that the model may ask for now."""
+        return () if self.tool_choice == "none" else self.tools or ()
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A model's reply.
+
+    Attributes:
+        content: The blocks: text, images, audio, and calls of tools where the server sent tools.
+        model: The name of the model.
+        stop_reason: `"endTurn"`, `"maxTokens"`, `"stopSequence"`, `"toolUse"`, or what the provider says.
+        notes: What of the request was not done as it was asked for.
+    """
+
+    content: tuple[SamplingMessageContentBlock, ...]
+    model: str
+    stop_reason: str = "endTurn"
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, model: str) -> Sampled:
+        """Return a reply of one text."""
+        from mcp_types import TextContent
+
+        return cls((TextContent(text=text),), model)
+
+    @property
+    def text(self) -> str:
+        """The texts of it, with an empty line between."""
+        return "\n\n".join(block.text for block in self.content if block.type == "text")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known before a model is asked.
+
+    Attributes:
+        model: The name of the model that would answer; "" if nobody knows.
+        notes: What of the request would not be done as it is asked for.
+    """
+
+    model: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Review:
+    """What a person says of a request, or of the reply to it.
+
+    Attributes:
+        approved: Whether it goes on.
+        request: The request as the person changed it; None if they did not.
+        reply: The reply as the person changed it; None if they did not. Of a request: what is replied without a model.
+        show_reply: Whether they want to see the reply before it is sent.
+        reason: Why not, for `%mcp logs`; the server is told that it was rejected.
+        by: Who says so.
+    """
+
+    approved: bool
+    request: SamplingRequest | None = None
+    reply: Sampled | None = None
+    show_reply: bool = False
+    reason: str = ""
+    by: str = PERSON
+
+    @classmethod
+    def approve(
+        cls, request: SamplingRequest | None = None, *, reply: Sampled | None = None, show_reply: bool = False
+    ) -> Review:
+        """Let it go on, changed if it is given."""
+        return cls(True, request, reply, show_reply)
+
+    @classmethod
+    def deny(cls, reason: str = "", *, by: str = PERSON) -> Review:
+        """Refuse it."""
+        return cls(False, reason=reason, by=by)
+
+
+Sampler = Callable[[SamplingRequest], Awaitable[Sampled]]
+"""Lets a model answer: any `async def (request) -> Sampled`.
+
+It may have `expected(request) -> Expected`, which says beforehand which model would answer and what would not be done
+as it is asked for, and the attribute `takes_tools`; without it tools are taken to be understood.
+"""
+
+
+Prepared = Callable[[SamplingRequest], Awaitable[Review | None]]
+"""Decides about a request beforehand, instead of the person, and with a reply instead of a model; None: ask them."""
+
+
+class Reviewer(Protocol):
+    """Asks the person."""
+
+    async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
+        """Ask whether a model may answer."""
+
+    async def reply(self, asked: SamplingRequest, reply: Sampled) -> Review:
+        """Ask whether a reply may be sent."""
+
+
+@dataclass
+class Samplers:
+    """Who answers what servers ask models for.
+
+    Attributes:
+        sampler: Lets a model answer; None where there is none. A session says that it can sample if there is one when
+            it is opened.
+        reviewer: Asks the person; None where nobody can be asked.
+        timeout: Seconds that each of them has.
+        per_minute: Requests of one server that are answered without asking, within a minute; more are refused.
+    """
+
+    sampler: Sampler | None = None
+    reviewer: Reviewer | None = None
+    timeout: float = SAMPLE_SECONDS
+    per_minute: int = 60
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether the sampler understands tools."""
+        return self.sampler is not None and bool(getattr(self.sampler, "takes_tools", True))
+
+
+def expected_of(sampler: Sampler | None, asked: SamplingRequest) -> Expected:
+    """Return what a sampler says beforehand.
+
+    Raises:
+        ModelError: No model can answer.
+    """
+    says: Callable[[SamplingRequest], Expected] | None = getattr(sampler, "expected", None)
+    return says(asked) if says is not None else Expected()
+
+
+# What a server's `sampling/createMessage` says, whether that makes sense, and what is answered to it on the wire.
+
+
+def read_request(server: str, params: CreateMessageRequestParams) -> SamplingRequest:
+    """Return what a server asks for; tools that it offers to apps only are left out."""
+    choice = params.tool_choice.mode if params.tool_choice is not None else None
+    spoken_of = params.tools is not None or params.tool_choice is not None
+    return SamplingRequest(
+        server=server,
+        messages=tuple(params.messages),
+        max_tokens=params.max_tokens,
+        system_prompt=params.system_prompt or "",
+        temperature=params.temperature,
+        stop_sequences=tuple(params.stop_sequences or ()),
+        preferences=params.model_preferences,
+        tools=tuple(tool for tool in params.tools or () if not app_only(tool)) if spoken_of else None,
+        tool_choice=choice or "auto",
+        include_context=params.include_context or "none",
+        metadata=dict(params.metadata or {}),
+    )
+
+
+def senseless(asked: SamplingRequest, *, takes_tools: bool) -> str:
+    """Return why a request cannot be answered by anybody; "" if it can.
+
+    Source: specification 2025-11-25, "Sampling", error codes and message constraints.
+    """
+    if asked.tools is not None and not takes_tools:
+        return "tools in a sampling request, but the capability sampling.tools was not announced"
+    if not asked.messages:
+        return "a sampling request without messages"
+    if asked.max_tokens < 1:
+        return f"maxTokens must be at least 1, not {asked.max_tokens}"
+    if asked.temperature is not None and not (math.isfinite(asked.temperature) and asked.temperature >= 0):
+        return f"temperature must be a number from 0 on, not {asked.temperature}"
+    if not all(asked.stop_sequences):
+        return "a stop sequence must not be empty"
+    names = [tool.name for tool in asked.tools or ()]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        return f"two tools are called {one_line(twice, 100)!r}"
+    if asked.tool_choice == "required" and not names:
+        return "toolChoice is 'required', but there are no tools"
+    return _broken_media(asked) or _unpaired(asked)
+
+
+def _broken_media(asked: SamplingRequest) -> str:
+    for number, message in enumerate(asked.messages, 1):
+        for block in message.content_as_list:
+            if block.type in ("image", "audio") and not is_base64(block.data):
+                return f"the {block.type} in message {number} is not base64"
+    return ""
+
+
+def _unpaired(asked: SamplingRequest) -> str:
+    """Return what is wrong between calls of tools and their results."""
+    open_: set[str] = set()
+    for number, message in enumerate(asked.messages, 1):
+        results = [block.tool_use_id for block in message.content_as_list if block.type == "tool_result"]
+        uses = [block.id for block in message.content_as_list if block.type == "tool_use"]
+        if results and (message.role != "user" or len(results) < len(message.content_as_list)):
+            return f"tool results mixed with other content in message {number}"
+        if uses and message.role != "assistant":
+            return f"a tool use in message {number}, which is no assistant's"
+        if set(results) != open_ or len(results) != len(open_):
+            return f"tool result missing in request: message {number} does not answer each tool use before it once"
+        if len(set(uses)) < len(uses):
+            return f"two tool uses of the same id in message {number}"
+        open_ = set(uses)
+    return "tool result missing in request: the last message asks for tools" if open_ else ""
+
+
+def wire_result(asked: SamplingRequest, reply: Sampled) -> CreateMessageResult | CreateMessageResultWithTools:
+    """Return a reply as the protocol has it: one block, or several where the server speaks of tools."""
+    from mcp_types import CreateMessageResult, CreateMessageResultWithTools
+
+    if asked.tools is not None:
+        content: Any = list(reply.content)
+        return CreateMessageResultWithTools(
+            role="assistant", content=content, model=reply.model, stop_reason=reply.stop_reason
+        )
+    return CreateMessageResult(role="assistant", content=_one(reply), model=reply.model, stop_reason=reply.stop_reason)
+
+
+def _one(reply: Sampled) -> Any:
+    """Return the texts as one block, or the first that is no text."""
+    from mcp_types import TextContent
+
+    others = [block for block in reply.content if block.type in ("image", "audio")]
+    return others[0] if others and not reply.text else TextContent(text=reply.text)
+
+
+def recorded(asked: SamplingRequest, model: str, mask: Callable[[str], str]) -> dict[str, Any]:
+    """Return a request for the audit: what was asked for, media by their size.
+
+    Args:
+        asked: What was asked for.
+        model: The model that would answer, or "".
+        mask: Masks the server's secrets in a text.
+    """
+    said: dict[str, Any] = {"model": model} if model else {}
+    said |= {"systemPrompt": asked.system_prompt} if asked.system_prompt else {}
+    said["messages"] = [
+        {"role": message.role, "content": _blocks(message.content_as_list)} for message in asked.messages
+    ]
+    said["maxTokens"] = asked.max_tokens
+    said |= {"tools": [tool.name for tool in asked.tools]} if asked.tools else {}
+    hidden: dict[str, Any] = _masked(said, mask)
+    return hidden
+
+
+def _blocks(blocks: Sequence[Any]) -> list[Any]:
+    shown: list[Any] = []
+    for block in blocks:
+        dumped = block.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if block.type in ("image", "audio"):
+            dumped["data"] = size_text(len(block.data) * 3 // 4)
+        if block.type == "tool_result":
+            dumped["content"] = _blocks(block.content)
+        shown.append(dumped)
+    return shown
+
+
+def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _masked(inner, mask) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked(inner, mask) for inner in value]
+    return mask(value) if isinstance(value, str) else value
+
+
+# What became of a request for a model's words: for the person, who is told why, and for the server, who is not.
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is answered instead of a reply: the protocol's error, and why, for the person alone.
+
+    Attributes:
+        is_logged: Whether it is worth a log message.
+    """
+
+    code: int
+    text: str
+    why: str
+    is_logged: bool = True
+
+
+def failed(error: Exception) -> str:
+    """Say that the sampler failed."""
+    return f"the sampler failed: {type(error).__name__}: {one_line(str(error), 300)}"
+
+
+def said(asked: SamplingRequest) -> str:
+    """Say what was asked for, without the texts."""
+    count = counted(len(asked.messages), "messages")
+    tools = f", {counted(len(asked.tools), 'tools')}" if asked.tools else ""
+    return f"sampling ({count}{tools}, at most {asked.max_tokens:,} tokens)"
+
+
+def told(asked: SamplingRequest, reply: Sampled) -> str:
+    """Say who answered and how, without the text."""
+    unasked = ", not asked about" if asked.unasked else ""
+    notes = "".join(f"; {one_line(note, 200)}" for note in reply.notes)
+    return f"answered by {one_line(reply.model, 80)}, {one_line(reply.stop_reason, 40)}{unasked}{notes}"
+
+
+def is_round(context: Any) -> bool:
+    """Whether the error stays here: in an `input_required` round it ends the call, and the server never sees it."""
+    return getattr(getattr(context, "session", None), "discover_result", None) is not None
+
+
+def wire_error(problem: Problem, *, local: bool) -> ErrorData:
+    """Return the protocol's error; with `local` it says why."""
+    from mcp_types import ErrorData
+
+    message = f"{problem.text}: {problem.why}" if local and problem.why != problem.text else problem.text
+    return ErrorData(code=problem.code, message=message)
+
+
+# The callback of one session for `sampling/createMessage`.
+#
+# A session of the handshake era asks by a request of its own; one of 2026-07-28 answers the call with
+# `input_required`. Both end here: rules and the person decide, a model answers, and the person may look at the reply.
+# A refusal is answered with the protocol's error; nothing that fails here ends the session.
+
+SAMPLING = "sampling"
+"""What follows the server's name in rules and in the audit: `deny trips:sampling`."""
+
+REJECTED, REJECTED_TEXT = -1, "User rejected sampling request"
+"""The protocol's error for a refusal (specification, "Sampling", "Error Handling")."""
+
+FAILED_TEXT = "Sampling failed: no model could answer"
+
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
+
+NOBODY = "nobody can be asked: host.sampling.reviewer is None"
+
+
+class SamplingQuestions:
+    """Answers what the server of one session asks models for.
+
+    Args:
+        server: The server's name.
+        spec: Has the mode, and masks the server's secrets.
+        samplers: Who answers.
+        consent: Whose rules hold, and whose audit has the record.
+        queue: The questions of the session's server.
+        log: Told what was asked for and what came of it, never the texts.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        spec: Spec,
+        samplers: Samplers,
+        consent: Consent | None,
+        queue: QuestionQueue,
+        log: Callable[[str, str], None],
+    ) -> None:
+        self._server = server
+        self._spec = spec
+        self._samplers = samplers
+        self._consent = consent or Consent()
+        self._queue = queue
+        self._log = log
+        self._takes_tools = False
+        self._pace = Pace()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a client that is made now is given: nothing where the server must not ask."""
+        if self._spec.sampling == "off" or self._samplers.sampler is None:
+            return {}
+        from mcp_types import SamplingCapability, SamplingToolsCapability
+
+        self._takes_tools = self._samplers.takes_tools
+        tools = SamplingToolsCapability() if self._takes_tools else None
+        return {"sampling_callback": self, "sampling_capabilities": SamplingCapability(tools=tools)}
+
+    async def __call__(self, context: Any, params: Any) -> Any:
+        """Answer a request of the server (`CreateMessageRequestParams`), with a result or the protocol's error."""
+        started = time.perf_counter()
+        asked = read_request(self._server, params)
+        asked = replace(asked, unasked=self._spec.sampling == "auto" and self._rule() is None)
+        found = await self._found(asked)
+        seconds = time.perf_counter() - started
+        if isinstance(found, Problem):
+            if found.is_logged:
+                self._log("warning", f"{said(asked)}: {found.why} ({duration(seconds)})")
+            return wire_error(found, local=is_round(context))
+        self._log("info", f"{said(asked)}: {told(asked, found)} ({duration(seconds)})")
+        return wire_result(asked, found)
+
+    async def _found(self, asked: SamplingRequest) -> Sampled | Problem:
+        nonsense = senseless(asked, takes_tools=self._takes_tools)
+        if nonsense:
+            return Problem(INVALID_PARAMS, nonsense, nonsense)
+        with self._queue.asking() as call:
+            found = await answered(call, self._sendable(asked, call))
+        if isinstance(found, Sampled):
+            return found
+        if found.error is None:
+            return Problem(REJECTED, REJECTED_TEXT, "the call has ended")
+        if isinstance(found.error, NotAskedError):
+            return Problem(REJECTED, str(found.error), str(found.error), is_logged=found.error.is_first)
+        if isinstance(found.error, DeniedError):
+            because = f": {found.error.reason}" if found.error.reason else ""
+            return Problem(REJECTED, REJECTED_TEXT, f"{found.error}{because}")
+        why = str(found.error) if isinstance(found.error, MCPMagicError) else failed(found.error)
+        return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
+
+    async def _sendable(self, asked: SamplingRequest, call: CallUnderWay) -> Sampled:
+        """Return an answer that can be sent.
+
+        Raises:
+            ArgumentsError: A text of it has a lone surrogate.
+        """
+        reply = await self._answer(asked, call)
+        schema.check_text([block.model_dump() for block in reply.content], "the reply")
+        return reply
+
+    async def _answer(self, asked: SamplingRequest, call: CallUnderWay) -> Sampled:
+        """Let the person and the model answer, or what was prepared.
+
+        Raises:
+            DeniedError: A rule or the person refuses.
+            MCPMagicError: No model can answer, or the audit cannot be written.
+        """
+        review = await self._reviewed(asked, call)
+        if not review.approved:
+            raise DeniedError(f"denied by {review.by}", review.reason)
+        if review.reply is not None:
+            return review.reply
+        asked = review.request or asked
+        assert self._samplers.sampler is not None
+        reply = await in_time(self._samplers.sampler(asked), self._samplers.timeout)
+        if isinstance(reply, Unanswered):
+            raise ModelError(f"the model did not answer within {self._samplers.timeout:g} s")
+        if not isinstance(reply, Sampled):
+            raise TypeError(f"it gave back {type(reply).__name__}, no Sampled")
+        return await self._looked_at(asked, reply, call) if review.show_reply else reply
+
+    async def _reviewed(self, asked: SamplingRequest, call: CallUnderWay) -> Review:
+        """Decide about a request, and put the decision on record."""
+        started = time.perf_counter()
+        review, expected = self._forbidden(), Expected()
+        if review is None and call.prepared is not None:
+            review = await call.prepared(asked)
+            expected = Expected(review.reply.model) if review is not None and review.reply is not None else expected
+        if review is None:
+            expected = expected_of(self._samplers.sampler, asked)
+            review = await self._decided(asked, expected, call)
+        before = recorded(asked, expected.model, self._spec.masked)
+        after = recorded(review.request, expected.model, self._spec.masked) if review.request is not None else None
+        request = Request(self._server, SAMPLING, before, asker=f"server {self._server}")
+        decision = Decision(review.approved, after, review.reason, review.by)
+        self._consent.audit.add(record_of(request, decision, time.perf_counter() - started))
+        return review
+
+    def _forbidden(self) -> Review | None:
+        """Return what refuses whatever is asked for, or None."""
+        rule = self._rule()
+        if rule is not None:
+            return Review.deny(rule.reason, by=f"rule `{rule}`") if rule.action == "deny" else None
+        forbidden = self._consent.policy == "deny" and self._spec.sampling != "auto"
+        return Review.deny(by="approval = 'deny'") if forbidden else None
+
+    async def _decided(self, asked: SamplingRequest, expected: Expected, call: CallUnderWay) -> Review:
+        """Let the person decide, where they want to be asked."""
+        if asked.unasked:
+            most = self._samplers.per_minute
+            if self._pace.allows(most):
+                return Review(True, by="sampling = 'auto'")
+            return Review.deny(f"more than {most} requests within a minute", by="sampling = 'auto'")
+        reviewer = self._samplers.reviewer
+        if reviewer is None:
+            return Review.deny(NOBODY, by="nobody")
+        async with self._queue.turn(call):
+            review = await in_time(reviewer.request(asked, expected), self._samplers.timeout)
+        if isinstance(review, Unanswered):
+            return Review.deny(f"nobody answered within {self._samplers.timeout:g} s", by="time-out")
+        nonsense = senseless(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
+        return Review.deny(f"as it was changed: {nonsense}", by="check") if nonsense else review
+
+    async def _looked_at(self, asked: SamplingRequest, reply: Sampled, call: CallUnderWay) -> Sampled:
+        """Return a reply as the person lets it go.
+
+        Raises:
+            DeniedError: They do not.
+        """
+        assert self._samplers.reviewer is not None
+        async with self._queue.turn(call, is_new=False):
+            review = await in_time(self._samplers.reviewer.reply(asked, reply), self._samplers.timeout)
+        if isinstance(review, Unanswered):
+            raise DeniedError("the reply was not sent", f"nobody looked at it within {self._samplers.timeout:g} s")
+        if not review.approved:
+            raise DeniedError("the reply was not sent", review.reason)
+        return review.reply or reply
+
+    def _rule(self) -> Rule | None:
+        """Return the first rule that asks about sampling or denies it; one that allows tools never allows this."""
+        name = f"{self._server}:{SAMPLING}"
+        rules = (rule for rule in self._consent.rules if rule.action != "allow" and rule.run is None)
+        return next((rule for rule in rules if not rule.arguments and rule.matches(name, {})), None)
+
+
+# The texts of a sampling request and of its reply, to be changed by the person.
+#
+# Images and the like stay as they are. A text that is emptied is left out, and so is a message that nothing is left
+# of.
+
+
+class Text(NamedTuple):
+    """One text.
+
+    Attributes:
+        label: What it is.
+        text: What it says.
+    """
+
+    label: str
+    text: str
+
+
+def request_texts(asked: SamplingRequest) -> list[Text]:
+    """Return the system prompt, "" if there is none, and the texts of the messages."""
+    texts = [Text("system prompt", asked.system_prompt)]
+    for number, message in enumerate(asked.messages, 1):
+        blocks = [block for block in message.content_as_list if block.type == "text"]
+        texts += [Text(f"message {number}, {message.role}", block.text) for block in blocks]
+    return texts
+
+
+def with_request_texts(asked: SamplingRequest, texts: Sequence[str]) -> SamplingRequest:
+    """Return a request with other texts; the very same one if they are no others.
+
+    Args:
+        asked: The request.
+        texts: As many as `request_texts` returns.
+
+    Raises:
+        ArgumentsError: Nothing would be asked.
+    """
+    if [each.text for each in request_texts(asked)] == list(texts):
+        return asked
+    system, rest = texts[0], iter(texts[1:])
+    messages = []
+    for message in asked.messages:
+        blocks = list(_replaced(message.content_as_list, rest))
+        if blocks:
+            messages.append(message.model_copy(update={"content": blocks if len(blocks) > 1 else blocks[0]}))
+    if not messages:
+        raise ArgumentsError("no message is left: nothing would be asked")
+    return replace(asked, system_prompt=system, messages=tuple(messages))
+
+
+def _replaced(blocks: Iterable[Any], texts: Iterator[str]) -> Iterator[Any]:
+    for block in blocks:
+        if block.type != "text":
+            yield block
+        elif text := next(texts):
+            yield block if text == block.text else block.model_copy(update={"text": text})
+
+
+def reply_texts(reply: Sampled) -> list[Text]:
+    """Return the texts of a reply, and the arguments of the tools that it calls as JSON."""
+    texts = []
+    for block in reply.content:
+        if block.type == "text":
+            texts.append(Text("reply", block.text))
+        elif block.type == "tool_use":
+            written = json.dumps(block.input, ensure_ascii=False, indent=2, default=str)
+            texts.append(Text(f"arguments of {block.name}, JSON", written))
+    return texts
+
+
+def with_reply_texts(reply: Sampled, texts: Sequence[str], tools: Iterable[Tool]) -> Sampled:
+    """Return a reply with other texts; the very same one if they are no others.
+
+    Args:
+        reply: The reply.
+        texts: As many as `reply_texts` returns; without its arguments a call is left out.
+        tools: The tools that may be called.
+
+    Raises:
+        ArgumentsError: Arguments are no JSON object, or do not fit the tool's schema.
+    """
+    if [each.text for each in reply_texts(reply)] == list(texts):
+        return reply
+    known, rest = {tool.name: tool for tool in tools}, iter(texts)
+    content: list[Any] = []
+    for block in reply.content:
+        text = next(rest) if block.type in ("text", "tool_use") else ""
+        if block.type == "text":
+            content += [block.model_copy(update={"text": text})] if text else []
+        elif block.type != "tool_use":
+            content.append(block)
+        elif text.strip():
+            arguments = _arguments(block.name, text, known.get(block.name))
+            content.append(block.model_copy(update={"input": arguments}))
+    if not content:
+        raise ArgumentsError("nothing is left of the reply; refuse it instead")
+    calls = any(block.type == "tool_use" for block in content)
+    reason = "endTurn" if reply.stop_reason == "toolUse" and not calls else reply.stop_reason
+    return replace(reply, content=tuple(content), stop_reason=reason)
+
+
+def _arguments(name: str, text: str, tool: Tool | None) -> dict[str, Any]:
+    problem = ""
+    try:
+        value = read_json(text)
+    except ValueError as error:
+        problem = f"the arguments of {name} are no JSON: {error}"
+    else:
+        if not isinstance(value, dict):
+            problem = f"the arguments of {name} are a JSON object, not {type(value).__name__}"
+    if problem:
+        raise ArgumentsError(problem)
+    if tool is not None:
+        schema.check_arguments(value, tool.input_schema)
+    return dict(value)
+
+
+# What is said of a sampling request, of the reply to it, and of what came of both.
+#
+# Pure functions to text and markup. All of it comes from servers and models: it is written out and escaped. The lines
+# that stay in the notebook have none of the texts.
+
+MAX_TEXT = 100_000
+"""Characters shown of one text; of a longer one the beginning and the end, and how much more is sent."""
+
+SCHEMA_BYTES = 20_000
+"""Bytes of the schema of a tool."""
+
+_SCROLL = "max-height:28em;overflow:auto"
+
+
+def request_html(asked: SamplingRequest, expected: Expected) -> str:
+    """Return who wants what of a model, in full, as a page of its own."""
+    server = tag("b", one_line(asked.server, 100))
+    shown: list[object] = [tag("p", joined(["Server ", server, " asks a model to answer:"]))]
+    budget = Budget.full()
+    names = _tool_names(asked)
+    turns = [_turn("system", [_long(asked.system_prompt)])] if asked.system_prompt else []
+    for message in asked.messages:
+        turns.append(_turn(message.role, [_block(block, budget, names) for block in message.content_as_list]))
+    shown.append(tag("div", joined(turn.html for turn in turns), style=_SCROLL))
+    rows: list[tuple[object, object]] = [*_facts(asked, expected)]
+    notes = joined(tag("div", one_line(each, 300)) for each in expected.notes)
+    shown.append(facts([*rows, ("not as asked", notes)] if notes else rows))
+    if asked.tools:
+        shown.append(_tools(asked))
+    return page([joined(shown)])
+
+
+def request_text(asked: SamplingRequest, expected: Expected) -> str:
+    """Return the same for a terminal."""
+    budget = Budget.full()
+    names = _tool_names(asked)
+    turns = [_turn("system", [_long(asked.system_prompt)])] if asked.system_prompt else []
+    for message in asked.messages:
+        turns.append(_turn(message.role, [_block(block, budget, names) for block in message.content_as_list]))
+    lines = [f"Server {one_line(asked.server, 100)} asks a model to answer:", *(turn.plain for turn in turns)]
+    lines += [f"  {name}: {value}" for name, value in _facts(asked, expected)]
+    lines += [
+        f"  tool {one_line(tool.name, 100)}: {one_line(tool.description or '', 200)}" for tool in asked.tools or ()
+    ]
+    lines += [f"  not as asked: {one_line(each, 300)}" for each in expected.notes]
+    return "\n".join(lines)
+
+
+def reply_html(asked: SamplingRequest, reply: Sampled) -> str:
+    """Return what a model would answer, as a page of its own."""
+    first = ["Reply of ", tag("b", one_line(reply.model, 100)), " to server ", tag("b", one_line(asked.server, 100))]
+    parts = _reply_parts(reply)
+    shown = [tag("p", joined([*first, f" ({one_line(reply.stop_reason, 60)}):"]))]
+    shown.append(tag("div", joined(part.html for part in parts), style=_SCROLL, class_="mcp-turn"))
+    shown += [note(one_line(each, 300)) for each in reply.notes]
+    return page([joined(shown)])
+
+
+def reply_text(asked: SamplingRequest, reply: Sampled) -> str:
+    """Return the same for a terminal."""
+    server, model = one_line(asked.server, 100), one_line(reply.model, 100)
+    first = f"Reply of {model} to server {server} ({one_line(reply.stop_reason, 60)}):"
+    return "\n".join([first, *(_indented(part.plain) for part in _reply_parts(reply))])
+
+
+def _reply_parts(reply: Sampled) -> list[Part]:
+    budget = Budget.full()
+    return [_block(block, budget, {}) for block in reply.content]
+
+
+def review_bundle(asked: SamplingRequest, expected: Expected, review: Review | None, seconds: float) -> dict[str, Any]:
+    """Return one line about a request and what the person said of it, as a mimebundle, which needs no kernel."""
+    sign = "… not answered" if review is None else "✓ approved" if review.approved else "✗ denied"
+    count = counted(len(asked.messages), "messages")
+    edited = ", edited" if review is not None and review.request is not None else ""
+    by = f" to {one_line(expected.model, 80)}" if expected.model else ""
+    return _line(sign, f": {count}{by} for ", asked.server, f"{edited}, {duration(seconds)}")
+
+
+def reply_outcome_bundle(
+    asked: SamplingRequest, reply: Sampled, review: Review | None, seconds: float
+) -> dict[str, Any]:
+    """Return one line about a reply and what the person said of it, as a mimebundle."""
+    sign = "… not answered" if review is None else "✓ sent" if review.approved else "✗ not sent"
+    edited = ", edited" if review is not None and review.reply is not None else ""
+    return _line(sign, f": reply of {one_line(reply.model, 80)} to ", asked.server, f"{edited}, {duration(seconds)}")
+
+
+def _line(sign: str, middle: str, server: str, rest: str) -> dict[str, Any]:
+    name = one_line(server, 100)
+    line = joined([tag("b", sign), middle, tag("b", name), rest])
+    return {"text/plain": f"{sign}{middle}{name}{rest}", "text/html": page([tag("p", line)])}
+
+
+def _facts(asked: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:
+    rows = [("answered by", one_line(expected.model, 100))] if expected.model else []
+    rows.append(("at most", f"{asked.max_tokens:,} tokens"))
+    if asked.temperature is not None:
+        rows.append(("temperature", f"{asked.temperature:g}"))
+    stops = ", ".join(repr(one_line(each, 60)) for each in asked.stop_sequences[:10])
+    if stops:
+        rows.append(("ends before", stops))
+    would_like = _preferences(asked)
+    if would_like:
+        rows.append(("would like", would_like))
+    if asked.tools:
+        rows.append(("tools", f"{len(asked.tools)} ({asked.tool_choice})"))
+    if asked.include_context != "none":
+        rows.append(("context", asked.include_context))
+    return rows + ([("metadata", brief(dict(asked.metadata), 500))] if asked.metadata else [])
+
+
+def _preferences(asked: SamplingRequest) -> str:
+    preferences = asked.preferences
+    hints = [one_line(hint.name, 60) for hint in (preferences.hints if preferences else None) or () if hint.name]
+    weights = [(name, getattr(preferences, f"{name}_priority", None)) for name in ("cost", "speed", "intelligence")]
+    said = [f"a model like {' or '.join(hints[:5])}"] if hints else []
+    return ", ".join([*said, *(f"{name} {value:g}" for name, value in weights if value is not None)])
+
+
+def _tools(asked: SamplingRequest) -> Markup:
+    shown = []
+    for tool in asked.tools or ():
+        described = cut((tool.description or "").strip(), 2000)
+        shown.append(tag("p", joined([tag("b", one_line(tool.name, 100)), f" {one_line(tool.title or '', 100)}"])))
+        shown.append(tag("div", described, style="white-space:pre-wrap"))
+        shown.append(details("arguments", tree(tool.input_schema, SCHEMA_BYTES)))
+    return details("the tools that the model may ask the server to call", joined(shown))
+
+
+def _turn(role: str, parts: Iterable[Part]) -> Part:
+    shown = list(parts)
+    html = joined([tag("div", tag("b", role)), tag("div", joined(part.html for part in shown), class_="mcp-turn")])
+    return Part("\n".join([f"  {role}:", *(_indented(part.plain) for part in shown)]), html)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.split("\n"))
+
+
+def _long(text: str) -> Part:
+    shown = outline(text, MAX_TEXT)
+    return Part(shown, preformatted(shown))
+
+
+def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
+    """Return a block of a message: its whole text, the image itself, a call with its arguments."""
+    if block.type == "text":
+        return _long(block.text)
+    if block.type == "tool_use":
+        line = f"calls {one_line(block.name, 100)} with {outline(written(block.input), MAX_TEXT)}"
+        return Part(line, tag("p", line))
+    if block.type != "tool_result":
+        return part_of(block, budget)
+    inner = [_block(each, budget, names) for each in block.content]
+    structured = [] if inner or block.structured_content is None else [_long(written(block.structured_content))]
+    name = names.get(block.tool_use_id, one_line(block.tool_use_id, 60))
+    line = f"{name} {'failed' if block.is_error else 'gave'}:"
+    shown = [Part(line, tag("p", line)), *inner, *structured]
+    return Part("\n".join(part.plain for part in shown), joined(part.html for part in shown))
+
+
+def _tool_names(asked: SamplingRequest) -> dict[str, str]:
+    """Return the names of the tools that were called, by the ids of the calls."""
+    blocks = (block for message in asked.messages for block in message.content_as_list)
+    return {block.id: one_line(block.name, 100) for block in blocks if block.type == "tool_use"}

@@ -1,0 +1,1 @@
+"""Cassettes: recorded sessions that replay without their servers."""

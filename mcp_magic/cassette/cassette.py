@@ -1,0 +1,503 @@
+"""Cassettes in use: recording, replaying, and the errors of both."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from mcp_magic import errors
+from mcp_magic._text import did_you_mean, listed
+from mcp_magic.cassette.file import CassetteFile
+from mcp_magic.cassette.match import LISTEN, MEMBERS, Content, read
+from mcp_magic.config.masking import named_secrets
+from mcp_magic.errors import CassetteError
+from mcp_magic.inflight import Outcome, current
+from mcp_magic.session.failures import connect_error
+from mcp_magic.session.wire import Place
+from mcp_magic.trace.mask import Masker, to_json
+from mcp_magic.trace.trace import OUT, Tap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from mcp_magic.cassette.match import Examined, Server
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.session.wire import Wire
+
+__all__ = [
+    "MODES",
+    "Cassette",
+    "Deck",
+    "InProcess",
+    "Take",
+    "deck",
+    "error_of",
+    "examining",
+    "failure_of",
+    "masked",
+    "tenths",
+    "told",
+]
+
+
+# A cassette while it is in: what is recorded, and what is replayed.
+#
+# Requests and turns of models are written as they happen and masked before; `cassette_deck` says which one is in.
+
+InProcess = Literal["live", "replay"]
+
+MODES: dict[str, str] = {
+    "once": "replays if the file is there, else records",
+    "replay": "only replays: what is not in the file is an error",
+    "record": "records everything anew",
+    "auto": "replays what is in the file, and adds what is not",
+}
+"""What there is, with the names that pytest-recording has for it: once, none, all, new_episodes."""
+
+LIKE_KEYS = 8
+"""Characters from which on the value of a secret-looking environment variable is masked."""
+
+
+class Cassette:
+    """One cassette while it is in.
+
+    Args:
+        path: The file.
+        mode: One of `MODES`.
+        pauses: Whether it replays with the pauses that there were; else they are next to none.
+        in_process: Whether servers in this kernel run when it replays (`"live"`: they are part of the notebook, and
+            work on its variables), or are replayed like the others.
+        here: The folder whose path is not written, so that it plays in another one too; by default the current one.
+
+    Attributes:
+        masker: Masks what is written, and what is looked for.
+        makes, adds: What is typed to make it, and to add what is missing.
+        asks: Whether somebody can be asked what servers ask for; else it is answered as recorded.
+        book: The turns of models, read.
+        recorded: Lines written.
+        played: Requests and turns answered.
+        ejected: Whether it is not in any more.
+
+    Raises:
+        CassetteError: It cannot be read.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        mode: str = "once",
+        *,
+        pauses: bool = False,
+        in_process: str = "live",
+        here: Path | None = None,
+        typed: tuple[str, str] = ("`%mcp record FILE`", "`%mcp record FILE --mode auto`"),
+    ) -> None:
+        self.makes, self.adds = typed
+        self.path = path
+        self.mode = _one_of("mode", mode, tuple(MODES))
+        self.pauses = pauses
+        self.in_process = _one_of("in-process", in_process, get_args(InProcess))
+        self.masker = Masker({value for value in named_secrets(dict(os.environ)) if len(value) >= LIKE_KEYS})
+        self.asks: Callable[[], bool] = lambda: False
+        self.file = CassetteFile(path, here)
+        self.recorded = self.played = 0
+        self.ejected = False
+        self.book: Any = None
+        self._content = Content()
+        self._written: dict[str, list[str]] = {"server": [], "model": []}
+        there = path.exists()
+        if mode == "replay" and not there:
+            raise CassetteError(f"there is no cassette {path}; {self.makes} makes it.")
+        if there and mode != "record":
+            self._content = read(self.file.read())
+        self.replays = mode in ("replay", "auto") or (mode == "once" and there)
+        self.records = mode in ("record", "auto") or (mode == "once" and not there)
+
+    def __repr__(self) -> str:
+        return f"<Cassette {str(self.path)!r}: {self.doing}>"
+
+    @property
+    def doing(self) -> str:
+        """What is done with it, in words."""
+        if self.replays and self.records:
+            return "replaying, and recording what is not in it"
+        return "replaying" if self.replays else "recording"
+
+    @property
+    def turns(self) -> list[dict[str, Any]]:
+        """The lines of the recorded turns of models; `agent.cassette` reads them."""
+        return self._content.turns
+
+    @property
+    def examined(self) -> list[Examined]:
+        """What the doctor found; `core.doctor.recorded` reads it."""
+        return self._content.examined
+
+    @property
+    def servers(self) -> list[str]:
+        """The names of the servers that are in it."""
+        return list(dict.fromkeys([*self._content.servers, *self._written["server"]]))
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models that are in it."""
+        return list(dict.fromkeys([*(e["model"] for e in self.turns if "model" in e), *self._written["model"]]))
+
+    def has(self, name: str) -> bool:
+        """Whether a server can be replayed."""
+        return name in self._content.servers
+
+    def session_of(self, name: str, *, in_process: bool) -> tuple[Server, int]:
+        """Return what was recorded of a server, and which of its sessions the one is that is opened now."""
+        server = self._content.servers[name]
+        return server, server.begin(in_process=in_process)
+
+    def next_session(self) -> int:
+        """Return the number of a session that is recorded."""
+        self._content.sessions += 1
+        return self._content.sessions
+
+    def next_examination(self) -> int:
+        """Return the number of an examination that is recorded."""
+        self._content.examinations += 1
+        return self._content.examinations
+
+    def write(self, entry: dict[str, Any]) -> None:
+        """Write a line, at once.
+
+        Raises:
+            CassetteError: It cannot be written.
+        """
+        if not self.file.begun:
+            from mcp_magic import __version__
+
+            self.file.begin(f"mcp_magic {__version__}")
+        self.recorded += 1
+        for what, names in self._written.items():
+            if what in entry:
+                names.append(entry[what])
+        self.file.append(entry)
+
+
+def tenths(since: float) -> tuple[dict[str, float], float]:
+    """Return the pause since a moment as a line has it, and the moment now."""
+    now = time.monotonic()
+    pause = round(now - since, 1) if since else 0.0
+    return ({"pause": pause} if pause else {}), now
+
+
+def _one_of(what: str, given: str, known: tuple[str, ...]) -> str:
+    if given not in known:
+        raise CassetteError(
+            f"{given!r} is no {what} of a cassette.{did_you_mean(given, known)} There are {listed(known)}."
+        )
+    return given
+
+
+# The cassette that is in: what is recorded and replayed in this process.
+#
+# One for all hosts, because it is about the process: the environment variables `MCP_MAGIC_CASSETTE` and
+# `MCP_MAGIC_CASSETTE_MODE` put one in where nobody can type, in notebooks that papermill, nbclient or nbval execute.
+
+VARIABLE = "MCP_MAGIC_CASSETTE"
+"""Names the file; with `_MODE`, `_IN_PROCESS` and `_PAUSES` behind it the options."""
+
+
+examining: ContextVar[int | None] = ContextVar("mcp_magic_examining", default=None)
+"""The number of the doctor's examination in this context: its sessions are recorded apart, and never replayed."""
+
+
+class Deck:
+    """Where a cassette is put in."""
+
+    def __init__(self) -> None:
+        self._cassette: Cassette | None = None
+        self._looked = False
+        self.asks: Callable[[], bool] = lambda: False
+
+    @property
+    def cassette(self) -> Cassette | None:
+        """The cassette that is in, if there is one; at the first look that of the environment.
+
+        Raises:
+            CassetteError: The environment names one that cannot be used.
+        """
+        if not self._looked:
+            self._cassette = self._from_environment(os.environ)
+            self._looked = True
+        return self._cassette
+
+    def insert(self, path: Path | str, mode: str = "once", **options: Any) -> Cassette:
+        """Put a cassette in, instead of the one that is in.
+
+        Args:
+            path: The file.
+            mode: One of `MODES`.
+            **options: `pauses`, `in_process`: see `Cassette`.
+
+        Raises:
+            CassetteError: It cannot be used; then the other one stays in.
+        """
+        made = Cassette(Path(path).expanduser(), mode, **options)
+        made.asks = lambda: self.asks()
+        self.eject()
+        self._cassette = made
+        return made
+
+    @contextmanager
+    def holding(self, path: Path | str, mode: str = "once", **options: Any) -> Iterator[Cassette]:
+        """Have a cassette in for a while; see `insert`."""
+        before, looked = self._cassette, self._looked
+        self._cassette = None
+        try:
+            yield self.insert(path, mode, **options)
+        finally:
+            self.eject()
+            self._cassette, self._looked = before, looked
+
+    def eject(self) -> Cassette | None:
+        """Take the cassette out and return it; from now on everything is real."""
+        taken, self._cassette, self._looked = self._cassette, None, True
+        if taken is not None:
+            taken.ejected = True
+            taken.file.close()
+        return taken
+
+    def _from_environment(self, environ: Mapping[str, str]) -> Cassette | None:
+        path = environ.get(VARIABLE, "").strip()
+        if not path:
+            return None
+        named = {
+            name: environ[f"{VARIABLE}_{name.upper()}"]
+            for name in ("mode", "in_process", "pauses")
+            if environ.get(f"{VARIABLE}_{name.upper()}", "").strip()
+        }
+        options: dict[str, Any] = {name: value.strip().lower() for name, value in named.items()}
+        if "pauses" in options:
+            options["pauses"] = options["pauses"] not in ("0", "false", "no", "off")
+        made = Cassette(Path(path).expanduser(), options.pop("mode", "once"), **options)
+        made.asks = lambda: self.asks()
+        return made
+
+
+deck = Deck()
+"""The one of this process."""
+
+
+# Errors as a line of a cassette has them: `{"failed": "ServerExitedError", "message": "..."}`.
+#
+# Errors of others, below HTTP, are `{"lost": "..."}`, with `"refused": true` where nothing was sent.
+
+
+def told(error: BaseException, masker: Masker) -> dict[str, Any]:
+    """Return an error's class and message, secrets masked, and what else it is made of."""
+    if not isinstance(error, errors.MCPMagicError):
+        return {"lost": masker.text(str(error).strip() or type(error).__name__)}
+    found: dict[str, Any] = {"failed": type(error).__name__, "message": masker.text(str(error))}
+    if isinstance(error, errors.HTTPStatusError):
+        found["status"] = error.status
+    if isinstance(error, errors.ProtocolError):
+        found["code"] = error.code
+    return found
+
+
+def failure_of(entry: dict[str, Any], stderr: str = "") -> errors.MCPMagicError:
+    """Return the error that was recorded; a class that this version does not have is a `ConnectError`.
+
+    Args:
+        entry: What was recorded.
+        stderr: What the server of a session that could not be opened wrote to its stderr.
+    """
+    kind = getattr(errors, str(entry["failed"]), None)
+    text = str(entry.get("message", ""))
+    if kind is errors.HTTPStatusError:
+        return errors.HTTPStatusError(text, int(entry.get("status") or 0))
+    if kind is errors.ProtocolError:
+        return errors.ProtocolError(text, int(entry.get("code") or 0))
+    if isinstance(kind, type) and issubclass(kind, errors.ConnectError):
+        return kind(text, stderr=stderr)
+    if isinstance(kind, type) and issubclass(kind, errors.MCPMagicError):
+        return kind(text)
+    return errors.ConnectError(text, stderr=stderr)
+
+
+def error_of(http: dict[str, Any]) -> Exception | None:
+    """Return the error with which a request over HTTP failed, if it did so below HTTP or at the log-in."""
+    if "failed" in http:
+        return failure_of(http)
+    if "lost" in http:
+        kind = ConnectionError if http.get("refused") else EOFError
+        return kind(str(http["lost"]))
+    return None
+
+
+# What one session adds to a cassette: its messages, masked, as they go.
+
+SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
+"""Methods whose messages hold JSON Schemas, in which "password" names a property."""
+
+GARBAGE = 4000
+"""Characters that are kept of a line that is no message."""
+
+_NOISE = ("traceparent", "tracestate", "baggage")
+_SAID_EACH_TIME = "io.modelcontextprotocol/"
+
+
+class Take(Tap):
+    """One session on a cassette.
+
+    Args:
+        cassette: Where it is written to.
+        server: The server's name.
+        spec: Where it is.
+        wire: The way to it; knows what HTTP answered.
+        secrets: What else is to be masked: tokens.
+        **marks: What else its first line says: `added` where it completes a session that is replayed, `doctor`.
+
+    Attributes:
+        is_open: Whether it is a session by now; else what fails is the attempt to open one.
+    """
+
+    reads_stderr = True
+
+    def __init__(
+        self,
+        cassette: Cassette,
+        server: str,
+        spec: Spec,
+        wire: Wire | None = None,
+        *,
+        secrets: Iterable[str] = (),
+        **marks: Any,
+    ) -> None:
+        self.is_open = self._has_ended = False
+        self._cassette = cassette
+        self._number = cassette.next_session()
+        self._place = Place(server, spec, wire)
+        self._methods: dict[str, str] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._statuses: dict[str, int] = {}
+        self._last = 0.0
+        self._busy = 0
+        cassette.masker.know({*spec.secrets, *secrets})
+        head: dict[str, Any] = {"session": self._number, "server": server}
+        cassette.write({**head, "transport": spec.transport, "where": cassette.masker.text(spec.where), **marks})
+
+    def opened(self) -> None:
+        """Note that it is a session."""
+        self.is_open = True
+
+    def know(self, secrets: Iterable[str]) -> None:
+        """Mask these wherever they turn up."""
+        self._cassette.masker.know(secrets)
+
+    def conceal(self, answered: Mapping[str, Any]) -> None:
+        """Keep values that a person entered for a server out of the cassette."""
+        self._cassette.masker.conceal(answered)
+
+    def message(self, direction: str, message: dict[str, Any]) -> None:
+        """Write a JSON-RPC message, as long as the cassette is in."""
+        if self._cassette.ejected:
+            return
+        method, number = message.get("method"), message.get("id")
+        http: dict[str, Any] = {}
+        if method and number is not None:
+            if direction == OUT and (made := current.get()) is not None:
+                self._outcomes[str(number)] = made
+            self._methods[f"{direction}{number}"] = method
+        elif not method:
+            back = f"{'←' if direction == OUT else '→'}{number}"
+            method = self._methods.pop(back, "")
+            http = self._http(str(number)) if direction != OUT else {}
+        kept = masked(self._cassette, {name: message[name] for name in MEMBERS if name in message}, method or "")
+        if direction == OUT:
+            _without_noise(kept)
+        pause, self._last = tenths(self._last)
+        if direction == OUT:  # how long the person was away says nothing
+            pause = pause if self._busy else {}
+            self._busy += "id" in kept and kept.get("method", LISTEN) != LISTEN
+        elif "method" not in kept and method != LISTEN:
+            self._busy -= 1
+        to = "server" if direction == OUT else "client"
+        self._cassette.write({"session": self._number, "to": to, **kept, **({"http": http} if http else {}), **pause})
+
+    def answered(self, number: Any, status: int) -> None:
+        """Take note of the HTTP status that answers a request."""
+        self._statuses[str(number)] = status
+
+    def _http(self, number: str) -> dict[str, Any]:
+        """Return what HTTP had to say about a request, beyond its answer, where that was not as usual."""
+        made, status = self._outcomes.pop(number, None), self._statuses.pop(number, None)
+        error: BaseException | None = made.error if made is not None else None
+        found: dict[str, Any] = {"status": status} if status not in (None, 200) or (status and error) else {}
+        if made is not None and made.retry_after is not None:
+            found["retry_after"] = made.retry_after
+        if made is not None and made.refused and not made.written:
+            found["refused"] = True
+        if error is not None:
+            found |= told(error, self._cassette.masker)
+        return found
+
+    def stderr(self, line: str) -> None:
+        """Write what a server wrote to its stderr."""
+        if self._cassette.ejected:
+            return
+        pause, self._last = tenths(self._last)
+        self._cassette.write({"session": self._number, "stderr": self._cassette.masker.text(line), **pause})
+
+    def garbage(self, text: str, instead: dict[str, Any] | None) -> None:
+        """Write what a server wrote that is no message.
+
+        Args:
+            text: It.
+            instead: The error that a request got in its place, if it was to be an answer.
+        """
+        if self._cassette.ejected:
+            return
+        pause, self._last = tenths(self._last)
+        kept = self._cassette.masker.text(text[:GARBAGE])
+        answer = {name: instead[name] for name in ("id", "error")} if instead is not None else {}
+        self._busy -= bool(answer)
+        self._cassette.write({"session": self._number, "garbage": kept, **answer, **pause})
+
+    def ended(self) -> None:
+        """Write that the server has ended the session."""
+        if not self._cassette.ejected:
+            pause, self._last = tenths(self._last)
+            self._cassette.write({"session": self._number, "ended": True, **pause})
+            self._has_ended = True
+
+    def exited(self, how: str) -> None:
+        """Write how the process of a server ended that has ended the session, if that is known."""
+        if how and self._has_ended and not self._cassette.ejected:
+            self._cassette.write({"session": self._number, "exited": how})
+
+    def failed(self, error: BaseException) -> None:
+        """Write why there was no session."""
+        if not self._cassette.ejected:
+            failure = told(connect_error(error, self._place), self._cassette.masker)
+            self._cassette.write({"session": self._number, **failure})
+
+
+def masked(cassette: Cassette, value: Any, method: str) -> Any:
+    """Return a value as JSON has it, secrets masked."""
+    plain = json.loads(to_json(value) or b"null")
+    return cassette.masker.whole(plain, schemas=method in SCHEMAS)
+
+
+def _without_noise(message: dict[str, Any]) -> None:
+    """Leave out of a request what is different each time, and what each request of a session says again."""
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(params, dict) or not isinstance(meta, dict):
+        return
+    for name in list(meta):
+        if name.startswith(_SAID_EACH_TIME) or name in _NOISE:
+            del meta[name]
+    if not meta:
+        del params["_meta"]

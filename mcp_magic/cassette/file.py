@@ -1,0 +1,320 @@
+"""The file of a cassette: JSON Lines, a header first, written as it happens.
+
+    {"cassette": 1, "by": "mcp_magic 0.1.0"}
+    {"session": 1, "server": "math", "transport": "stdio", "where": "python math_server.py"}
+    {"session": 1, "to": "server", "id": 2, "method": "tools/call", "params": {"name": "add", ...}}
+    {"session": 1, "to": "client", "id": 2, "result": {...}, "pause": 0.2}
+    {"session": 1, "stderr": "..."}
+    {"session": 1, "garbage": "a line that is no message"}
+    {"session": 1, "ended": true}
+    {"session": 1, "exited": "exit code 3"}
+    {"session": 2, "failed": "ServerExitedError", "message": "..."}
+    {"doctor": 1, "title": "math", "target": "math_server.py", "call": null, "steps": [...], "findings": [...]}
+    {"blob": "3f2a…", "base64": "iVBORw0KGgo…"}
+    {"turn": 1, "model": "openai:gpt-5", "digest": "…", "messages": [...], "tools": [...]}
+    {"turn": 1, "chunk": {...}}
+    {"turn": 1, "done": true}
+
+`pause` is the seconds, to a tenth, since the line before of the same session or turn; less is not written, so that
+a cassette that is recorded again differs only where something is different. Long base64 is written once. The folder
+that the kernel works in is written as `«here»`, and is the present one when it is read: a cassette plays elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.config.parsing import read_bytes
+from mcp_magic.errors import CassetteError
+from mcp_magic.schema.commandline import as_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["FORMAT", "CassetteFile"]
+
+FORMAT = 1
+"""The version of the format that is written, and the newest that is read."""
+
+BLOB, PLAIN = "$blob", "$plain"
+
+BLOB_CHARACTERS = 1000
+"""Characters from which on base64 gets a line of its own."""
+
+LARGEST = 64_000_000
+"""Bytes of the largest cassette that is read."""
+
+UNPACKED = 256_000_000
+"""Characters that may come of what is kept once, and of the folder."""
+
+DEEPEST = 250
+"""Levels of nesting that are read: the SDK reads about 200 of a message."""
+
+HERE = "«here»"
+"""Stands for the folder in texts."""
+
+_BASE64 = re.compile(rf"(?P<prefix>data:[^,]{{1,200}};base64,)?(?P<body>[A-Za-z0-9+/_-]{{{BLOB_CHARACTERS},}}={{0,2}})")
+
+
+class CassetteFile:
+    """Reads and writes one.
+
+    Args:
+        path: Where it is.
+        here: The folder whose path is not written, by default the current one.
+    """
+
+    def __init__(self, path: Path, here: Path | None = None) -> None:
+        self.path = path
+        folder = (here or Path.cwd()).absolute()
+        self._here = str(folder)
+        # nothing is gained by writing the root otherwise
+        self._place = _path(self._here) if folder.name else None
+        self._blobs: dict[str, str] = {}
+        self._begun = False
+        self._size = path.stat().st_size if path.exists() else 0
+        self._unlock: weakref.finalize[Any, Any] | None = None
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return its lines after the header, with what was kept once put back in its places.
+
+        Raises:
+            CassetteError: It cannot be read, is none, is of a newer format, or would fill the memory.
+        """
+        lines = self._lines()
+        self._check_header(next(lines, (0, {}))[1])
+        self._begun, self._blobs = True, {}
+        unpacking = _Unpacking(self._blobs, self._here)
+        found: list[dict[str, Any]] = []
+        for number, packed in lines:
+            entry = self._checked(number, packed, unpacking)
+            if "blob" in entry:
+                self._blobs[entry["blob"]] = entry["base64"]
+            else:
+                found.append(entry)
+        return found
+
+    def _check_header(self, header: dict[str, Any]) -> None:
+        version = header.get("cassette")
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise CassetteError(f'{self.path} is no cassette: its first line does not say {{"cassette": 1, ...}}.')
+        if version > FORMAT:
+            newer = f"{self.path} is a cassette of format {version}; this mcp_magic reads up to {FORMAT}"
+            raise CassetteError(f"{newer}: update mcp_magic, or record it anew with `--mode record`.")
+
+    def _checked(self, number: int, packed: dict[str, Any], unpacking: _Unpacking) -> dict[str, Any]:
+        """Return a line, unpacked, if it says what a line of its kind must say."""
+        from mcp_magic.cassette.format import problem_of
+
+        try:
+            entry = unpacking.whole(packed)
+            problem = problem_of(entry)
+        except _TooMuchError as error:
+            problem = str(error)
+        if problem:
+            raise self.damaged(f"line {number}", problem)
+        return entry
+
+    def damaged(self, place: str, problem: str) -> CassetteError:
+        """Return the error that says what is wrong in a place of it, and how it is made anew."""
+        file = as_word(str(self.path)) or "FILE"
+        return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it anew.")
+
+    def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        problem = ""
+        text = ""
+        try:
+            text = read_bytes(self.path, LARGEST).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            problem = f"the cassette {self.path} cannot be read: {getattr(error, 'strerror', None) or 'no UTF-8'}"
+        if problem:
+            raise CassetteError(problem)
+        lines = text.split("\n")
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            entry = _object(line)
+            if isinstance(entry, str) and number >= len(lines) and not text.endswith("\n"):
+                return  # the kernel died while it was writing
+            if isinstance(entry, str):
+                raise self.damaged(f"line {number}", entry)
+            yield number, entry
+
+    def begin(self, by: str) -> None:
+        """Write it anew from here on.
+
+        Raises:
+            CassetteError: It cannot be written.
+        """
+        self._begun, self._blobs = True, {}
+        self._write(json.dumps({"cassette": FORMAT, "by": by}) + "\n", "w")
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has a header: was read, or written."""
+        return self._begun
+
+    def append(self, entry: dict[str, Any]) -> None:
+        """Write a line, at once.
+
+        Raises:
+            CassetteError: It cannot be written.
+        """
+        blobs: dict[str, str] = {}
+        packed = {name: _packed(value, blobs, self._without_folder) for name, value in entry.items()}
+        lines = [{"blob": name, "base64": body} for name, body in blobs.items() if name not in self._blobs]
+        self._blobs.update(blobs)
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [*lines, packed])
+        self._write(text.encode("utf-8", "replace").decode(), "a")
+
+    def _write(self, text: str, mode: str) -> None:
+        problem = ""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self._unlock is None:
+                self._lock()
+                if mode == "a":
+                    _without_half_a_line(self.path)
+            with self.path.open(mode, encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                self._size = file.tell()
+        except OSError as error:
+            problem = f"the cassette {self.path} cannot be written: {error.strerror}"
+        if problem:
+            raise CassetteError(problem)
+
+    def _lock(self) -> None:
+        """Keep other kernels from writing to the file: their sessions would have the same numbers as ours.
+
+        Raises:
+            CassetteError: Another one writes to it, or has done so since it was read.
+            OSError: It cannot be opened.
+        """
+        from mcp_magic.auth.store import try_lock
+
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        unlock = weakref.finalize(self, os.close, descriptor)
+        problem = "" if try_lock(descriptor) else "another kernel is recording on it"
+        if not problem and os.fstat(descriptor).st_size != self._size:
+            problem = "it was changed while this kernel had it in"
+        if problem:
+            unlock()
+            raise CassetteError(f"the cassette {self.path} cannot be written: {problem}; record on another file.")
+        self._unlock = unlock
+
+    def close(self) -> None:
+        """Let others write to the file. Closing twice is fine."""
+        if self._unlock is not None:
+            self._unlock()
+            self._unlock = None
+
+    def _without_folder(self, text: str) -> str:
+        return text if self._place is None or self._here not in text else self._place.sub(HERE, text)
+
+
+class _TooMuchError(Exception):
+    """A cassette is made to fill the memory."""
+
+
+class _Unpacking:
+    """Puts what was kept once back in its places, within bounds: a body of a megabyte may have thousands.
+
+    Args:
+        blobs: By name.
+        here: The folder.
+    """
+
+    def __init__(self, blobs: dict[str, str], here: str) -> None:
+        self._blobs = blobs
+        self._here = here
+        self._left = UNPACKED
+
+    def whole(self, entry: dict[str, Any]) -> dict[str, Any]:
+        return {name: self._unpacked(inner, 1) for name, inner in entry.items()}
+
+    def _unpacked(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if depth > DEEPEST:
+            raise _TooMuchError(f"nested deeper than {DEEPEST} levels")
+        if isinstance(value, list):
+            return [self._unpacked(item, depth + 1) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if BLOB in value:
+            return self._blob(value)
+        if isinstance(value.get(PLAIN), dict):
+            value = value[PLAIN]
+        return {name: self._unpacked(inner, depth + 1) for name, inner in value.items()}
+
+    def _text(self, text: str) -> str:
+        if HERE not in text:
+            return text
+        self._takes(len(text) + text.count(HERE) * len(self._here))
+        return text.replace(HERE, self._here)
+
+    def _blob(self, value: dict[str, Any]) -> str:
+        name, prefix = value[BLOB], value.get("prefix", "")
+        body = self._blobs.get(name) if isinstance(name, str) else None
+        if body is None or not isinstance(prefix, str):
+            raise _TooMuchError(f'{{"{BLOB}": ...}} names no line {{"blob": ..., "base64": ...}}')
+        self._takes(len(prefix) + len(body))
+        return prefix + body
+
+    def _takes(self, characters: int) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise _TooMuchError(f"unpacked it has more than {UNPACKED:,} characters")
+
+
+def _object(line: str) -> dict[str, Any] | str:
+    """Return what a line says, or why it is none."""
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError:
+        return "no JSON object; is it a cassette?"
+    except ValueError:
+        return f"a number has more than {sys.get_int_max_str_digits():,} digits"
+    except RecursionError:
+        return f"nested deeper than {DEEPEST} levels"
+    return found if isinstance(found, dict) else "no JSON object; is it a cassette?"
+
+
+def _path(folder: str) -> re.Pattern[str]:
+    """Return what finds a folder in a text, alone or before what is in it, and in `file://` URIs."""
+    return re.compile(rf"(?:(?<=file://)|(?<![\w./~-])){re.escape(folder)}(?![\w.-])")
+
+
+def _packed(value: Any, blobs: dict[str, str], plain: Callable[[str], str]) -> Any:
+    """Return a value with its long base64 taken out, and its other texts as `plain` has them."""
+    if isinstance(value, str):
+        found = _BASE64.fullmatch(value) if len(value) >= BLOB_CHARACTERS else None
+        if found is None:
+            return plain(value)
+        name = hashlib.sha256(found["body"].encode()).hexdigest()[:16]
+        blobs[name] = found["body"]
+        return {BLOB: name, **({"prefix": found["prefix"]} if found["prefix"] else {})}
+    if isinstance(value, list | tuple):
+        return [_packed(item, blobs, plain) for item in value]
+    if isinstance(value, dict):
+        inner = {str(name): _packed(item, blobs, plain) for name, item in value.items()}
+        return {PLAIN: inner} if BLOB in inner or PLAIN in inner else inner
+    return value
+
+
+def _without_half_a_line(path: Path) -> None:
+    """Take away what a kernel that died left of its last line."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    with path.open("rb+") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)

@@ -1,0 +1,537 @@
+"""Which recorded answer belongs to a request."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.display.text import one_line
+from mcp_magic.schema.secrets import MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = [
+    "COMPARED",
+    "LISTEN",
+    "MEMBERS",
+    "Content",
+    "Examined",
+    "Scene",
+    "Server",
+    "Session",
+    "Step",
+    "difference",
+    "key_of",
+    "read",
+    "session_of",
+    "shown",
+    "subscription_of",
+    "with_subscription",
+]
+
+
+# What a recorded session is played from: scenes.
+#
+# A scene is what the client sent, a request or a notification, and what the server did because of it: its answer, and
+# what it said and asked before and after that. Which of several requests under way caused something, the protocol
+# does not say except for progress; it is taken for the latest.
+
+LISTEN = "subscriptions/listen"
+
+MEMBERS = ("id", "method", "params", "result", "error")
+"""What is kept of a message."""
+
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
+
+@dataclass
+class Step:
+    """One thing that the server did.
+
+    Attributes:
+        kind: `"answer"`, `"stray"` (an answer that nobody waited for), `"told"` (a notification), `"asked"` (a
+            request), `"stderr"`, `"garbage"` (what is no message) or `"ended"` (the server has ended the session).
+        message: The members of the message; of stderr and garbage the text.
+        pause: Seconds since what was before it in the scene.
+        reply: What the client answered to a request, or None.
+        http: How HTTP answered, where that was not as usual.
+        order: Where it was among all that happened in the session.
+    """
+
+    kind: str
+    message: dict[str, Any]
+    pause: float = 0.0
+    reply: dict[str, Any] | None = None
+    http: dict[str, Any] = field(default_factory=dict)
+    order: int = 0
+
+
+@dataclass(eq=False)
+class Scene:
+    """What the client sent, and what came of it.
+
+    Attributes:
+        id: The id of the request; None for a notification.
+        method: Its method.
+        params: Its parameters, secrets masked.
+        steps: What the server did.
+        cancelled: Whether the client gave it up.
+        used: How often it was played.
+        key: What it has in common with equal requests.
+    """
+
+    id: Any
+    method: str
+    params: dict[str, Any]
+    steps: list[Step] = field(default_factory=list)
+    cancelled: bool = False
+    used: int = 0
+    key: str = ""
+    clock: float = 0.0
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server answered, be it with something that could not be read."""
+        return any(step.kind == "answer" or "error" in step.message for step in self.steps)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known what became of it: answered, also with another id, given up, or the session ended."""
+        return self.answered or self.cancelled or any(step.kind in ("ended", "stray") for step in self.steps)
+
+
+@dataclass
+class Session:
+    """A recorded session, or an attempt to open one.
+
+    Attributes:
+        scenes: What is played.
+        lines: What it is made of.
+        head: The line that begins it: `server`, `transport`, `where`.
+        failed: The line that says why it could not be opened, or None.
+        early: What the server wrote before anything was sent.
+    """
+
+    scenes: list[Scene]
+    lines: list[dict[str, Any]]
+    head: dict[str, Any]
+    failed: dict[str, Any] | None = None
+    early: list[Step] = field(default_factory=list)
+
+    @property
+    def in_process(self) -> bool:
+        """Whether the server was in the kernel itself."""
+        return self.head.get("transport") == "in-process"
+
+    @property
+    def http(self) -> bool:
+        """Whether there are HTTP statuses."""
+        return self.head.get("transport") in ("http", "sse")
+
+    @property
+    def exited(self) -> str:
+        """How the server's process ended, or ""."""
+        return next((str(line["exited"]) for line in self.lines if "exited" in line), "")
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it was a session, or is known why it was none, or that the server ended it."""
+        ended = any("ended" in line for line in self.lines)
+        return self.failed is not None or ended or any(scene.answered for scene in self.scenes)
+
+
+def subscription_of(message: dict[str, Any]) -> Any:
+    """Return the id of the `subscriptions/listen` request that a notification belongs to, or None."""
+    return _meta(message).get(_SUBSCRIPTION)
+
+
+def with_subscription(message: dict[str, Any], number: Any) -> dict[str, Any]:
+    """Return a notification that belongs to another `subscriptions/listen` request."""
+    meta = {**_meta(message), _SUBSCRIPTION: number}
+    return {**message, "params": {**message["params"], "_meta": meta}}
+
+
+def _meta(message: dict[str, Any]) -> dict[str, Any]:
+    meta = (message.get("params") or {}).get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def session_of(head: dict[str, Any], entries: Iterable[dict[str, Any]]) -> Session:
+    """Return what the lines of one session say; those of kinds that are not known are passed over."""
+    lines = list(entries)
+    reading = _Reading()
+    for entry in lines:
+        reading.read(entry)
+    failed = next((entry for entry in lines if "failed" in entry and "to" not in entry), None)
+    return Session(reading.scenes, lines, head, failed, reading.early)
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.scenes: list[Scene] = []
+        self.early: list[Step] = []
+        self._clock = 0.0
+        self._count = 0
+        self._open: dict[str, Scene] = {}
+        self._listening: dict[str, Scene] = {}
+        self._last: Scene | None = None
+        self._all: dict[str, Scene] = {}
+        self._asked: dict[str, Step] = {}
+
+    def read(self, entry: dict[str, Any]) -> None:
+        self._clock += float(entry.get("pause", 0.0))
+        message: dict[str, Any] = {name: entry[name] for name in MEMBERS if name in entry}
+        kind = next((kind for kind in ("stderr", "garbage", "ended") if kind in entry), "")
+        if kind:
+            self._wrote(kind, {"text": entry[kind], **message})
+        elif entry.get("to") == "server":
+            self._sent(message)
+        elif entry.get("to") != "client":
+            return  # of a later version
+        elif "method" not in message:
+            scene = self._settled(message["id"])
+            step = Step("answer" if scene is not None else "stray", message, http=entry.get("http") or {})
+            self._step(scene or self._latest(), step)
+        elif "id" in message:
+            self._asked[str(message["id"])] = step = Step("asked", message)
+            self._step(self._latest(), step)
+        else:
+            self._step(self._cause(message), Step("told", message))
+
+    def _wrote(self, kind: str, message: dict[str, Any]) -> None:
+        """Take what is no message; an answer that could not be read has the id of its request, and what that got."""
+        scene = self._settled(message["id"]) if "id" in message else self._latest()
+        if scene is not None and scene.steps and scene.steps[-1].kind == "ended":
+            scene.steps.insert(-1, Step(kind, message, order=scene.steps[-1].order))  # its last words
+            return
+        self._step(scene, Step(kind, message))
+
+    def _sent(self, message: dict[str, Any]) -> None:
+        if "method" not in message:
+            if (asked := self._asked.pop(str(message.get("id")), None)) is not None:
+                asked.reply = message
+            return
+        params = message.get("params") or {}
+        if message["method"] == "notifications/cancelled":
+            number = str(params.get("requestId"))
+            if (cancelled := self._open.get(number) or self._listening.get(number)) is not None:
+                cancelled.cancelled = True
+            return
+        scene = Scene(message.get("id"), message["method"], params, clock=self._clock)
+        self.scenes.append(scene)
+        listens = scene.method == LISTEN
+        if not listens:
+            self._last = scene
+        if scene.id is not None:
+            (self._listening if listens else self._open)[str(scene.id)] = self._all[str(scene.id)] = scene
+
+    def _settled(self, number: Any) -> Scene | None:
+        """Return the request under way that has this id, and is under way no longer."""
+        return self._open.pop(str(number), None) or self._listening.pop(str(number), None)
+
+    def _cause(self, message: dict[str, Any]) -> Scene | None:
+        params = message.get("params") or {}
+        if message["method"] == "notifications/progress" and "progressToken" in params:
+            return self._all.get(str(params["progressToken"])) or self._latest()
+        if message["method"] == _ACKNOWLEDGED:
+            return self._all.get(str(subscription_of(message))) or next(
+                reversed(self._listening.values()), self._latest()
+            )
+        return self._latest()
+
+    def _latest(self) -> Scene | None:
+        """Return the latest request under way, or what was sent last."""
+        return next(reversed(self._open.values()), self._last)
+
+    def _step(self, scene: Scene | None, step: Step) -> None:
+        self._count += 1
+        step.order = self._count
+        if scene is None:
+            if not self.scenes and step.kind in ("stderr", "garbage"):
+                self.early.append(step)
+        else:
+            step.pause = max(0.0, self._clock - scene.clock)
+            scene.clock = self._clock
+            scene.steps.append(step)
+
+
+# Which recorded request a request is, and what is said where it is none.
+#
+# Requests are equal that have the same method and the same parameters, secrets masked and without `_meta` (ids,
+# progress tokens, trace contexts). Each recorded one is played once, in the order in which they were recorded; only
+# what a client may ask as often as it likes, listings and other reads, gives the last one again.
+
+_AGAIN = frozenset(
+    (
+        *("initialize", "server/discover", "ping", "logging/setLevel", "completion/complete"),
+        *("tools/list", "resources/list", "resources/templates/list", "prompts/list"),
+        *("resources/read", "prompts/get", "resources/subscribe", "resources/unsubscribe"),
+    )
+)
+"""Methods that change nothing: asked more often than recorded, the last one is given again."""
+
+_BY_METHOD = ("initialize", "server/discover", LISTEN)
+"""Methods whose parameters say what this client can do, and not what is asked."""
+
+COMPARED = 100
+"""Requests among which the nearest is looked for."""
+
+LONGEST = 80
+"""Characters of a value in a message."""
+
+
+def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> str:
+    """Return what requests that are equal have in common.
+
+    Args:
+        method: The method.
+        params: The parameters, secrets masked.
+        responses: Whether what a person answered in the course of a call (`inputResponses`) counts.
+    """
+    kept = {} if method in _BY_METHOD else {name: value for name, value in params.items() if name != "_meta"}
+    if not responses and "inputResponses" in kept:
+        kept["inputResponses"] = True
+    if kept.get("arguments") == {}:
+        del kept["arguments"]
+    return json.dumps([method, kept], sort_keys=True, ensure_ascii=False)
+
+
+def _equal_but_masks(here: str, there: str) -> bool:
+    """Whether two keys differ only in what one of them masks: an older version knew other names of secrets."""
+    return (f'"{MASK}"' in here or f'"{MASK}"' in there) and _fits(json.loads(here), json.loads(there))
+
+
+def _fits(here: Any, there: Any) -> bool:
+    if isinstance(here, dict) and isinstance(there, dict):
+        return here.keys() == there.keys() and all(_fits(here[name], there[name]) for name in here)
+    if isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
+        return all(map(_fits, here, there))
+    return MASK in (here, there) or (type(here) is type(there) and here == there)
+
+
+class Server:
+    """The recorded sessions of one server.
+
+    Args:
+        name: Its name.
+
+    Attributes:
+        sessions: Those that only complete others come last.
+        opened: How many of them do not.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sessions: list[Session] = []
+        self.opened = 0
+        self._begun: dict[bool, int] = {}
+
+    def add(self, session: Session, *, added: bool = False) -> None:
+        """Add a session.
+
+        Args:
+            session: It.
+            added: Whether it only completes others.
+        """
+        for scene in session.scenes:
+            scene.key = key_of(scene.method, scene.params)
+        self.sessions.insert(len(self.sessions) if added else self.opened, session)
+        self.opened += not added
+
+    def begin(self, *, in_process: bool) -> int:
+        """Return which of the sessions, or of the attempts to open one, the next is: they are played in their order.
+
+        Args:
+            in_process: Whether the server is in this kernel; sessions of one that is not have the same name where a
+                served one is connected to.
+        """
+        every = range(self.opened)
+        chosen = [n for n in every if self.sessions[n].in_process is in_process] or list(every)
+        number = self._begun.get(in_process, 0)
+        self._begun[in_process] = number + 1
+        if number < len(chosen):
+            return chosen[number]
+        return next((n for n in reversed(chosen) if self.sessions[n].failed is None), chosen[-1])
+
+    def find(
+        self,
+        session: int,
+        method: str,
+        params: dict[str, Any],
+        *,
+        responses: bool = True,
+        own: bool = False,
+    ) -> Scene | None:
+        """Return the scene of a request, or None.
+
+        Args:
+            session: Which session of this server it is, from 0; its own scenes come first, then later ones.
+            method: The method.
+            params: The parameters, secrets masked.
+            responses: See `key_of`.
+            own: Whether other sessions are left out.
+        """
+        key = key_of(method, params, responses=responses)
+        known = self.sessions[session].scenes if own else self._from(session)
+        keys = [(s.key if responses else key_of(s.method, s.params, responses=False), s) for s in known]
+        found = [scene for its, scene in keys if its == key] or [s for its, s in keys if _equal_but_masks(its, key)]
+        scene = next((scene for scene in found if not scene.used), None)
+        if scene is None and method in _AGAIN:
+            scene = _last(found, session, self)
+        if scene is not None:
+            scene.used += 1
+        return scene
+
+    def _from(self, session: int) -> Iterator[Scene]:
+        for number in [*range(session, len(self.sessions)), *reversed(range(min(session, len(self.sessions))))]:
+            if self.sessions[number].failed is None:
+                yield from self.sessions[number].scenes
+
+    def explain(self, method: str, params: dict[str, Any]) -> str:
+        """Say what is asked for in vain, and what is nearest to it."""
+        key, asked = key_of(method, params), shown(method, params)
+        known = [scene for scene in self._from(0) if scene.id is not None]
+        equal = [scene for scene in known if scene.key == key]
+        if equal:
+            times = "once" if len(equal) == 1 else f"{len(equal)} times"
+            return f"{asked} was recorded {times}, and is asked for once more"
+        alike = [scene for scene in known if scene.method == method]
+        if not alike:
+            others = sorted({scene.method for scene in known} - set(_BY_METHOD))
+            return f"{asked} is not in it; it has {', '.join(others[:8]) or 'nothing of this server'}"
+        nearest = max(alike[:COMPARED], key=lambda scene: _likeness(key, params, scene))
+        differs = difference(_plain(params), _plain(nearest.params))
+        return f"{asked} is not in it; the nearest is {shown(method, nearest.params)}: {differs}"
+
+
+def _last(found: list[Scene], session: int, server: Server) -> Scene | None:
+    """Return the last of equal scenes that belongs to a session, or else the last of all."""
+    own = server.sessions[session].scenes if session < len(server.sessions) else []
+    mine = [scene for scene in found if any(scene is each for each in own)]
+    return next(iter((mine or found)[-1:]), None)
+
+
+def _likeness(key: str, params: dict[str, Any], scene: Scene) -> tuple[bool, float]:
+    same = params.get("name", params.get("uri")) == scene.params.get("name", scene.params.get("uri"))
+    return same, SequenceMatcher(None, key[:2000], scene.key[:2000], autojunk=False).quick_ratio()
+
+
+def _plain(params: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name != "_meta"}
+
+
+def shown(method: str, params: dict[str, Any]) -> str:
+    """Return a request as a person would write it.
+
+    >>> shown("tools/call", {"name": "add", "arguments": {"a": 1}})
+    'add(a=1)'
+    >>> shown("resources/read", {"uri": "math://constants"})
+    'resources/read math://constants'
+    """
+    if method == "tools/call":
+        arguments = params.get("arguments")
+        given = arguments if isinstance(arguments, dict) else {}
+        values = ", ".join(f"{name}={_value(value)}" for name, value in given.items())
+        return one_line(f"{params.get('name')}({values})", 200)
+    target = params.get("name", params.get("uri"))
+    return one_line(f"{method} {target}" if target is not None else method, 200)
+
+
+def difference(here: Any, there: Any) -> str:
+    """Return in which values two requests differ, three at most.
+
+    >>> difference({"arguments": {"a": 1, "b": 3}}, {"arguments": {"a": 1, "b": 2}})
+    'arguments.b is 3 here, 2 there'
+    """
+    found = list(_differences(here, there, ""))
+    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+    return "; ".join(found[:3]) + more or "they differ in nothing"
+
+
+def _differences(here: Any, there: Any, path: str) -> Iterator[str]:
+    if isinstance(here, dict) and isinstance(there, dict):
+        for name in [*here, *(name for name in there if name not in here)]:
+            inner = f"{path}.{name}".lstrip(".")
+            if name not in there:
+                yield f"{inner} is {_value(here[name])} here, missing there"
+            elif name not in here:
+                yield f"{inner} is missing here, {_value(there[name])} there"
+            else:
+                yield from _differences(here[name], there[name], inner)
+    elif isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
+        for number, (mine, its) in enumerate(zip(here, there, strict=True)):
+            yield from _differences(mine, its, f"{path}[{number}]")
+    elif here != there or type(here) is not type(there):
+        yield f"{path or 'it'} is {_value(here)} here, {_value(there)} there"
+
+
+def _value(value: Any) -> str:
+    return one_line(json.dumps(value, ensure_ascii=False, default=str), LONGEST)
+
+
+# What the lines of a cassette are about: servers and their sessions, turns of models, examinations.
+
+
+@dataclass
+class Examined:
+    """An examination by the doctor.
+
+    Attributes:
+        report: The line that has it: `title`, `target`, `call`, `steps`, `findings`.
+        sessions: What was said in the sessions that were opened for it.
+        used: How often it was given.
+    """
+
+    report: dict[str, Any]
+    sessions: list[Session] = field(default_factory=list)
+    used: int = 0
+
+
+@dataclass
+class Content:
+    """What a cassette holds.
+
+    Attributes:
+        servers: By name.
+        turns: The lines of the turns of models.
+        examined: What the doctor found.
+        sessions, examinations: The highest numbers.
+    """
+
+    servers: dict[str, Server] = field(default_factory=dict)
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    examined: list[Examined] = field(default_factory=list)
+    sessions: int = 0
+    examinations: int = 0
+
+
+def read(entries: Iterable[dict[str, Any]]) -> Content:
+    """Return what lines say, without the header; lines of kinds that are not known are passed over."""
+    content = Content()
+    lines: dict[int, list[dict[str, Any]]] = {}
+    heads: dict[int, dict[str, Any]] = {}
+    for entry in entries:
+        if "turn" in entry:
+            content.turns.append(entry)
+        elif "server" in entry:
+            heads[entry["session"]] = entry
+        elif "session" in entry:
+            lines.setdefault(entry["session"], []).append(entry)
+        elif "steps" in entry:
+            content.examined.append(Examined(entry))
+    content.sessions = max(heads, default=0)
+    content.examinations = max((one.report.get("doctor", 0) for one in content.examined), default=0)
+    reports = {one.report.get("doctor"): one for one in content.examined}
+    for number, head in heads.items():
+        session = session_of(head, lines.get(number, ()))
+        if "doctor" in head:
+            if (examined := reports.get(head["doctor"])) is not None:
+                examined.sessions.append(session)
+        elif session.says_something:
+            server = content.servers.setdefault(head["server"], Server(head["server"]))
+            server.add(session, added=bool(head.get("added")))
+    return content

@@ -1,0 +1,667 @@
+"""Replays recorded sessions in their order, or lets what is missing through to the server."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import listed
+from mcp_magic.cassette.cassette import Take, error_of, examining, failure_of, masked
+from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_of, with_subscription
+from mcp_magic.config.specs import InProcessSpec
+from mcp_magic.errors import CassetteError
+from mcp_magic.inflight import current
+from mcp_magic.session.failures import Unreadable, connect_error
+from mcp_magic.session.streams import Watched, members
+from mcp_magic.session.transports import Transport, open_transport
+from mcp_magic.session.wire import NOT_RECORDED, Place
+from mcp_magic.stderr import ErrorLog, how_ended
+from mcp_magic.trace.trace import IN, OUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AsyncExitStack
+    from types import TracebackType
+
+    from mcp_magic.cassette.cassette import Cassette
+    from mcp_magic.cassette.match import Scene, Server, Session, Step
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.session.wire import Wire
+    from mcp_magic.trace.trace import Recorder
+
+__all__ = ["Order", "Player", "Replay", "Through", "message_of", "open_through", "retell"]
+
+
+# The order in which what happened at the same time is played: that in which it was recorded.
+
+
+class Order:
+    """Whose turn it is, of all scenes that are played at the same time in one session."""
+
+    def __init__(self) -> None:
+        self._next: dict[object, int] = {}
+        self._moved = asyncio.Event()
+
+    def awaits(self, who: object, number: int) -> None:
+        """Say which step of a scene comes next; the others wait for it where theirs came later."""
+        self._next[who] = number
+        self._wake()
+
+    def leaves(self, who: object) -> None:
+        """Say that a scene has no further step, or waits for somebody else: nobody is to wait for it."""
+        if self._next.pop(who, None) is not None:
+            self._wake()
+
+    async def turn(self, who: object, number: int) -> None:
+        """Return when no other scene has a step that came before."""
+        self.awaits(who, number)
+        while any(other < number for one, other in self._next.items() if one is not who):
+            await self._moved.wait()
+
+    def _wake(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+
+# Plays scenes: does in their order, and about when it was, what the server did.
+
+SHORTENED = 0.01
+"""Seconds that a pause takes at most, unless the recorded ones are kept; they keep what is streamed in order."""
+
+INTERNAL_ERROR = -32603
+
+_COMPARED = ("elicitation/create",)
+"""Requests of servers whose answers have to be the recorded ones: the server would have gone on differently."""
+
+
+def message_of(members: dict[str, Any]) -> Any:
+    """Return the SDK's message that has these members."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    return SessionMessage(jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **members}, by_name=False))
+
+
+class Player:
+    """What a session that is replayed does; `Replay` adds what the client says to it.
+
+    Args:
+        cassette: The cassette.
+        server: What was recorded of the server.
+        session: Which of its sessions this is.
+        wire: The connection's wire.
+    """
+
+    def __init__(self, cassette: Cassette, server: Server, session: int, wire: Wire) -> None:
+        self._cassette = cassette
+        self._server = server
+        self._session = session
+        self._wire = wire
+        self._order = Order()
+        self._asked: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._listens: dict[str, Any] = {}
+        self._ids: dict[str, Any] = {}
+        self._number = 0
+        self._ending: asyncio.Event | None = None
+        self._to_client: Any = None
+        # over streamable HTTP an answer comes in the context of its request, whatever its id
+        self._posts = server.sessions[session].head.get("transport") == "http"
+
+    def _find(self, method: str, params: dict[str, Any], *, responses: bool = True) -> Scene | None:
+        """Return the scene of a request; one that is about to end has none but its own."""
+        known, own = masked(self._cassette, params, method), self._ending is not None
+        return self._server.find(self._session, method, known, responses=responses, own=own)
+
+    async def _steps(self, scene: Scene, number: Any) -> None:
+        """Play a scene.
+
+        Args:
+            scene: It.
+            number: The id of the request it is played for, None for a notification.
+        """
+        if scene.method == LISTEN:
+            self._listens[str(scene.id)] = number
+        self._ids[str(scene.id)] = number
+        own = scene.used == 1 and any(scene is one for one in self._server.sessions[self._session].scenes)
+        try:
+            for step in scene.steps:
+                if not await self._step(scene, step, number, own=own):
+                    return
+        finally:
+            self._order.leaves(scene)
+        if number is None or scene.answered:
+            return
+        if not scene.settled and scene.method != LISTEN:
+            self._refuse(number, "its recording ends before it was answered")
+        else:
+            await asyncio.Event().wait()  # as it was: until whoever waits gives it up
+
+    async def _step(self, scene: Scene, step: Step, number: Any, *, own: bool) -> bool:
+        """Do one thing that the server did, in its turn; return whether the scene goes on."""
+        if step.kind == "ended" and not own:
+            return True
+        if own:
+            self._order.awaits(scene, step.order)
+        if step.kind == "ended" and (scene.answered or number is None):
+            self._order.leaves(scene)
+            await self._wait_for_end(step.pause)
+        else:
+            await asyncio.sleep(step.pause if self._cassette.pauses else min(step.pause, SHORTENED))
+        if step.kind == "answer":
+            await self._answered(step.http)
+        if own:
+            await self._order.turn(scene, step.order)
+        if step.kind == "answer" and (round_ := self._next_round(scene, step)) is not None:
+            self._order.leaves(scene)
+            await self._steps(round_, number)
+        elif step.kind != "asked":
+            self._does(step, number)
+        elif (problem := await self._ask(scene, step)) and number is not None:
+            self._refuse(number, problem)
+            return False
+        return True
+
+    def _does(self, step: Step, number: Any) -> None:
+        if step.kind == "stderr":
+            if self._wire.errlog is not None:
+                self._wire.errlog.write(step.message["text"])
+        elif step.kind == "garbage":
+            error = {"id": number, "error": step.message["error"]} if "error" in step.message else None
+            self.deliver(Unreadable(step.message["text"], message_of(error) if error is not None else None))
+        elif step.kind == "ended":
+            self._to_client.close()
+        elif step.kind in ("answer", "stray"):
+            said = step.message.get("id")
+            mine = number if step.kind == "answer" else self._ids.get(str(said), said)
+            self._put({**step.message, "id": str(mine) if isinstance(said, str) else mine})
+        else:
+            self._put(self._told(step.message, number))
+
+    async def _wait_for_end(self, seconds: float) -> None:
+        """Wait as long as the server lived on, idle; whoever asks for what was not asked then brings the end."""
+        self._ending = self._ending or asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()
+
+    async def _answered(self, http: dict[str, Any]) -> None:
+        """Let everybody know how HTTP answered who would know it from the answer itself."""
+        if not self._server.sessions[self._session].http:
+            return
+        status = http.get("status", None if "lost" in http else 200)
+        if status is not None:
+            self._wire.recorder.http("POST", status, {})
+        error = error_of(http)
+        if (made := current.get()) is not None:
+            made.status, made.retry_after = status, http.get("retry_after")
+            made.refused, made.error = bool(http.get("refused")), error
+        if "lost" in http and error is not None and self._wire.keeper is not None:
+            self._wire.keeper.doubted(error)
+            await asyncio.sleep(SHORTENED)  # for the question whether the server is there
+
+    def _next_round(self, scene: Scene, step: Step) -> Scene | None:
+        """Return what was recorded after a question of the server (`input_required`), where nobody is asked it."""
+        result = step.message.get("result")
+        if not isinstance(result, dict) or result.get("resultType") != "input_required" or self._cassette.asks():
+            return None
+        params = {name: value for name, value in scene.params.items() if name not in ("inputResponses", "requestState")}
+        state = {"requestState": result["requestState"]} if "requestState" in result else {}
+        return self._find(scene.method, {**params, **state, "inputResponses": {}}, responses=False)
+
+    def _told(self, message: dict[str, Any], number: Any) -> dict[str, Any]:
+        """Return a notification with the ids of this session."""
+        params = message.get("params") or {}
+        if message["method"] == "notifications/progress" and "progressToken" in params and number is not None:
+            return {**message, "params": {**params, "progressToken": number}}
+        listen = subscription_of(message)
+        if listen is not None:
+            mine = self._listens.get(str(listen), listen)
+            return with_subscription(message, str(mine) if isinstance(listen, str) else mine)
+        return message
+
+    async def _ask(self, scene: Scene, step: Step) -> str:
+        """Ask the client what the server asked; return why it cannot go on after the answer, or ""."""
+        recorded = step.reply or {}
+        if not self._cassette.asks():
+            self._wire.recorder.message(IN, {"jsonrpc": "2.0", **step.message})
+            if recorded:
+                self._wire.recorder.message(OUT, {"jsonrpc": "2.0", **recorded})
+            return ""
+        self._number += 1
+        number = f"replayed-{self._number}"
+        self._asked[number] = waiting = asyncio.get_running_loop().create_future()
+        self._put({**step.message, "id": number})
+        self._order.leaves(scene)
+        answer = await waiting
+        method = step.message["method"]
+        if method not in _COMPARED or "result" not in recorded:
+            return ""
+        mine, its = masked(self._cassette, answer.get("result"), method), recorded["result"]
+        mine, its = _answer(mine), _answer(its)
+        return "" if mine == its else f"{method} was answered otherwise when it was recorded: {difference(mine, its)}"
+
+    def _refuse(self, number: Any, why: str) -> None:
+        name = f"{self._server.name}: {why}"
+        text = f"{name}.\n  (cassette {self._cassette.path}; {self._cassette.adds} adds what is missing)"
+        self._put({"id": number, "error": {"code": INTERNAL_ERROR, "message": text, "data": {NOT_RECORDED: True}}})
+
+    def _put(self, members: dict[str, Any]) -> None:
+        self.deliver(message_of(members))
+
+    def deliver(self, item: Any) -> None:
+        """Give something to the client."""
+        import anyio
+
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it has left
+            self._to_client.send_nowait((copy_context(), item) if self._posts else item)
+
+
+def _answer(result: Any) -> Any:
+    """Return what counts of an answer."""
+    kept = result if isinstance(result, dict) else {}
+    return {name: value for name, value in kept.items() if name in ("action", "content") and value is not None}
+
+
+# A transport that answers from a cassette: no server is started, nothing is sent.
+
+ACCEPTED = 202
+"""The HTTP status of what has no answer."""
+
+_WITHOUT: dict[str, dict[str, Any]] = {
+    "ping": {},
+    "logging/setLevel": {},
+    "resources/subscribe": {},
+    "resources/unsubscribe": {},
+    "completion/complete": {"completion": {"values": []}},
+}
+"""What is answered to requests that are made by the way and change nothing, where there is no recorded answer."""
+
+
+class Replay(Player):
+    """One session that is replayed; it is both ends of the way to the server.
+
+    Args:
+        cassette: The cassette.
+        server: What was recorded of the server.
+        session: Which of its sessions this is.
+        wire: The connection's wire.
+        through: Reaches the server for what was not recorded, or None.
+    """
+
+    def __init__(
+        self, cassette: Cassette, server: Server, session: int, wire: Wire, through: Through | None = None
+    ) -> None:
+        super().__init__(cassette, server, session, wire)
+        self._through = through
+        if through is not None:
+            through.deliver = self.deliver
+        self._playing: dict[str, asyncio.Task[None]] = {}
+        self._others: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        import anyio
+
+        self._to_client, read = anyio.create_memory_object_stream[Any](math.inf)
+        for step in self._server.sessions[self._session].early:
+            self._does(step, None)
+        if not self._posts:
+            return read, _Write(self)
+        from mcp.shared._context_streams import ContextReceiveStream
+
+        return ContextReceiveStream(read), _Write(self)
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        tasks = [*self._playing.values(), *self._others]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=5.0)
+        if self._through is not None:
+            await self._through.close()
+        self._to_client.close()
+
+    async def sent(self, item: Any) -> None:
+        """Do what was recorded for something that the client sent."""
+        message = members(item.message)
+        number = str(message.get("id"))
+        if self._through is not None:
+            self._through.remember(item, message)
+        if "method" not in message:
+            waiting = self._asked.pop(number, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message)
+            elif self._through is not None:
+                await self._through.send(item, message)
+        elif "id" in message:
+            task = asyncio.create_task(self._play(item, message))
+            self._playing[number] = task
+            task.add_done_callback(lambda _: self._playing.pop(number, None))
+        else:
+            await self._notified(item, message)
+
+    async def _notified(self, item: Any, message: dict[str, Any]) -> None:
+        params, given_up = message.get("params") or {}, message["method"] == "notifications/cancelled"
+        # since 2026-07-28 the stream of the request is closed instead
+        if self._server.sessions[self._session].http and not (given_up and self._wire.modern):
+            self._wire.recorder.http("POST", ACCEPTED, {})
+        if given_up:
+            task = self._playing.get(str(params.get("requestId")))
+            if task is not None:
+                task.cancel()
+        elif (scene := self._find(message["method"], params)) is not None:
+            task = asyncio.create_task(self._steps(scene, None))
+            self._others.add(task)
+            task.add_done_callback(self._others.discard)
+        if self._through is not None:
+            await self._through.send(item, message)
+
+    async def _play(self, item: Any, message: dict[str, Any]) -> None:
+        """Answer a request."""
+        method, params = message["method"], message.get("params") or {}
+        scene = self._find(method, params)
+        try:
+            if scene is not None:
+                self._cassette.played += 1
+                await self._steps(scene, message["id"])
+            elif self._ending is not None:
+                if (outcome := current.get()) is not None:
+                    outcome.refused = True  # it was not sent at all
+                self._ending.set()  # nothing was asked any more: it had ended by then
+            elif method == LISTEN:
+                return  # nothing was announced
+            elif method in _WITHOUT:
+                self._put({"id": message["id"], "result": {"resultType": "complete", **_WITHOUT[method]}})
+            elif self._through is not None:
+                await self._through.ask(item, message)
+            else:
+                known = masked(self._cassette, params, method)
+                self._refuse(message["id"], self._server.explain(method, known))
+        except Exception as error:  # whoever waits must hear of it
+            self._refuse(message["id"], f"it could not be replayed: {type(error).__name__}: {error}")
+
+
+class _Write:
+    """The client's way to the server."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+
+    async def send(self, item: Any) -> None:
+        await self._replay.sent(item)
+
+    async def aclose(self) -> None:
+        return
+
+    async def __aenter__(self) -> _Write:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return
+
+
+# Tells the trace what was said in a session that nobody opens again: one that failed, or that the doctor had.
+
+
+def retell(session: Session, recorder: Recorder, errlog: ErrorLog | None) -> None:
+    """Let a recorder hear all of a session.
+
+    Args:
+        session: What was recorded.
+        recorder: Writes it into the trace.
+        errlog: What it reads the server's stderr from.
+    """
+    for entry in session.lines:
+        if "stderr" in entry:
+            if errlog is not None:
+                errlog.write(entry["stderr"])
+        elif "garbage" in entry:
+            recorder.garbage(entry["garbage"])
+        elif "to" in entry:
+            members = {name: entry[name] for name in MEMBERS if name in entry}
+            recorder.message(OUT if entry["to"] == "server" else IN, {"jsonrpc": "2.0", **members})
+    recorder.stderr(last=True)
+
+
+# From a session that is replayed through to its server, for what was not recorded; it is added to the cassette.
+#
+# The server is started, or connected to, when the first such request comes. It is told then what the client has said
+# of itself (the handshake), and its answers to that are heard by nobody.
+
+_HANDSHAKE = ("server/discover", "initialize", "notifications/initialized", "logging/setLevel")
+
+
+class Through:
+    """The way to the server of one session.
+
+    Args:
+        make: Makes the transport.
+        cassette: Gets what is said.
+        spec: Where the server is.
+        place: The connection, for errors.
+    """
+
+    def __init__(self, make: Callable[[], Any], cassette: Cassette, spec: Spec, place: Place) -> None:
+        self._make = make
+        self._cassette = cassette
+        self._spec = spec
+        self._place = place
+        self._shaken: list[tuple[Any, dict[str, Any]]] = []
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._quiet: set[str] = set()
+        self._owner: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[Any] | None = None
+        self._take: Take | None = None
+        self.deliver: Callable[[Any], None] = lambda item: None
+
+    def remember(self, item: Any, message: dict[str, Any]) -> None:
+        """Keep what belongs to the handshake, for the server."""
+        if self._owner is None and message.get("method") in _HANDSHAKE:
+            self._shaken.append((item, message))
+
+    async def send(self, item: Any, message: dict[str, Any]) -> None:
+        """Pass on a notification or an answer, if the server was reached already."""
+        if self._take is not None and self._ready is not None and self._ready.done():
+            await self._pass(item, message)
+
+    async def ask(self, item: Any, message: dict[str, Any]) -> None:
+        """Pass on a request; return when it was answered, and the client has the answer.
+
+        Raises:
+            CassetteError: The server cannot be reached.
+        """
+        if self._owner is None:
+            await self._open()
+        assert self._ready is not None
+        await asyncio.shield(self._ready)
+        await self._asked(item, message)
+
+    async def close(self) -> None:
+        """End the session with the server."""
+        if self._owner is not None and not self._owner.done():
+            self._owner.cancel()
+            await asyncio.wait({self._owner}, timeout=10.0)
+
+    async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        connected: asyncio.Future[Any] = loop.create_future()
+        self._ready = loop.create_future()
+        self._owner = loop.create_task(self._own(connected), name=f"mcp_magic cassette {self._place.name}")
+        problem: Exception | None = None
+        try:
+            self._write = await connected
+            self._take = Take(self._cassette, self._place.name, self._spec, self._place.wire, added=True)
+            for item, message in self._shaken:
+                if "id" in message:
+                    self._quiet.add(str(message["id"]))
+                    await self._asked(item, message)
+                else:
+                    await self._pass(item, message)
+            self._ready.set_result(None)
+        except Exception as error:
+            problem = connect_error(error, self._place)
+        if problem is not None:
+            failed = CassetteError(f"it is not in the cassette, and the server cannot be asked: {problem}")
+            self._ready.set_exception(failed)
+
+    async def _own(self, connected: asyncio.Future[Any]) -> None:
+        """Hold the transport: it has to be left by the task that entered it."""
+        failure: BaseException = EOFError("the server ended the session")
+        try:
+            async with self._make() as (read, write):
+                connected.set_result(write)
+                async for item in read:
+                    self._came(item)
+        except Exception as error:
+            failure = error
+        for waiting in (connected, *self._waiting.values()):
+            if not waiting.done():
+                waiting.set_exception(failure)
+
+    async def _asked(self, item: Any, message: dict[str, Any]) -> None:
+        number = str(message["id"])
+        self._waiting[number] = answered = asyncio.get_running_loop().create_future()
+        try:
+            await self._pass(item, message)
+            await answered
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _pass(self, item: Any, message: dict[str, Any]) -> None:
+        assert self._take is not None
+        self._take.message(OUT, message)
+        await self._write.send(item)
+
+    def _came(self, item: Any) -> None:
+        if isinstance(item, Exception) or self._take is None:
+            return
+        message = members(item.message)
+        self._take.message(IN, message)
+        number = str(message.get("id"))
+        if "method" in message or number not in self._quiet:
+            self.deliver(item)
+        waiting = self._waiting.get(number) if "method" not in message else None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+
+# How a connection is led through the cassette that is in: to its server and recorded, or replayed.
+
+
+async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    """Prepare the way to a server as the cassette's mode wants it: recorded, replayed, or neither.
+
+    Args:
+        cassette: The cassette that is in.
+        spec: Where the server is.
+        wire: What is known of the way.
+        stack: What is entered for it.
+
+    Raises:
+        CassetteError: It only replays, and the server is not in it.
+    """
+    name = wire.recorder.server
+    if cassette.replays and isinstance(spec, InProcessSpec) and cassette.in_process == "live":
+        return await open_transport(spec, wire, stack)
+    if cassette.replays and cassette.has(name) and examining.get() is None:
+        return await _replayed(cassette, spec, wire, stack)
+    if cassette.records:
+        recording = stack.enter_context(_Recording(cassette, spec, wire))
+        transport = await open_transport(spec, wire, stack)
+        stack.push(recording.left)
+
+        def recorded() -> Any:
+            recording.begin()
+            return transport.make()
+
+        return Transport(recorded, transport.prepare)
+    known = f"it has {listed(cassette.servers)}" if cassette.servers else "it has no server"
+    raise CassetteError(f"{name} is not in the cassette {cassette.path}; {known}. {cassette.adds} adds it.")
+
+
+class _Recording:
+    """Records what goes over a wire, each session as one of its own, as long as its context lasts.
+
+    Args:
+        cassette: Where it is written.
+        spec: Where the server is.
+        wire: The wire.
+    """
+
+    def __init__(self, cassette: Cassette, spec: Spec, wire: Wire) -> None:
+        self._cassette = cassette
+        self._spec = spec
+        self._wire = wire
+        number = examining.get()
+        self._marks = {"doctor": number} if number is not None else {}
+        self._take: Take | None = None
+
+    def __enter__(self) -> _Recording:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._stop()
+
+    def begin(self) -> Take:
+        """Record what comes from now on as a new session."""
+        self._stop()
+        recorder = self._wire.recorder
+        self._take = Take(
+            self._cassette, recorder.server, self._spec, self._wire, secrets=recorder.secrets, **self._marks
+        )
+        recorder.add(self._take)
+        return self._take
+
+    def _stop(self) -> None:
+        if self._take is not None:
+            self._wire.recorder.remove(self._take)
+
+    def left(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Write how the server's process ended, or why there was no session."""
+        if self._take is not None and self._wire.errlog is not None:
+            self._take.exited(how_ended(self._wire.errlog.file))
+        if isinstance(error, Exception) and not self._cassette.ejected:
+            take = self._take or self.begin()
+            if not take.is_open:
+                self._wire.recorder.stderr(last=True)
+                take.failed(error)
+
+
+async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    errlog = stack.enter_context(ErrorLog())
+    wire.replays(errlog)
+    wire.recorder.follow(errlog)
+    stack.callback(wire.recorder.follow, None)
+    make: Callable[[], Any] | None = None
+    if cassette.records:
+        make = _real(spec, (await open_transport(spec, wire, stack)).make)
+
+    def replayed() -> Any:
+        server, session = cassette.session_of(wire.recorder.server, in_process=isinstance(spec, InProcessSpec))
+        recorded = server.sessions[session]
+        if recorded.failed is not None:
+            cassette.played += 1
+            retell(recorded, wire.recorder, wire.errlog)
+            raise failure_of(recorded.failed, spec.masked(wire.errlog.tail()) if wire.errlog else "")
+        wire.exited = recorded.exited
+        through = Through(make, cassette, spec, Place(server.name, spec, wire)) if make is not None else None
+        return Watched(Replay(cassette, server, session, wire, through), wire)
+
+    return Transport(replayed)
+
+
+def _real(spec: Spec, make: Callable[[], Any]) -> Callable[[], Any]:
+    """Return what makes the transport to the server itself, whose messages nobody else notes."""
+    if not isinstance(spec, InProcessSpec):
+        return lambda: make().transport
+
+    def in_memory() -> Any:
+        from mcp.client._memory import InMemoryTransport
+
+        return InMemoryTransport(spec.server)
+
+    return in_memory

@@ -1,0 +1,731 @@
+"""Reads configuration files: TOML and JSON with variables, names and positions for errors."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import os
+import re
+import stat
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from mcp_magic._text import did_you_mean, listed, sentence
+from mcp_magic.errors import ConfigError, TargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Sequence
+
+__all__ = [
+    "LARGEST",
+    "LARGEST_DATA",
+    "PROTOCOLS",
+    "SAMPLING_MODES",
+    "FieldError",
+    "MissingHereError",
+    "Variables",
+    "as_text",
+    "check_name",
+    "find_line",
+    "flag",
+    "kind_of",
+    "name_of_command",
+    "name_of_url",
+    "parse_json",
+    "parse_toml",
+    "path_of",
+    "protocol",
+    "read_bytes",
+    "read_env_file",
+    "read_text",
+    "referenced",
+    "reject_unknown",
+    "sampling",
+    "seconds",
+    "slug",
+    "text",
+    "texts",
+    "unique_name",
+    "write_text",
+]
+
+
+# Checked access to the tables that config files hold.
+#
+# No message has a value in it that could be a secret: tables of servers hold tokens.
+
+SAMPLING_MODES = ("off", "ask", "auto")
+"""What a server that asks for a model's words gets: nothing, what the person lets pass, or an answer at once."""
+
+
+PROTOCOLS = ("auto", "handshake", "2026-07-28")
+"""How a session is begun: by what the server takes, by `initialize` only, or by `server/discover` only."""
+
+
+class FieldError(ValueError):
+    """What is wrong with a key; never leaves `core`: who catches it knows the file and the line.
+
+    Attributes:
+        message: What is wrong.
+        path: The key, from the table that is looked at down.
+    """
+
+    def __init__(self, message: str, *path: str | int) -> None:
+        self.message = message
+        super().__init__(f"{'.'.join(map(str, path))}: {message}" if path else message)
+        self.path = path
+
+
+_KINDS: dict[type, str] = {bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "a table"}
+
+
+def kind_of(value: Any) -> str:
+    """Say what a value is without saying what it holds.
+
+    >>> kind_of(3), kind_of(""), kind_of(None)
+    ('a number', 'empty text', 'nothing')
+    """
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return "text" if value.strip() else "empty text"
+    return _KINDS.get(type(value), f"a {type(value).__name__}")
+
+
+def reject_unknown(table: Mapping[str, Any], valid: Iterable[str], *path: str | int) -> None:
+    """Raise FieldError for the first key of `table` that is not among the valid ones."""
+    valid = list(valid)
+    for key in table:
+        if key not in valid:
+            hint = did_you_mean(key, valid) or f" Valid: {listed(valid, limit=12)}."
+            raise FieldError(f"unknown key.{hint}", *path, key)
+
+
+def path_of(text: str, base: Path | None) -> Path:
+    """Return the path that a file in `base` means by `text`."""
+    path = Path(text).expanduser()
+    return base / path if base else path
+
+
+def text(said: Mapping[str, Any], key: str) -> str:
+    """Return the text under `key`, which must be there."""
+    value = said[key]
+    if not isinstance(value, str) or not value.strip():
+        raise FieldError(f"expected text, got {kind_of(value)}.", key)
+    return value
+
+
+def flag(said: Mapping[str, Any], key: str) -> bool:
+    """Return the boolean under `key`, false when there is none."""
+    value = said.get(key, False)
+    if not isinstance(value, bool):
+        raise FieldError(f"expected true or false, got {kind_of(value)}.", key)
+    return value
+
+
+def texts(said: Mapping[str, Any], key: str) -> dict[str, str]:
+    """Read a table of strings, or Jupyter's list of `{"name": ..., "value": ...}`."""
+    table = said.get(key, {})
+    if isinstance(table, list) and all(isinstance(row, dict) and {"name", "value"} <= row.keys() for row in table):
+        table = {str(row["name"]): row["value"] for row in table}
+    if not isinstance(table, dict):
+        raise FieldError(f"expected names with values, got {kind_of(table)}.", key)
+    return {name: as_text(value, key, name) for name, value in table.items() if value is not None}
+
+
+def as_text(value: Any, *path: str | int) -> str:
+    """Return text, a number or a boolean as text: people write `"PORT": 8000`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, (str, int, float)):
+        raise FieldError(f"expected text, got {kind_of(value)}.", *path)
+    text = str(value)
+    if path[0] == "headers" and any(c in text for c in "\r\n\0"):
+        raise FieldError("a header may not have line breaks.", *path)
+    return text
+
+
+def sampling(value: Any) -> str:
+    """Return whether a server may ask for a model's words: `off`, `ask` or `auto`."""
+    if value not in SAMPLING_MODES:
+        got = f"{value!r}.{did_you_mean(value, SAMPLING_MODES)}" if isinstance(value, str) else f"{kind_of(value)}."
+        raise FieldError(f"expected off, ask or auto, got {got}", "sampling")
+    return str(value)
+
+
+def protocol(value: Any) -> str:
+    """Return how a session is begun: `auto`, `handshake` or `2026-07-28`."""
+    if isinstance(value, date):  # as TOML reads it without quotes
+        value = value.isoformat()
+    if value not in PROTOCOLS:
+        got = f"{value!r}.{did_you_mean(value, PROTOCOLS)}" if isinstance(value, str) else f"{kind_of(value)}."
+        raise FieldError(f"expected auto, handshake or 2026-07-28, got {got}", "protocol")
+    return str(value)
+
+
+def seconds(value: Any) -> float:
+    """Return a time-out."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise FieldError(f"expected seconds above 0, got {value!r}.", "timeout")
+    return float(value)
+
+
+# The names that servers get: short, unique, and usable as Python attributes where they can be.
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_SCRIPT = re.compile(r"(?i)\.(py|pyz|m?js|cjs|m?ts|sh|rb|jar|exe|cmd|bat|ps1)$")
+_VERSION = re.compile(r"(?<=.)(@[^/]*|[=<>~!]=.*|\[.*)$")
+_PYTHON = re.compile(r"(?i)^(python|pypy|py)[\d.]*w?$")
+
+_VERBS = frozenset({"run", "exec", "tool", "dlx", "x", "start", "container"})
+"""What follows a launcher before the package: `uv tool run`, `npm exec`, `docker container run`."""
+
+_WITH_VALUE: dict[str, tuple[str, ...]] = {
+    "uvx": ("--from", "--with", "--python", "-p", "--index-url", "--directory", "--project"),
+    "uv": ("--from", "--with", "--python", "-p", "--index-url", "--directory", "--project", "--extra", "--group"),
+    "pipx": ("--spec", "--python", "--pip-args"),
+    "npx": ("-p", "--package", "-c", "--call", "-w", "--workspace"),
+    "npm": ("-p", "--package", "-w", "--workspace"),
+    "bunx": ("-p", "--package"),
+    "docker": (
+        *("-e", "--env", "--env-file", "-v", "--volume", "--mount", "--name", "-p", "--publish", "--network"),
+        *("--net", "-u", "--user", "-w", "--workdir", "--entrypoint", "--platform", "-l", "--label", "-m", "--memory"),
+    ),
+}
+_WITH_VALUE["podman"] = _WITH_VALUE["docker"]
+_LAUNCHERS = frozenset({*_WITH_VALUE, "node", "deno", "bun", "pnpm", "yarn", "java", "ruby", "sh", "bash", "cmd"})
+"""Programs that start the server, so the server's name is among their arguments."""
+
+
+def slug(text: str, default: str = "server") -> str:
+    """Turn any text into a name.
+
+    >>> slug("My Custom Tools"), slug("10.0.0.5"), slug("é")
+    ('My_Custom_Tools', 'server_10_0_0_5', 'server')
+    """
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_-")
+    if not name:
+        return default
+    return name if _NAME.fullmatch(name) else f"{default}_{name}"
+
+
+def check_name(name: str) -> str:
+    """Return `name` when a server can be called that.
+
+    Raises:
+        TargetError: with the closest name that is valid.
+    """
+    if _NAME.fullmatch(name):
+        return name
+    raise TargetError(f"{name!r} is no server name: letters, digits, _ and -. Did you mean {slug(name)!r}?")
+
+
+def unique_name(name: str, taken: Container[str]) -> str:
+    """Return `name`, with a number when it is taken.
+
+    >>> unique_name("math", {"math", "math_2"})
+    'math_3'
+    """
+    if name not in taken:
+        return name
+    number = 2
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def name_of_url(url: str) -> str:
+    """Name a server after its host; a server on this machine also after its port.
+
+    >>> name_of_url("https://mcp.example.com/mcp"), name_of_url("http://127.0.0.1:8000/mcp")
+    ('mcp_example_com', 'localhost_8000')
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    host = "localhost" if local else host
+    return slug(f"{host}_{parts.port}" if local and parts.port else host)
+
+
+def name_of_command(command: str, args: Sequence[str] = ()) -> str:
+    """Name a server after its script, module or package.
+
+    >>> name_of_command("npx", ["-y", "@modelcontextprotocol/server-everything", "stdio"])
+    'everything'
+    >>> name_of_command("uvx", ["mcp-server-git@latest"]), name_of_command("python", ["-m", "mcp_server_time"])
+    ('git', 'time')
+    >>> name_of_command("python3", ["servers/math_server.py"]), name_of_command("/opt/bin/weather-mcp")
+    ('math', 'weather')
+    """
+    program = _SCRIPT.sub("", _last_part(command))
+    if _PYTHON.match(program):
+        return _short(_python_program(args) or program)
+    if program not in _LAUNCHERS:
+        return _short(program)
+    words = _words(args, _WITH_VALUE.get(program, ()))
+    script = next((word for word in words if _SCRIPT.search(word)), None)
+    return _short(script or (words[0] if words else program))
+
+
+def _last_part(path: str) -> str:
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+
+
+def _python_program(args: Sequence[str]) -> str | None:
+    """Return the module or script that Python is told to run."""
+    words = _words(args, ("-m", "-c", "-W", "-X"))
+    options = args[: args.index(words[0])] if words else args
+    if "-m" in options and options[-1] != "-m":
+        module = options[options.index("-m") + 1]
+        parts = [part for part in module.split(".") if part not in ("__main__", "main", "server")]
+        return parts[-1] if parts else module
+    return words[0] if words and "-c" not in options else None
+
+
+def _words(args: Sequence[str], with_value: Sequence[str]) -> list[str]:
+    """Return the arguments that are no options, no values of options and no verbs of a launcher."""
+    words: list[str] = []
+    skip = False
+    for arg in args:
+        if skip:
+            skip = False
+        elif arg.startswith("-"):
+            skip = arg in with_value
+        elif words or arg not in _VERBS:
+            words.append(arg)
+    return words
+
+
+def _short(program: str) -> str:
+    """Drop what every package of MCP servers has in its name."""
+    name = _SCRIPT.sub("", _last_part(_VERSION.sub("", program)).partition(":")[0])
+    parts = re.split(r"[-_]", name)
+    while len(parts) > 1 and parts[0].lower() in ("mcp", "server"):
+        parts = parts[1:]
+    while len(parts) > 1 and parts[-1].lower() in ("mcp", "server"):
+        parts = parts[:-1]
+    return slug("_".join(parts))
+
+
+# JSON as people write it: comments and trailing commas (VS Code's "JSON with Comments") are read too.
+#
+# What JSON does not have is blanked out, character by character, before the standard parser sees the text; so the
+# positions in its errors are those in the file.
+
+LARGEST = 1_000_000
+"""Bytes of the largest configuration that is read. A file of a stranger may be of any size."""
+
+LARGEST_DATA = 64_000_000
+"""Bytes of the largest file with data that is read: answers, schemas, snapshots."""
+
+# Each is read once: a string or comment that never ends is a match as well, or each of its quotes would begin a search.
+_STRING = r'"(?:\\.|[^"\\\n])*+"?'
+_STRING_OR_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
+_STRING_OR_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
+
+
+def _blank_comment(match: re.Match[str]) -> str:
+    found = match[0]
+    never_ends = found.startswith("/*") and not (len(found) > 3 and found.endswith("*/"))
+    return found if found.startswith('"') or never_ends else re.sub(r"[^\n]", " ", found)
+
+
+def _blank_comma(match: re.Match[str]) -> str:
+    if match[0] != ",":
+        return match[0]
+    before = match.start()
+    while before and match.string[before - 1].isspace():
+        before -= 1
+    # a comma must follow a value, or it is a mistake
+    return "," if match.string[before - 1 : before] in ("", "[", "{", ",", ":") else " "
+
+
+def plain_json(text: str) -> str:
+    """Return `text` with comments and trailing commas replaced by spaces; strings stay.
+
+    >>> plain_json('{"a": 1, /* b */ "c": "// no,}",} // d')
+    '{"a": 1,         "c": "// no,}" }     '
+    """
+    return _STRING_OR_LAST_COMMA.sub(_blank_comma, _STRING_OR_COMMENT.sub(_blank_comment, text))
+
+
+def parse_json(text: str, *, source: str) -> Any:
+    """Read JSON with comments and trailing commas.
+
+    Args:
+        text: The document.
+        source: Its file, for messages.
+
+    Raises:
+        ConfigError: with `file:line:column` of the first mistake.
+    """
+    try:
+        return json.loads(plain_json(text))
+    except json.JSONDecodeError as error:
+        problem = f"{source}:{error.lineno}:{error.colno}: not JSON: {error.msg}"
+    except ValueError:
+        problem = f"{source}: a number has more than {sys.get_int_max_str_digits():,} digits"
+    except RecursionError:
+        problem = f"{source}: nested too deeply"
+    raise ConfigError(problem)
+
+
+def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
+    """Read a file, but no more of it than is wanted.
+
+    Raises:
+        OSError: It cannot be read, is no regular file (a pipe may never end), or has more bytes than `largest`.
+    """
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # noqa: PTH123
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "it is no regular file")
+        found = file.read(largest + 1)
+        if len(found) > largest:
+            size = max(len(found), status.st_size)
+            raise OSError(0, f"it has {size:,} bytes, and at most {largest:,} are read")
+    return found
+
+
+def read_text(path: Path, largest: int = LARGEST) -> str:
+    """Read a UTF-8 file, with or without a byte order mark.
+
+    Raises:
+        ConfigError: when there is no such file, it may not be read, is too large, or is not UTF-8.
+    """
+    try:
+        return read_bytes(path, largest).decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        problem = f"{path}: cannot be read: {error.strerror or error}"
+    except UnicodeDecodeError as error:
+        problem = f"{path}: not UTF-8 (byte {error.start})"
+    raise ConfigError(problem)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 file, whatever the locale; half of a surrogate pair, which UTF-8 has not, as its escape sequence.
+
+    Raises:
+        ConfigError: when it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        return
+    except OSError as error:
+        problem = error.strerror or str(error)
+    except UnicodeEncodeError:
+        problem = "the locale has no such characters for the name of a file; choose another, or set LANG=C.UTF-8"
+    except ValueError as error:  # a null byte in the name
+        problem = str(error)
+    raise ConfigError(f"{path} cannot be written: {problem}")
+
+
+# `${VAR}` in configuration: what hosts write, from the environment and a `.env` file.
+#
+# Expanded are `${VAR}` and `${VAR:-default}` (Claude Code), `${env:VAR}`, `${workspaceFolder}`,
+# `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}` (VS Code, Cursor). Anything else in
+# `${...}`, for example a shell's own `${1}`, stays as it is. What a variable holds is not expanded again.
+
+_REFERENCE = re.compile(  # what has no end is read once, however many `:-` are in it
+    r"\$\{(?:(?P<kind>env|input|config|command):)?(?P<name>(?:(?!:-)[^{}])++)(?P<default>:-[^{}]*+)?\}"
+)
+_WITHIN_DOTENV = re.compile(r"\$\{([^}:]*)")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
+_EDITOR = ("workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/")
+
+
+class MissingHereError(FieldError):
+    """The configuration is right, but this machine lacks a variable or a file that it asks for."""
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """Return the variables that a `.env` file sets.
+
+    Raises:
+        MissingHereError: when it cannot be read.
+    """
+    from dotenv import dotenv_values
+
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+        if _is_bomb(dotenv_values(stream=StringIO(text), interpolate=False)):
+            problem = f"{path}: its variables are made of too many others."
+        else:
+            found = dotenv_values(stream=StringIO(text))
+            return {name: value for name, value in found.items() if value is not None}
+    except OSError as error:
+        problem = sentence(f"{path} cannot be read", error.strerror or str(error))
+    except UnicodeDecodeError:
+        problem = f"{path} is not UTF-8."
+    raise MissingHereError(problem)
+
+
+def _is_bomb(values: Mapping[str, str | None]) -> bool:
+    """Whether variables that are made of others (`B=${A}${A}`) would fill the memory, or keep python-dotenv busy."""
+    sizes: dict[str, int] = {}
+    for name, value in values.items():
+        text = value or ""
+        if text.count("${") * len(text) > 50 * LARGEST:
+            return True
+        sizes[name] = len(text) + sum(sizes.get(match[1], 0) for match in _WITHIN_DOTENV.finditer(text))
+        if sizes[name] > LARGEST:
+            return True
+    return False
+
+
+def referenced(value: Any) -> tuple[str, ...]:
+    """Return the variables of the environment that strings refer to, each once.
+
+    >>> referenced({"url": "https://a.example/${TOKEN}", "args": ["${env:HOST}", "${PORT:-80}", "${workspaceFolder}"]})
+    ('TOKEN', 'HOST', 'PORT')
+    """
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return tuple(dict.fromkeys(name for inner in value for name in referenced(inner)))
+    if not isinstance(value, str):
+        return ()
+    return tuple(dict.fromkeys(match["name"] for match in _references(value)))
+
+
+def _references(text: str) -> list[re.Match[str]]:
+    found = [match for match in _REFERENCE.finditer(text) if match["kind"] in (None, "env")]
+    ours = [match for match in found if match["kind"] or match["default"] or match["name"] not in _EDITOR]
+    return [match for match in ours if _VARIABLE.fullmatch(match["name"])]
+
+
+@dataclass(frozen=True, repr=False)  # the environment holds secrets
+class Variables:
+    """What `${...}` stands for in one file.
+
+    Attributes:
+        environ: The environment; it wins over the `.env` file.
+        base: The folder that the file speaks for (`${workspaceFolder}`) and that may hold a `.env`.
+    """
+
+    environ: Mapping[str, str]
+    base: Path | None = None
+
+    def expand(self, value: Any) -> Any:
+        """Return `value` with all strings in it expanded; keys stay.
+
+        Raises:
+            MissingHereError: naming the variable that neither the environment nor `.env` sets.
+            FieldError: for `${input:...}` and other references that only an editor can answer.
+
+        >>> Variables({"PORT": "80"}).expand(["${PORT}", {"a": "${HOST:-localhost}:${env:PORT}"}])
+        ['80', {'a': 'localhost:80'}]
+        """
+        if isinstance(value, str):
+            return _REFERENCE.sub(self._replacement, value)
+        if isinstance(value, dict):
+            return {key: self.expand(inner) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.expand(inner) for inner in value]
+        return value
+
+    def values(self, value: Any) -> dict[str, str]:
+        """Return what the variables stand for that strings refer to; where a default stands in, that.
+
+        Raises:
+            MissingHereError, FieldError: as `expand`.
+
+        >>> Variables({"PORT": "80"}).values({"url": "http://${HOST:-localhost}:${PORT}/${workspaceFolder}"})
+        {'HOST': 'localhost', 'PORT': '80'}
+        """
+        if isinstance(value, Mapping):
+            value = list(value.values())
+        if isinstance(value, list | tuple):
+            return {name: found for inner in value for name, found in self.values(inner).items()}
+        if not isinstance(value, str):
+            return {}
+        return {match["name"]: self._replacement(match) for match in _references(value)}
+
+    def _replacement(self, match: re.Match[str]) -> str:
+        kind, name, default = match["kind"], match["name"], match["default"]
+        if kind in ("input", "config", "command"):
+            variable = re.sub(r"\W+", "_", name).strip("_").upper() or "VARIABLE"  # `api-key` is API_KEY
+            instead = f"Use ${{{variable}}} and set that variable in the environment or in .env."
+            raise FieldError(f"{match[0]} can be answered by an editor only. {instead}")
+        if kind is None and default is None and name in self._editor_names:
+            return self._editor_names[name]
+        if not _VARIABLE.fullmatch(name):
+            return match[0]
+        found = self.environ[name] if name in self.environ else self._dotenv.get(name)
+        if default is not None:
+            return found or default[2:]  # as in a shell, `:-` also stands in for an empty value
+        if found is None:
+            hint = did_you_mean(name, [*self.environ, *self._dotenv])
+            problem = f"the variable {name} is not set (environment, .env).{hint}"
+            raise MissingHereError(f"{problem} ${{{name}:-default}} gives it a default.")
+        return found
+
+    @cached_property
+    def _dotenv(self) -> dict[str, str]:
+        path = self.base / ".env" if self.base else None
+        return read_env_file(path) if path and path.is_file() else {}
+
+    @cached_property
+    def _editor_names(self) -> dict[str, str]:
+        base = self.base or Path.cwd()
+        home = self.environ.get("HOME") or self.environ.get("USERPROFILE") or str(Path.home())
+        return {
+            "workspaceFolder": str(base),
+            "workspaceFolderBasename": base.name,
+            "userHome": home,
+            "pathSeparator": os.sep,
+            "/": os.sep,
+        }
+
+
+# TOML of strangers within bounds, and the line on which it says something, which `tomllib` does not tell.
+#
+# The document is cut into statements by letting `tomllib` itself say when one is complete; strings over several
+# lines, quoted and dotted keys, inline tables and arrays of tables are then its work, not ours.
+
+KeyPath = tuple[str | int, ...]
+
+MAX_STATEMENT_LINES = 200
+"""A longer statement is given up: each of its lines is one more try."""
+
+MAX_TRIED = 500_000
+"""Characters that are parsed to find a line. After that the line is not told."""
+
+MAX_PARTS = 32
+"""Parts of the name of a key: `tomllib` takes a time that grows with their square."""
+
+_PART = r"""(?:[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*+"""
+_LONG_NAME = re.compile(rf"(?<![\w-]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_PARTS}}}")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Read TOML.
+
+    Raises:
+        tomllib.TOMLDecodeError: It is none, or is made to keep a parser busy.
+    """
+    if (found := _LONG_NAME.search(text)) is not None:
+        line = text.count("\n", 0, found.start()) + 1
+        raise tomllib.TOMLDecodeError(f"A name has more than {MAX_PARTS} parts (at line {line}, column 1)")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:
+        problem = f"A number has more than {sys.get_int_max_str_digits():,} digits"
+    except RecursionError:
+        problem = "Nested too deeply"
+    raise tomllib.TOMLDecodeError(problem)
+
+
+def find_line(text: str, path: KeyPath) -> int | None:
+    r"""Return the number of the line that sets `path`, or else the nearest table around it.
+
+    >>> find_line("[a]\nx = 1\n[[b]]\n[[b]]\ny.z = 2", ("b", 1, "y", "z"))
+    5
+    >>> find_line("[a]\nx = 1", ("a", "missing"))
+    1
+    """
+    statements = list(_statements(text))
+    for length in range(len(path), 0, -1):
+        for line, chunk, table, value in statements:
+            rest = _inside(path[:length], table)
+            if rest is not None and _has(value, rest):
+                return line + _offset(chunk, path[length - 1])
+    return None
+
+
+def _statements(text: str) -> Iterator[tuple[int, str, KeyPath, Any]]:
+    """Yield line, source, the table it stands in and the value of each statement."""
+    table: KeyPath = ()
+    arrays: dict[KeyPath, int] = {}
+    for line, chunk, value in _chunks(text):
+        if chunk.lstrip().startswith("[["):
+            name = _header(value)
+            table = _indexed(name[:-1], arrays)
+            arrays[(*table, name[-1])] = arrays.get((*table, name[-1]), -1) + 1
+            table = _indexed(name, arrays)
+            yield line, chunk, table, {}
+        elif chunk.lstrip().startswith("["):
+            table = _indexed(_header(value), arrays)
+            yield line, chunk, table, {}
+        elif value:
+            yield line, chunk, table, value
+
+
+def _chunks(text: str) -> Iterator[tuple[int, str, Any]]:
+    """Cut into the shortest runs of lines that are TOML by themselves."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    start = tried = 0
+    while start < len(lines):
+        for end in range(start + 1, min(len(lines), start + MAX_STATEMENT_LINES) + 1):
+            chunk = "\n".join(lines[start:end])
+            tried += len(chunk)
+            if tried > MAX_TRIED:
+                return
+            try:
+                value = parse_toml(chunk)
+            except tomllib.TOMLDecodeError:
+                continue
+            yield start + 1, chunk, value
+            start = end
+            break
+        else:
+            start += 1
+
+
+def _header(value: Any) -> tuple[str, ...]:
+    """Return the name in a table's header, from what the header alone parses to."""
+    name: list[str] = []
+    while value:
+        if isinstance(value, list):
+            value = value[0]
+        else:
+            [(key, value)] = value.items()
+            name.append(key)
+    return tuple(name)
+
+
+def _indexed(name: tuple[str, ...], arrays: dict[KeyPath, int]) -> KeyPath:
+    """Put the number of the current element after each name of an array of tables."""
+    path: KeyPath = ()
+    for part in name:
+        path = (*path, part)
+        if path in arrays:
+            path = (*path, arrays[path])
+    return path
+
+
+def _inside(path: KeyPath, table: KeyPath) -> KeyPath | None:
+    """Return what is left of `path` in `table`; a header as deep as the path sets the path itself."""
+    if path == table[: len(path)]:
+        return ()
+    return path[len(table) :] if path[: len(table)] == table else None
+
+
+def _has(value: Any, path: KeyPath) -> bool:
+    for part in path:
+        try:
+            value = value[part]
+        except (LookupError, TypeError):
+            return False
+    return True
+
+
+def _offset(chunk: str, key: str | int) -> int:
+    """Return on which line of a statement over several lines the key stands, 0 when that is not clear."""
+    lines = chunk.split("\n")
+    wanted = re.compile(rf"""(^|[\s{{,."'\[]){re.escape(str(key))}["']?\s*[=.\]]""")
+    return next((number for number, line in enumerate(lines) if wanted.search(line)), 0)

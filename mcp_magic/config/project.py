@@ -1,0 +1,398 @@
+"""`mcp_magic.toml`: the servers, rules and settings that a project declares, and what `%mcp up` will do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from dataclasses import dataclass, field, fields
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcp_magic._text import did_you_mean, listed
+from mcp_magic.config.masking import Concealed
+from mcp_magic.config.parsing import (
+    FieldError,
+    MissingHereError,
+    Variables,
+    check_name,
+    find_line,
+    flag,
+    kind_of,
+    parse_json,
+    parse_toml,
+    read_text,
+    reject_unknown,
+)
+from mcp_magic.config.servers import ServerEntry, load_config, make_spec, parse_servers, ready_entry
+from mcp_magic.errors import ConfigError, TargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcp_magic.config.specs import Spec
+
+__all__ = [
+    "Declaration",
+    "Step",
+    "check_agent",
+    "check_consent",
+    "check_setting",
+    "find_declaration",
+    "load_declaration",
+    "parse_declaration",
+    "plan",
+]
+
+
+# The tables of a declaration that are not servers: consent rules, agents, settings.
+
+_DECISIONS = ("allow", "deny", "ask")
+_TYPE_NAMES: dict[type, str] = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _one_of(*valid: str) -> tuple[Callable[[Any], bool], str]:
+    return (lambda value: value in valid), f"one of {', '.join(valid)}"
+
+
+_TEXT = (_is_text, "text")
+_TEXTS = (_is_texts, "a list of text")
+_AGENT_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model": _TEXT,
+    "servers": _TEXTS,
+    "tools": (lambda value: _is_text(value) or _is_texts(value), "text or a list of text"),
+    "approve": _one_of("ask", "auto", "readonly", "deny"),
+    "system": _TEXT,
+    "prompt": _TEXT,
+    "max_steps": (lambda value: is_a(value, int) and value > 0, "an integer above 0"),
+    "thread": _TEXT,
+    "show": _one_of("full", "answer", "none"),
+}
+_RULE_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(_DECISIONS, (_is_text, 'a tool or pattern, for example "weather:*"')),
+    "arguments": (lambda value: isinstance(value, dict), "a table"),
+    "reason": _TEXT,
+    "exact": (lambda value: isinstance(value, bool), "true or false"),
+    "definition": _TEXT,
+    "servers": _TEXTS,
+    "identities": (lambda value: isinstance(value, dict) and all(map(_is_text, value.values())), "a table of text"),
+}
+
+
+def is_a(value: Any, wanted: type) -> bool:
+    """Tell whether a TOML value is of a type, as people mean it: true is no integer, 1 is a number.
+
+    >>> is_a(True, int), is_a(1, float), is_a(1, int)
+    (False, True, True)
+    """
+    if isinstance(value, bool):
+        return wanted is bool
+    return isinstance(value, (int, float) if wanted is float else wanted)
+
+
+def check_consent(rule: Any, number: int) -> None:
+    """Raise FieldError unless a consent rule is one."""
+    _check(rule, _RULE_KEYS, "consent", number)
+    decisions = [key for key in _DECISIONS if key in rule]
+    if len(decisions) != 1:
+        got = " and ".join(decisions) or "none"
+        raise FieldError(f"needs exactly one of allow, deny, ask; it has {got}.", "consent", number)
+
+
+def check_agent(agent: Any, name: str) -> None:
+    """Raise FieldError unless an agent's table is one."""
+    _check(agent, _AGENT_KEYS, "agents", name)
+
+
+def check_setting(name: str, value: Any, known: Mapping[str, type] | None) -> None:
+    """Raise FieldError unless a setting exists and has its type."""
+    if known is None:
+        return
+    if name not in known:
+        hint = did_you_mean(name, known) or f" Valid: {listed(known)}."
+        raise FieldError(f"unknown setting.{hint}", "settings", name)
+    if not is_a(value, known[name]):
+        wanted = _TYPE_NAMES.get(known[name], known[name].__name__)
+        raise FieldError(f"expected {wanted}, got {_shown(value)}.", "settings", name)
+
+
+def _check(table: Any, keys: Mapping[str, tuple[Callable[[Any], bool], str]], *path: str | int) -> None:
+    if not isinstance(table, dict):
+        raise FieldError(f"expected a table, got {kind_of(table)}.", *path)
+    reject_unknown(table, keys, *path)
+    for key, value in table.items():
+        fits, wanted = keys[key]
+        if not fits(value):
+            raise FieldError(f"expected {wanted}, got {_shown(value)}.", *path, key)
+
+
+def _shown(value: Any) -> str:
+    """Show a value in a message."""
+    value = Concealed(value) if isinstance(value, str) else value
+    text = repr(value).replace("True", "true").replace("False", "false") if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+# `mcp_magic.toml`: what the kernel's host should be, declared. Parsed and checked here, acted on elsewhere.
+#
+# A mistake in the document is an error with its line. What only this machine lacks (a variable that is not set, an
+# `env_file` that is not there) is the `problem` of that server, and the others come up.
+
+_FILES = ("mcp_magic.toml", "pyproject.toml", "mcp.json", ".mcp.json")
+_SECTIONS = ("servers", "consent", "agents", "settings")
+_AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a document declares.
+
+    Attributes:
+        servers: By name, in the document's order.
+        consent: Rules, each with one of `allow`, `deny` and `ask`, perhaps `arguments` and `reason`.
+        agents: By name.
+        settings: By name.
+        source: The file, for messages.
+        digest: The hash of what it says.
+    """
+
+    servers: dict[str, ServerEntry] = field(default_factory=dict)
+    consent: tuple[dict[str, Any], ...] = ()
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
+    digest: str = ""
+
+    @property
+    def started(self) -> list[ServerEntry]:
+        """The servers that it has started: those that are not disabled and have no problem."""
+        return [entry for entry in self.servers.values() if entry.spec and not entry.disabled]
+
+
+def parse_declaration(
+    text: str,
+    *,
+    source: str,
+    environ: Mapping[str, str] | None = None,
+    base: Path | None = None,
+    settings: Mapping[str, type] | None = None,
+) -> Declaration:
+    """Read a declaration: TOML, or for the servers alone the JSON of other hosts.
+
+    Args:
+        text: The document. In one called pyproject.toml the table `tool.mcp_magic` counts.
+        source: The file, or what to call a cell.
+        environ: What `${VAR}` stands for, by default this process's environment.
+        base: The declaration's folder: relative paths are relative to it and its commands run in it.
+        settings: The settings there are with their types; None takes any.
+
+    Raises:
+        ConfigError: with file and line, and what would be valid.
+    """
+    environ = os.environ if environ is None else environ
+    if text.lstrip().startswith("{"):
+        data = parse_json(text, source=source)
+        entries = parse_servers(data, source=source, environ=environ, base=base, cwd=base)
+        return _of_entries(entries, source, data)
+    in_pyproject = Path(source).name == "pyproject.toml"
+    table, above = _toml_table(text, source, in_pyproject)
+    try:
+        return _declaration(table, source, Variables(environ, base), settings)
+    except FieldError as error:
+        line = find_line(text, (*above, *error.path))
+        problem = f"{source}:{line}: {error}" if line else f"{source}: {error}"
+    raise ConfigError(problem)
+
+
+def _toml_table(text: str, source: str, in_pyproject: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Parse, and return the table that counts with the keys that lead to it."""
+    try:
+        data = parse_toml(text)
+    except tomllib.TOMLDecodeError as error:
+        problem = _syntax_error(str(error), text, source)
+    else:
+        if not in_pyproject:
+            return data, ()
+        found = _pyproject_table(data)
+        if found is not None:
+            return found, ("tool", "mcp_magic")
+        problem = f"{source}: no table [tool.mcp_magic] in it."
+    raise ConfigError(problem)
+
+
+def _syntax_error(message: str, text: str, source: str) -> str:
+    match = _AT.fullmatch(message)
+    if match is None:
+        return f"{source}: not TOML: {message}"
+    line, column = match[2] or str(text.count("\n") + 1), match[3] or str(len(text) - text.rfind("\n"))
+    return f"{source}:{line}:{column}: not TOML: {match[1]}"
+
+
+def _pyproject_table(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    tool = data.get("tool")
+    found = tool.get("mcp_magic") if isinstance(tool, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def _declaration(
+    table: Mapping[str, Any], source: str, variables: Variables, known: Mapping[str, type] | None
+) -> Declaration:
+    reject_unknown(table, _SECTIONS)
+    servers = {name: _server(name, fields, source, variables) for name, fields in _section(table, "servers").items()}
+    rules = table.get("consent", [])
+    if not isinstance(rules, list):
+        raise FieldError(f"expected [[consent]] rules, got {kind_of(rules)}.", "consent")
+    for number, rule in enumerate(rules):
+        check_consent(rule, number)
+    agents = _section(table, "agents")
+    for name, agent in agents.items():
+        check_agent(agent, name)
+    settings = _section(table, "settings")
+    for name, value in settings.items():
+        check_setting(name, value, known)
+    return Declaration(servers, tuple(rules), agents, settings, source, _digest(table, servers))
+
+
+def _section(table: Mapping[str, Any], name: str) -> dict[str, Any]:
+    section = table.get(name, {})
+    if not isinstance(section, dict):
+        raise FieldError(f"expected a table, got {kind_of(section)}.", name)
+    return section
+
+
+def _server(name: str, fields: Any, source: str, variables: Variables) -> ServerEntry:
+    """Read one server; a mistake is raised with its full path, what the machine lacks becomes a problem."""
+    try:
+        check_name(name)
+        if not isinstance(fields, dict):
+            raise FieldError(f"expected a table, got {kind_of(fields)}.")
+        disabled = flag(fields, "disabled")
+        spec = make_spec(fields, variables=variables, cwd=variables.base, strict=True)
+    except MissingHereError as error:
+        return ServerEntry(name, source, disabled=disabled, problem=ConfigError(f"{source}: server {name!r}: {error}"))
+    except (FieldError, TargetError) as error:
+        path = error.path if isinstance(error, FieldError) else ()
+        problem = FieldError(error.message if isinstance(error, FieldError) else str(error), "servers", name, *path)
+    else:
+        return ready_entry(name, source, spec, disabled, fields)
+    raise problem
+
+
+def _digest(document: Any, servers: Mapping[str, ServerEntry]) -> str:
+    """Return the hash of what a document says, and each `env_file` in it: comments are no part of it."""
+    said = [document, {name: entry.digest for name, entry in servers.items()}]
+    return sha256(json.dumps(said, sort_keys=True, default=repr).encode()).hexdigest()
+
+
+def _of_entries(entries: list[ServerEntry], source: str, document: Any) -> Declaration:
+    servers: dict[str, ServerEntry] = {}
+    for entry in entries:
+        servers.setdefault(entry.name, entry)
+    return Declaration(servers=servers, source=source, digest=_digest(document, servers))
+
+
+def load_declaration(
+    path: Path, *, environ: Mapping[str, str] | None = None, settings: Mapping[str, type] | None = None
+) -> Declaration:
+    """Read a declaration from a file: TOML, pyproject.toml, or the JSON of another host.
+
+    Raises:
+        ConfigError: as `parse_declaration`, or when the file cannot be read.
+    """
+    path = path.expanduser().absolute()
+    if path.suffix == ".json":
+        document = parse_json(read_text(path), source=str(path))
+        return _of_entries(load_config(path, environ=environ), str(path), document)
+    return parse_declaration(read_text(path), source=str(path), environ=environ, base=path.parent, settings=settings)
+
+
+def find_declaration(directory: Path) -> Path:
+    """Return the declaration of a folder: `mcp_magic.toml` before the files that serve as well.
+
+    Raises:
+        ConfigError: saying what was looked for.
+    """
+    for name in _FILES:
+        path = directory / name
+        if path.is_file() and (name != "pyproject.toml" or _declares(path)):
+            return path
+    files = "mcp_magic.toml, pyproject.toml with [tool.mcp_magic], mcp.json, .mcp.json"
+    raise ConfigError(f"no declaration in {directory.absolute()}. Looked for {files}.")
+
+
+def _declares(path: Path) -> bool:
+    """Tell whether a pyproject.toml has our table; a broken one that names it is ours to complain about."""
+    text = read_text(path)
+    try:
+        return _pyproject_table(parse_toml(text)) is not None
+    except tomllib.TOMLDecodeError:
+        return "[tool.mcp_magic" in text
+
+
+# What has to happen for the open sessions to be the declared ones.
+
+Action = Literal["connect", "keep", "reconnect", "disconnect", "leave"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do with one server, and why."""
+
+    name: str
+    action: Action
+    reason: str
+
+
+def plan(declared: Mapping[str, Spec], open_: Mapping[str, Spec], *, prune: bool) -> list[Step]:
+    """Compare what is declared with what is open; reasons name fields, never their values.
+
+    Args:
+        declared: The declared servers.
+        open_: The specs of the open sessions.
+        prune: Whether to disconnect what is not declared.
+
+    Returns:
+        A step for each server: the declared ones in their order, then the others.
+    """
+    steps = [_step(name, spec, open_.get(name)) for name, spec in declared.items()]
+    for name in open_:
+        if name not in declared:
+            steps.append(Step(name, "disconnect" if prune else "leave", "not declared"))
+    return steps
+
+
+def _step(name: str, spec: Spec, current: Spec | None) -> Step:
+    if current is None:
+        return Step(name, "connect", "not connected")
+    changed = _changes(current, spec)
+    return Step(name, "reconnect", f"changed: {changed}") if changed else Step(name, "keep", "as declared")
+
+
+def _changes(old: Spec, new: Spec) -> str:
+    """Return what differs, or an empty string.
+
+    >>> from mcp_magic.config.specs import StdioSpec
+    >>> _changes(StdioSpec(command="a", env={"K": "1"}), StdioSpec(command="b", env={"K": "2"}))
+    'command, env'
+    """
+    if type(old) is not type(new):
+        return f"transport ({old.transport} to {new.transport})"
+    differ = [f.name for f in fields(new) if f.compare and getattr(old, f.name) != getattr(new, f.name)]
+    return listed(differ) if differ else ""

@@ -1,0 +1,521 @@
+"""The servers that configuration files name, this project's and those of other MCP hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from mcp_magic._text import did_you_mean, listed
+from mcp_magic.config.masking import mask_arguments, mask_url
+from mcp_magic.config.parsing import (
+    LARGEST,
+    LARGEST_DATA,
+    PROTOCOLS,
+    FieldError,
+    Variables,
+    as_text,
+    flag,
+    kind_of,
+    parse_json,
+    path_of,
+    protocol,
+    read_env_file,
+    read_text,
+    referenced,
+    reject_unknown,
+    sampling,
+    seconds,
+    slug,
+    text,
+    texts,
+)
+from mcp_magic.config.specs import (
+    DEFAULT_TIMEOUT,
+    HttpSpec,
+    Spec,
+    SseSpec,
+    StdioSpec,
+    UrlSpec,
+    WebSocketSpec,
+    foreign_auth,
+    make_auth,
+)
+from mcp_magic.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = [
+    "ENVIRONMENT_SOURCE",
+    "SPEC_TYPES",
+    "ServerEntry",
+    "discover_servers",
+    "find_configs",
+    "find_server",
+    "is_personal",
+    "load_config",
+    "make_spec",
+    "parse_servers",
+    "ready_entry",
+    "spec_type",
+    "url_spec",
+]
+
+
+# One server as a config file describes it, and the spec that it makes.
+
+SPEC_TYPES: dict[str, type[Spec]] = {"stdio": StdioSpec, "http": HttpSpec, "sse": SseSpec, "ws": WebSocketSpec}
+"""What `type`, `transport` and `--transport` may say."""
+
+_SPELLINGS = {"streamable-http": "http", "streamablehttp": "http", "websocket": "ws", "local": "stdio"}
+_SCHEMES = {HttpSpec: ("http", "https"), SseSpec: ("http", "https"), WebSocketSpec: ("ws", "wss")}
+_ALIASES = {"type": "transport", "envFile": "env_file"}
+_COMMAND_KEYS = ("command", "args", "env", "cwd", "env_file")
+_URL_KEYS = ("url", "headers", "verify", "cert", "auth")
+_SHARED_KEYS = ("transport", "timeout", "trust", "sampling", "reconnect", "protocol", "disabled")
+SERVER_KEYS = (*_COMMAND_KEYS, *_URL_KEYS, *_SHARED_KEYS)
+
+
+@dataclass(frozen=True)
+class ServerEntry:
+    """A server that is configured somewhere; nothing of it has been started.
+
+    Attributes:
+        name: As the file has it; empty when `problem` is the whole file's.
+        source: The file's path, or "MCP_SERVERS".
+        spec: How to reach it, or None when `problem` says why not.
+        disabled: Whether the file says not to start it.
+        problem: What is wrong with it.
+        shadowed_by: The source whose server of the same name is used instead.
+        variables: The variables that it is given, by `${VAR}`.
+        written: Its whole command line or its URL as the file has it, variables by name, secrets masked.
+        sets: The names of the variables and headers that the file sets.
+        digest: The hash of what the file says of it, and of what the `env_file` says that it names.
+    """
+
+    name: str
+    source: str
+    spec: Spec | None = None
+    disabled: bool = False
+    problem: ConfigError | None = None
+    shadowed_by: str | None = None
+    variables: tuple[str, ...] = ()
+    written: str = ""
+    sets: tuple[str, ...] = ()
+    digest: str = ""
+
+
+def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:
+    """Make the entry of a server whose table is right."""
+    if fields.get("command") is None:
+        written = mask_url(fields["url"])
+    else:
+        written = shlex.join(mask_arguments((fields["command"], *map(str, fields.get("args") or ()))))
+    sets = tuple(spec.env if isinstance(spec, StdioSpec) else spec.headers if isinstance(spec, UrlSpec) else ())
+    from_file = {}
+    if isinstance(spec, StdioSpec) and (fields.get("env_file") or fields.get("envFile")):
+        from_file = {name: value for name, value in spec.env.items() if name not in texts(fields, "env")}
+    digest = sha256(json.dumps([fields, from_file], sort_keys=True, default=repr).encode()).hexdigest()
+    return ServerEntry(
+        name, source, spec, disabled, variables=referenced(fields), written=written, sets=sets, digest=digest
+    )
+
+
+def spec_type(transport: Any) -> type[Spec]:
+    """Return the spec class that a transport's name stands for.
+
+    Raises:
+        FieldError: listing the names there are.
+
+    >>> spec_type("streamableHttp").__name__
+    'HttpSpec'
+    """
+    name = str(transport).lower().replace("_", "-")
+    name = _SPELLINGS.get(name, name)
+    if name not in SPEC_TYPES:
+        valid = "stdio, http (streamable-http), sse, ws (websocket)"
+        raise FieldError(f"unknown value {transport!r}.{did_you_mean(name, SPEC_TYPES)} Valid: {valid}.", "transport")
+    return SPEC_TYPES[name]
+
+
+def url_spec(url: str, transport: str | None = None, **rest: Any) -> UrlSpec:
+    """Make the spec of a server with a URL; without a transport its scheme decides.
+
+    Raises:
+        FieldError: when it is no URL, or its scheme is not the transport's.
+    """
+    scheme = _checked_scheme(url)
+    if "auth" in rest and (transport is None and scheme in ("ws", "wss")):
+        raise FieldError("is for HTTP servers; a WebSocket server takes headers.", "auth")
+    if transport is None:
+        if scheme in ("ws", "wss"):
+            return WebSocketSpec(url=url, **rest)
+        return HttpSpec(url=url, fallback=True, **rest)
+    kind = spec_type(transport)
+    if not issubclass(kind, UrlSpec):
+        raise FieldError(f"the transport {transport!r} needs a command, not a url.")
+    if scheme not in _SCHEMES[kind]:
+        schemes = " or ".join(f"{valid}://" for valid in _SCHEMES[kind])
+        raise FieldError(f"the transport {transport!r} needs a URL with {schemes}, not {scheme}://.")
+    return kind(url=url, **rest)
+
+
+def _checked_scheme(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        found, _ = parts.hostname, parts.port  # reading the port checks it
+    except ValueError:
+        found = None
+    if not found or any(c.isspace() for c in url):
+        raise FieldError("not a URL with a host, for example http://127.0.0.1:8000/mcp.", "url")
+    if parts.scheme not in ("http", "https", "ws", "wss"):
+        raise FieldError(f"the scheme {parts.scheme!r} is not supported. Valid: http, https, ws, wss.", "url")
+    return parts.scheme
+
+
+def make_spec(
+    fields: Mapping[str, Any], *, variables: Variables, cwd: Path | None = None, strict: bool = False
+) -> Spec:
+    """Make a spec from the table that a config file has for one server.
+
+    Args:
+        fields: `command`/`args`/`env`/`cwd`/`envFile` or `url`/`headers`/`verify`/`cert`/`auth`, and
+            `type` or `transport`, `timeout` (seconds), `trust`, `sampling`, `reconnect`,
+            `protocol`, `disabled`.
+        variables: What `${...}` stands for; its `base` is what relative paths are relative to.
+        cwd: Working directory of a command whose table has none.
+        strict: Whether a key that nobody reads is a mistake. Files of other hosts have their own keys.
+
+    Raises:
+        FieldError: naming the key, without its value where that may be a secret.
+    """
+    if strict:
+        reject_unknown(fields, (*SERVER_KEYS, *_ALIASES))
+    known = {_ALIASES.get(key, key): value for key, value in fields.items() if value is not None}
+    said = {key: variables.expand(known[key]) for key in SERVER_KEYS if key in known}
+    has_command = _checked_kind(said)
+    if strict:
+        _reject_other_kind(said, has_command)
+    rest: dict[str, Any] = {"timeout": seconds(said.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(said, "trust")}
+    rest["variables"] = variables.values([known[key] for key in SERVER_KEYS if key in known])
+    if "sampling" in said and (strict or not isinstance(said["sampling"], dict)):  # a table is another host's
+        rest["sampling"] = sampling(said["sampling"])
+    rest |= {"reconnect": flag(said, "reconnect")} if "reconnect" in said else {}
+    if "protocol" in said and (strict or said["protocol"] in PROTOCOLS):  # elsewhere it may mean anything
+        rest["protocol"] = protocol(said["protocol"])
+    if has_command:
+        return _stdio(said, variables.base, cwd, rest)
+    if said.get("verify") is not None or said.get("cert") is not None:
+        rest |= _tls(said, variables.base)
+    if "auth" in said:
+        rest["auth"] = make_auth(said["auth"], variables.base) if strict else foreign_auth(said["auth"])
+    return url_spec(text(said, "url"), said.get("transport"), headers=texts(said, "headers"), **rest)
+
+
+def _checked_kind(said: Mapping[str, Any]) -> bool:
+    """Return whether this is a server with a command, after checking that it says which."""
+    wants_command = "transport" in said and spec_type(said["transport"]) is StdioSpec
+    if "command" in said and "url" in said:
+        raise FieldError("has both command and url. Keep one: command (stdio) or url (http, sse, ws).")
+    if "command" not in said and "url" not in said:
+        needs = "a command" if wants_command else "a url" if "transport" in said else "a command (stdio) or a url"
+        raise FieldError(f"needs {needs}.")
+    if "command" in said and "transport" in said and not wants_command:
+        raise FieldError(f"the transport {said['transport']!r} needs a url, not a command.")
+    return "command" in said
+
+
+def _reject_other_kind(said: Mapping[str, Any], has_command: bool) -> None:
+    wrong = [key for key in (_URL_KEYS if has_command else _COMMAND_KEYS) if key in said]
+    if wrong:
+        which = "with a url, not a command" if has_command else "with a command, not a url"
+        raise FieldError(f"is for servers {which}.", wrong[0])
+
+
+def _stdio(said: Mapping[str, Any], base: Path | None, cwd: Path | None, rest: Mapping[str, Any]) -> StdioSpec:
+    args = said.get("args", [])
+    if not isinstance(args, list):
+        raise FieldError(f"expected a list of strings, got {kind_of(args)}.", "args")
+    env: dict[str, str] = {}
+    if "env_file" in said:
+        env |= read_env_file(path_of(text(said, "env_file"), base))
+    env |= texts(said, "env")
+    folder = path_of(text(said, "cwd"), base) if said.get("cwd") else cwd
+    words = tuple(as_text(arg, "args", number) for number, arg in enumerate(args))
+    return StdioSpec(command=text(said, "command"), args=words, env=env, cwd=folder, **rest)
+
+
+def _tls(said: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
+    verify, cert = said.get("verify", True), said.get("cert")
+    if not isinstance(verify, (bool, str)):
+        raise FieldError(f"expected true, false or the path of a CA bundle, got {kind_of(verify)}.", "verify")
+    paths = [cert] if isinstance(cert, str) else cert or []
+    if not isinstance(paths, list) or len(paths) > 2 or not all(isinstance(path, str) for path in paths):
+        raise FieldError("expected the path of a certificate, or [certificate, key].", "cert")
+    files = tuple(str(path_of(path, base)) for path in paths)
+    return {
+        "verify": str(path_of(verify, base)) if isinstance(verify, str) else verify,
+        "cert": files[0] if len(files) == 1 else files or None,
+    }
+
+
+# The three shapes in which MCP hosts write down their servers.
+#
+# `mcpServers` (Claude Desktop, Claude Code, Cursor and most others), `servers` (VS Code) and `mcp_servers` (Jupyter
+# AI: a list, with `env` and `headers` as lists of `{"name", "value"}`). What is wrong with one server is that entry's
+# `problem`; the others stay usable. A `timeout` is in seconds.
+
+_KEYS = ("mcpServers", "servers", "mcp_servers")
+
+
+def parse_servers(
+    data: Any, *, source: str, environ: Mapping[str, str], base: Path | None, cwd: Path | None = None
+) -> list[ServerEntry]:
+    """Return the servers of one parsed configuration, in its order.
+
+    Args:
+        data: What the JSON says.
+        source: The file, for messages.
+        environ: What `${VAR}` stands for, before the `.env` in `base`.
+        base: The folder that relative paths and `${workspaceFolder}` mean.
+        cwd: Where commands run that do not say where.
+
+    Raises:
+        ConfigError: when there is no table of servers in it.
+    """
+    variables = Variables(environ, base)
+    return [_entry(name, fields, source, variables, cwd) for name, fields in _tables(data, source)]
+
+
+def _tables(data: Any, source: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"{source}: expected an object with mcpServers or servers, got {kind_of(data)}.")
+    key = next((key for key in _KEYS if key in data), None)
+    if (
+        key is None
+        and data
+        and not all(isinstance(v, Mapping) and v.keys() & {"command", "url"} for v in data.values())
+    ):
+        hint = next((hint for name in data if (hint := did_you_mean(name, _KEYS))), "")
+        raise ConfigError(f"{source}: no mcpServers or servers in it, only {listed(data)}.{hint}")
+    servers = data[key] if key else data
+    if isinstance(servers, list):
+        for number, fields in enumerate(servers, 1):
+            name = fields.get("name") if isinstance(fields, Mapping) else None
+            yield name if isinstance(name, str) and name else f"server {number}", fields
+    elif isinstance(servers, Mapping):
+        for name, fields in servers.items():
+            yield name, _as_vs_code_means(fields) if key == "servers" else fields
+    else:
+        raise ConfigError(f"{source}: {key}: expected an object of servers by name, got {kind_of(servers)}.")
+
+
+def _as_vs_code_means(fields: Any) -> Any:
+    """Drop VS Code's type "http": it stands for streamable HTTP *or* SSE, like a URL without a type."""
+    if isinstance(fields, Mapping) and fields.get("type") == "http" and "url" in fields:
+        return {key: value for key, value in fields.items() if key != "type"}
+    return fields
+
+
+def _entry(name: str, fields: Any, source: str, variables: Variables, cwd: Path | None) -> ServerEntry:
+    disabled = False
+    try:
+        if not isinstance(fields, Mapping):
+            raise FieldError(f"expected an object, got {kind_of(fields)}.")
+        disabled = flag(fields, "disabled") or fields.get("enabled") is False
+        spec = make_spec(fields, variables=variables, cwd=cwd)
+    except FieldError as error:
+        problem = ConfigError(f"{source}: server {name!r}: {error}")
+        return ServerEntry(name, source, disabled=disabled, problem=problem)
+    return ready_entry(name, source, spec, disabled, fields)
+
+
+# The configuration files of MCP hosts: where they are, and the servers in them. Nothing is started.
+
+ENVIRONMENT_SOURCE = "MCP_SERVERS"
+"""The environment variable that may hold servers as JSON, and their `source`."""
+
+_PROJECT_FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".jupyter/mcp_settings.json")
+_EDITOR_FOLDERS = (".vscode", ".cursor", ".jupyter")
+_CLAUDE_CODE = ".claude.json"
+_CLAUDE_DESKTOP = "claude_desktop_config.json"
+
+
+def load_config(
+    path: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    home: Path | None = None,
+    directory: Path | None = None,
+) -> list[ServerEntry]:
+    """Return the servers of one file.
+
+    The files of a project run their commands in the project's folder, as the hosts do.
+
+    Args:
+        path: The file.
+        environ: The environment, by default this process's.
+        home: The person's home folder; files of the person are no project's.
+        directory: Whose projects of Claude Code's own file count, by default the current one.
+
+    Raises:
+        ConfigError: when it cannot be read, with line and column, or has no servers.
+    """
+    environ = os.environ if environ is None else environ
+    path = path.expanduser().absolute()
+    home = home or _home(environ)
+    # Claude Code keeps more than its configuration there
+    largest = LARGEST_DATA if path == home / _CLAUDE_CODE else LARGEST
+    data = parse_json(read_text(path, largest), source=str(path))
+    if path.name == _CLAUDE_CODE and isinstance(data, Mapping):
+        return _claude_code(data, path, environ, directory or Path.cwd())
+    base = path.parent.parent if path.parent.name in _EDITOR_FOLDERS else path.parent
+    personal = path.name == _CLAUDE_DESKTOP or base in (home, _jupyter(environ, path.parent))
+    return parse_servers(data, source=str(path), environ=environ, base=base, cwd=None if personal else base)
+
+
+def _claude_code(data: Mapping[str, Any], path: Path, environ: Mapping[str, str], directory: Path) -> list[ServerEntry]:
+    """Read `~/.claude.json`: the servers of the folder we are in and those above it, then the person's own."""
+    projects = data.get("projects")
+    found: list[ServerEntry] = []
+    for folder in (directory.absolute(), *directory.absolute().parents):
+        project = projects.get(str(folder)) if isinstance(projects, Mapping) else None
+        if isinstance(project, Mapping):
+            found += _section(project, path, environ, folder, folder)
+    return _shadowed(found + _section(data, path, environ, path.parent, None))
+
+
+def _section(
+    data: Mapping[str, Any], path: Path, environ: Mapping[str, str], base: Path, cwd: Path | None
+) -> list[ServerEntry]:
+    servers = {"mcpServers": data.get("mcpServers") or {}}
+    return parse_servers(servers, source=str(path), environ=environ, base=base, cwd=cwd)
+
+
+def find_configs(directory: Path, *, home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return the configuration files there are, those that win first.
+
+    A project's files are looked for in `directory` and its parents up to the root of its git repository
+    or `home`; when it is in neither, in `directory` only: `/tmp/mcp.json` may be anybody's.
+    """
+    candidates = [folder / name for folder in _project_folders(directory.absolute(), home) for name in _PROJECT_FILES]
+    return [path for path in dict.fromkeys([*candidates, *_personal_files(home, environ)]) if _is_file(path)]
+
+
+def _personal_files(home: Path, environ: Mapping[str, str]) -> list[Path]:
+    appdata = Path(environ["APPDATA"]) if environ.get("APPDATA") else home / "AppData" / "Roaming"
+    return [
+        home / ".cursor" / "mcp.json",
+        home / "Library" / "Application Support" / "Claude" / _CLAUDE_DESKTOP,
+        appdata / "Claude" / _CLAUDE_DESKTOP,
+        home / ".config" / "Claude" / _CLAUDE_DESKTOP,
+        home / _CLAUDE_CODE,
+        _jupyter(environ, home) / "mcp_settings.json",
+    ]
+
+
+def is_personal(source: str, *, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether a server's `source` is the person's own: the environment, or a file of their home folder.
+
+    >>> is_personal("MCP_SERVERS"), is_personal("/clone/.mcp.json", environ={"HOME": "/home/me"})
+    (True, False)
+    """
+    environ = os.environ if environ is None else environ
+    home = _home(environ)
+    own = [home / name for name in _PROJECT_FILES]
+    return source == ENVIRONMENT_SOURCE or Path(source) in [*own, *_personal_files(home, environ)]
+
+
+def _project_folders(directory: Path, home: Path) -> list[Path]:
+    folders: list[Path] = []
+    for folder in (directory, *directory.parents):
+        folders.append(folder)
+        if folder == home or (folder / ".git").exists():
+            return folders
+    return [directory]
+
+
+def _jupyter(environ: Mapping[str, str], home: Path) -> Path:
+    return Path(environ.get("JUPYTER_CONFIG_DIR") or home / ".jupyter")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a folder that may not be entered has no configuration for us
+        return False
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or environ.get("USERPROFILE") or Path.home())
+
+
+def discover_servers(
+    directory: Path | None = None, *, home: Path | None = None, environ: Mapping[str, str] | None = None
+) -> list[ServerEntry]:
+    """Return every server that is configured anywhere; of two with one name the first is used.
+
+    A file that cannot be read is an entry without a name, whose `problem` says why.
+    """
+    environ = os.environ if environ is None else environ
+    home, directory = home or _home(environ), directory or Path.cwd()
+    found: list[ServerEntry] = []
+    for path in find_configs(directory, home=home, environ=environ):
+        try:
+            found += load_config(path, environ=environ, home=home, directory=directory)
+        except ConfigError as error:
+            found.append(ServerEntry("", str(path), problem=error))
+    return _shadowed(found + _from_environment(environ, directory))
+
+
+def _from_environment(environ: Mapping[str, str], directory: Path) -> list[ServerEntry]:
+    text = environ.get(ENVIRONMENT_SOURCE, "")
+    if not text.strip():
+        return []
+    try:
+        data = parse_json(text, source=ENVIRONMENT_SOURCE)
+        return parse_servers(data, source=ENVIRONMENT_SOURCE, environ=environ, base=directory)
+    except ConfigError as error:
+        return [ServerEntry("", ENVIRONMENT_SOURCE, problem=error)]
+
+
+def _shadowed(entries: Iterable[ServerEntry]) -> list[ServerEntry]:
+    first: dict[str, str] = {}
+    marked: list[ServerEntry] = []
+    for entry in entries:
+        winner = first.get(entry.name) if entry.name else None
+        if entry.name:
+            first.setdefault(entry.name, entry.source)
+        marked.append(replace(entry, shadowed_by=winner) if winner else entry)
+    return marked
+
+
+def find_server(
+    name: str,
+    directory: Path | None = None,
+    *,
+    home: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> ServerEntry:
+    """Return the server that the files call `name`, or call something that becomes that name.
+
+    Raises:
+        ConfigError: when there is none, with the closest name and the files that could not be read.
+    """
+    entries = discover_servers(directory, home=home, environ=environ)
+    usable = [entry for entry in entries if entry.name and not entry.shadowed_by]
+    for spelling in (str, slug):
+        for entry in usable:
+            if spelling(entry.name) == name:
+                return entry
+    hint = did_you_mean(name, [entry.name for entry in usable]) or f" Configured: {listed(e.name for e in usable)}."
+    broken = [str(entry.problem) for entry in entries if not entry.name]
+    unread = f" Not read: {listed(broken, limit=2)}." if broken else ""
+    raise ConfigError(f"No config file has a server {name!r}.{hint}{unread}")

@@ -1,0 +1,447 @@
+"""Decides whether a call may run: rules, standing decisions, and you."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+import shlex
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic._text import clause, listed, sentence
+from mcp_magic.consent.audit import Audit, Record, masked, now
+from mcp_magic.consent.definitions import Definitions
+from mcp_magic.consent.rules import Rule, exactly, lasting_rule
+from mcp_magic.display.arguments import changes
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import ArgumentsError, ConfigError, DeniedError
+from mcp_magic.schema.resolve import json_equal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp_types import Tool
+
+    from mcp_magic.consent.definitions import Change
+
+__all__ = [
+    "PERSON",
+    "POLICIES",
+    "Approver",
+    "Consent",
+    "Decision",
+    "Request",
+    "another_server",
+    "as_it_is",
+    "because_changed",
+    "covers",
+    "outgrown",
+    "record_of",
+    "ruling",
+]
+
+
+# What waits for a decision, and the decision: the values between whoever asks, the approver and consent.
+
+PERSON = "person"
+"""The asker of calls that the person types or submits: they need no second yes unless a rule says so."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call that waits for a decision.
+
+    Attributes:
+        server: The server's name.
+        tool: The tool's name.
+        arguments: What it would be called with.
+        asker: Who wants it: `PERSON`, `"agent"`, `"server NAME"`, `"app NAME"`.
+        definition: The tool as the server lists it, or None.
+        trusted: Whether the person believes the server's annotation hints.
+        run: The agent run that asks, or None.
+        change: How the definition differs from the one that the person knew, or None.
+        outdated: The rule that allowed the tool as it was before, or "".
+        replaced: In words that this rule was given for another server of this name, or "".
+    """
+
+    server: str
+    tool: str
+    arguments: Mapping[str, Any]
+    asker: str = PERSON
+    definition: Tool | None = None
+    trusted: bool = False
+    run: str | None = None
+    change: Change | None = field(default=None, compare=False)
+    outdated: str = field(default="", compare=False)
+    replaced: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        """`"server:tool"`."""
+        return f"{self.server}:{self.tool}"
+
+    @property
+    def read_only(self) -> bool:
+        """Whether a trusted server says that the tool changes nothing."""
+        hints = self.definition.annotations if self.definition else None
+        return self.trusted and hints is not None and hints.read_only_hint is True
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided about a request.
+
+    Attributes:
+        approved: Whether the call goes out.
+        arguments: What it goes out with, if the person changed that; else None.
+        reason: Why not, for whoever asked.
+        by: Who decided.
+        always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run).
+        definition: The seal (`Definitions.seal`) of the tool that it is about, or "" where none is known.
+    """
+
+    approved: bool
+    arguments: Mapping[str, Any] | None = None
+    reason: str = ""
+    by: str = PERSON
+    always: str = ""
+    definition: str = field(default="", compare=False)
+
+    @classmethod
+    def approve(cls, arguments: Mapping[str, Any] | None = None, *, always: str = "") -> Decision:
+        """Let the call go out, with changed arguments if there are any."""
+        return cls(True, arguments, always=always)
+
+    @classmethod
+    def deny(cls, reason: str = "", *, by: str = PERSON) -> Decision:
+        """Refuse it."""
+        return cls(False, None, reason, by)
+
+
+Approver = Callable[[Request], Awaitable[Decision]]
+
+
+# Which rule decides about a call, and whether what it allows is still what it was given for.
+
+
+def as_it_is(request: Request, definitions: Definitions) -> Request:
+    """Return a request with the definition that the server gave last, and how that has changed since first seen."""
+    latest, change = definitions.latest(request.name), definitions.change(request.name)
+    if (latest is None or latest is request.definition) and change is None:
+        return request
+    return replace(request, definition=latest or request.definition, change=change)
+
+
+def ruling(rules: Iterable[Rule], definitions: Definitions, request: Request) -> tuple[Rule | None, str]:
+    """Return the rule that decides about a call, and what it says: `"allow"`, `"deny"` or `"ask"`; "" without one.
+
+    The first that matches decides. One that allows the tool as it was before asks about what it is now, unless a
+    later one allows that; for a call of the person's own, who needs no permission, it does not count.
+    """
+    outdated: Rule | None = None
+    for rule in rules:
+        if not rule.matches(request.name, request.arguments, request.run):
+            continue
+        if rule.action != "allow":
+            return (rule, rule.action) if outdated is None else (outdated, "ask")
+        if covers(rule, request.name, definitions):
+            return rule, "allow"
+        outdated = outdated or rule
+    if outdated is None or request.asker == PERSON:
+        return None, ""
+    return outdated, "ask"
+
+
+def covers(rule: Rule, name: str, definitions: Definitions) -> bool:
+    """Whether a rule is about the tool as it is now; a tool that nobody has listed yet is what the rule means."""
+    if not _is_same_server(rule, name.partition(":")[0], definitions):
+        return False
+    if rule.definition:
+        return definitions.digest(name) in ("", rule.definition)
+    return definitions.change(name, rule.since) is None
+
+
+def _is_same_server(rule: Rule, server: str, definitions: Definitions) -> bool:
+    """Whether a name is still that of the server that a rule was given for."""
+    if server in rule.identities:
+        return definitions.identity(server) in ("", rule.identities[server])
+    return definitions.replacement(server, rule.since) is None
+
+
+def another_server(rule: Rule, server: str, definitions: Definitions) -> str:
+    """Say that a rule was given for another server of this name; "" if it was given for this one.
+
+    Args:
+        rule: A rule that allows.
+        server: The server's name.
+        definitions: What is known of servers.
+    """
+    if _is_same_server(rule, server, definitions):
+        return ""
+    known = None if server in rule.identities else definitions.replacement(server, rule.since)
+    was = f": it was {known.before}, and is {known.now}" if known is not None else ""
+    return f"rule `{rule}` was given for another server called {server}{was}"
+
+
+def because_changed(request: Request, decision: Decision) -> Decision:
+    """Let a refusal say that a rule would have allowed the tool as it was before."""
+    if decision.approved or decision.by == PERSON or not request.outdated:
+        return decision
+    changed = request.replaced or f"the tool has changed since rule `{request.outdated}` allowed it"
+    return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), changed))))
+
+
+def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
+    """Return the names of the tools that a rule allowed and that are others now."""
+    if rule.action != "allow":
+        return []
+    return [name for name in definitions if rule.names(name) and not covers(rule, name, definitions)]
+
+
+# Consent: may this call go out, and who says so.
+#
+# A call is decided by the first rule that matches; without one by the policy, unless the person themself made the
+# call. What is to be asked goes to an approver: a panel in the notebook, `input()`, or any coroutine. Where nobody
+# can answer the call is denied, and the denial says what would allow it.
+
+POLICIES = ("ask", "auto", "readonly", "deny")
+
+VARIABLE = "MCP_MAGIC_APPROVAL"
+"""The environment variable that names the policy, in programs as in notebooks."""
+
+ASK_SECONDS = 300.0
+"""Seconds a person has to decide; after that nobody is taken to be there."""
+
+EARLY_SECONDS = 0.5
+"""Seconds by which an approver may say before us that the time is up."""
+
+
+def policy_of_environment() -> str:
+    """Return the policy that the environment names, else `"ask"`.
+
+    Raises:
+        ConfigError: It names none.
+    """
+    policy = os.environ.get(VARIABLE) or "ask"
+    if policy not in POLICIES:
+        raise ConfigError(f"{VARIABLE}: {policy!r} does not fit; valid are {listed(POLICIES)}")
+    return policy
+
+
+@dataclass
+class Consent:
+    """The rules, the policy and the approver of a host.
+
+    Attributes:
+        rules: The first that matches decides.
+        policy: What no rule matches: `"ask"`, `"auto"`, `"readonly"` (asks for what changes things) or `"deny"`; the
+            default is MCP_MAGIC_APPROVAL of the environment, else `"ask"`.
+        approver: Asks a person, or None where nobody can be asked.
+        timeout: Seconds the approver has.
+        audit: The record of decisions.
+        definitions: What tools said of themselves since they were first seen; a rule covers them as they were then.
+        magics: Whether `%mcp allow` adds to these rules: denials propose that then, and else a line of Python.
+    """
+
+    rules: list[Rule] = field(default_factory=list)
+    policy: str = field(default_factory=policy_of_environment)
+    approver: Approver | None = None
+    timeout: float = ASK_SECONDS
+    audit: Audit = field(default_factory=Audit)
+    definitions: Definitions = field(default_factory=Definitions)
+    magics: bool = False
+
+    async def check(self, request: Request) -> Mapping[str, Any]:
+        """Return the arguments with which a call may go out.
+
+        Raises:
+            DeniedError: It may not.
+            ConfigError: The audit file cannot be written.
+        """
+        if request.asker == PERSON and not self.rules:
+            return request.arguments
+        decision = await self.review(request)
+        if not decision.approved:
+            raise self.refusal(request, decision)
+        return request.arguments if decision.arguments is None else decision.arguments
+
+    async def review(
+        self, request: Request, *, policy: str | None = None, approver: Approver | None = None
+    ) -> Decision:
+        """Decide about a request, remember what holds from now on, and put the decision on record.
+
+        Args:
+            request: What waits.
+            policy: What decides where no rule matches, instead of the host's.
+            approver: Who is asked, instead of the host's approver.
+
+        Raises:
+            ConfigError: The audit file cannot be written.
+        """
+        started = time.perf_counter()
+        request, since = as_it_is(request, self.definitions), self.definitions.count
+        decision = await self.decide(request, policy=policy, approver=approver)
+        if decision is None:
+            return Decision(True)
+        self.audit.add(record_of(request, decision, time.perf_counter() - started))
+        self._remember(request, decision, since)
+        return replace(decision, definition=self.definitions.seal(request.name))
+
+    async def decide(
+        self, request: Request, *, policy: str | None = None, approver: Approver | None = None
+    ) -> Decision | None:
+        """Return the decision about a request; None if there is nothing to decide."""
+        rule, action = ruling(self.rules, self.definitions, request)
+        if rule is None:
+            if request.asker == PERSON:
+                return None
+            action = _by_policy(policy or self.policy, request)
+        elif rule.action == "allow" and action == "ask":
+            replaced = another_server(rule, request.server, self.definitions)
+            request = replace(request, outdated=str(rule), replaced=replaced)
+        by = f"rule `{rule}`" if rule else f"approval = {policy or self.policy!r}"
+        if action == "allow":
+            return Decision(True, by=by)
+        if action == "deny":
+            return Decision(False, reason=rule.reason if rule else "", by=by)
+        return because_changed(request, await self._ask(request, approver or self.approver))
+
+    def verdict(self, request: Request, policy: str | None = None) -> str:
+        """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; nobody is asked."""
+        request = as_it_is(request, self.definitions)
+        action = ruling(self.rules, self.definitions, request)[1]
+        if action:
+            return action
+        return "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
+
+    def rule_for(self, request: Request) -> Rule | None:
+        """Return the rule that decides about a request, or None; one that allowed the tool as it was before asks."""
+        return ruling(self.rules, self.definitions, request)[0]
+
+    def refusal(self, request: Request, decision: Decision) -> DeniedError:
+        """Return the error that says who refused a call, why, and what would allow it."""
+        text = sentence(f"{one_line(request.name, 200)} was not called; denied by {decision.by}", decision.reason)
+        if decision.by != PERSON and (advice := self._advice(request, decision)):
+            text += f" {advice}"
+        return DeniedError(text, decision.reason)
+
+    def _advice(self, request: Request, decision: Decision) -> str:
+        """Say what would allow a call: a rule for this tool alone, whatever its server has called it, or the policy."""
+        tool = exactly(request.name)
+        line = f"%mcp allow {shlex.quote(tool)} --first"
+        if not self.magics:
+            if self.rule_for(request) is None:
+                return "" if decision.by == "nobody" else '`host.consent.policy = "auto"` would allow it.'
+            line = f"from mcp_magic import Rule; host.consent.add(Rule('allow', {tool!r}), first=True)"
+        return (
+            f"`{line}` would allow it." if line.isprintable() else "No rule can be typed for a tool with such a name."
+        )
+
+    def add(self, rule: Rule, *, first: bool = False) -> bool:
+        """Append a rule, or put it before the others; one that is there already covers what the given one does.
+
+        One that comes from no file is given now: it covers tools as they are now.
+        """
+        if not (rule.source or rule.since):
+            rule = replace(rule, since=self.definitions.count)
+        is_new = rule not in self.rules
+        if first:
+            self.rules[:] = [rule, *(one for one in self.rules if one != rule)]
+            return is_new
+        if is_new:
+            self.rules.append(rule)
+            return True
+        at = self.rules.index(rule)
+        if rule.since > self.rules[at].since:
+            self.rules[at] = rule
+        return False
+
+    def forget_run(self, run: str) -> None:
+        """Drop the rules of an agent run that has ended."""
+        self.rules[:] = [rule for rule in self.rules if rule.run != run]
+
+    async def _ask(self, request: Request, approver: Approver | None) -> Decision:
+        if approver is None:
+            reason = "nobody can be asked here"
+            if not self.magics and self.rule_for(request) is None:
+                reason += f'; host.consent.policy = "auto" or {VARIABLE}=auto allows what no rule asks about'
+            return Decision.deny(reason, by="nobody")
+        before, definition = copy.deepcopy(request.arguments), self.definitions.seal(request.name)
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(self.timeout):
+                decision = await approver(request)
+            return self._valid(request, decision, before, definition)
+        except TimeoutError as error:
+            if time.perf_counter() - started < self.timeout - EARLY_SECONDS:  # it waited for something else
+                return _failed(error)
+            return Decision.deny(f"nobody answered within {self.timeout:g} s", by="time-out")
+        except ArgumentsError as error:
+            return Decision.deny(f"the changed arguments do not fit: {error}", by="check")
+        except Exception as error:
+            return _failed(error)
+
+    def _valid(self, request: Request, decision: Any, before: Mapping[str, Any], definition: str) -> Decision:
+        """Hold what an approver gave back against the schema, the rules that deny, and what it was asked about."""
+        if not isinstance(decision, Decision):
+            raise TypeError(f"it gave back {type(decision).__name__}, no Decision")
+        if not decision.approved:
+            return decision
+        if self.definitions.seal(request.name) != definition:
+            return Decision.deny("the tool, or its server, changed while it waited", by="check")
+        if decision.arguments is None:
+            unchanged = json_equal(before, request.arguments)
+            return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")
+        if request.definition is not None:
+            arguments, _ = schema.prepare_arguments(decision.arguments, request.definition.input_schema)
+        else:
+            arguments = schema.json_arguments(decision.arguments)
+        rule = self.rule_for(replace(request, arguments=arguments))
+        if rule is not None and rule.action == "deny":
+            return Decision.deny(rule.reason, by=f"rule `{rule}`")
+        changed: Decision = replace(decision, arguments=arguments)
+        return changed
+
+    def _remember(self, request: Request, decision: Decision, since: int) -> None:
+        """Turn "always" into a rule, before the one that made us ask."""
+        arguments = request.arguments if decision.arguments is None else decision.arguments
+        made = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
+        if not decision.approved or made is None:
+            return
+        made, asked = replace(made, since=since), self.rule_for(request)
+        at = self.rules.index(asked) if asked else len(self.rules)
+        self.rules[at:] = [made, *(rule for rule in self.rules[at:] if rule != made)]
+
+
+def _by_policy(policy: str, request: Request) -> str:
+    if policy == "readonly":
+        return "allow" if request.read_only else "ask"
+    return {"auto": "allow", "deny": "deny"}.get(policy, "ask")
+
+
+def _failed(error: Exception) -> Decision:
+    return Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
+
+
+def record_of(request: Request, decision: Decision, seconds: float) -> Record:
+    """Return what the audit keeps of a decision that took so many seconds."""
+    arguments = request.arguments if decision.arguments is None else decision.arguments
+    changed = tuple(changes(request.arguments, arguments))
+    verdict = ("edit" if changed else "approve") if decision.approved else "deny"
+    return Record(
+        time=now(),
+        asker=request.asker,
+        server=request.server,
+        tool=request.tool,
+        arguments=masked(arguments, request.definition),
+        decision=verdict,
+        by=decision.by,
+        reason=decision.reason,
+        changed=changed,
+        seconds=round(seconds, 4),
+        run=request.run,
+    )

@@ -1,0 +1,266 @@
+"""What tools said of themselves, since this kernel first saw them.
+
+A server may change what a tool is after a person has allowed it (a "rug pull"), also by going away and coming back
+under the same name. So the memory is by name, over all sessions, and a rule covers a tool as it was when the rule was
+given; one that was given before covers it as it was first seen. The same holds for the server behind a name, which is
+its command line or its URL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from mcp_magic.display.diff import Line, json_diff, text_diff
+from mcp_magic.display.document import Badge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mcp_types import Tool
+
+    from mcp_magic.config.specs import Spec
+
+__all__ = ["Change", "Definitions", "Replacement", "definition_of", "digest"]
+
+KEPT = 20
+"""Definitions of one tool that are kept whole, besides the first; of the others the digest is kept."""
+
+GONE_BYTES = 20_000_000
+"""Bytes of definitions that are kept whole of tools which are listed no more; of the others the digest is kept."""
+
+
+def definition_of(tool: Tool) -> dict[str, Any]:
+    """Return what makes a tool what it is, in words of the protocol, without what it does not say."""
+    annotations = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else None
+    parts = {
+        "title": tool.title,
+        "description": tool.description,
+        "annotations": annotations or None,
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+    }
+    return {name: value for name, value in parts.items() if value}
+
+
+def digest(tool: Tool) -> str:
+    """Return a short text that is the same for the same definition; the order of JSON keys does not count."""
+    text = json.dumps(definition_of(tool), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+class Version(NamedTuple):
+    """A definition: when it was seen, as a number and as `time.time()`, its digest, and itself if it is kept."""
+
+    number: int
+    time: float
+    digest: str
+    tool: Tool | None
+
+
+class Server(NamedTuple):
+    """A server that had a name: when it was met, as a number, its `Spec.identity`, and where it is."""
+
+    number: int
+    identity: str
+    where: str
+
+
+class Replacement(NamedTuple):
+    """That another server has a name now.
+
+    Attributes:
+        before: Where the one was that had it then.
+        now: Where the one is that has it now.
+    """
+
+    before: str
+    now: str
+
+
+class Change(NamedTuple):
+    """That a tool is another than it was.
+
+    Attributes:
+        before: Its definition then.
+        after: Its definition now.
+        time: When that was first seen (`time.time()`).
+    """
+
+    before: Tool
+    after: Tool
+    time: float
+
+    @property
+    def lines(self) -> list[Line]:
+        """What differs, under the names of the parts that do."""
+        old, new = definition_of(self.before), definition_of(self.after)
+        found: list[Line] = []
+        for name, label in _LABELS.items():
+            a, b = old.get(name), new.get(name)
+            texts = isinstance(a or "", str) and isinstance(b or "", str)
+            lines = text_diff(a or "", b or "") if texts else json_diff(a or {}, b or {})
+            found += [Line("@", label), *lines] if lines else []
+        return found
+
+    @property
+    def badge(self) -> Badge:
+        """A mark for wherever the tool is shown."""
+        when = time.strftime("%H:%M:%S", time.localtime(self.time))
+        return Badge("Δ changed", "danger", f"its {self.parts} changed after it was first seen here; noticed at {when}")
+
+    @property
+    def parts(self) -> str:
+        """Which parts differ, in words: `"description and arguments"`."""
+        old, new = definition_of(self.before), definition_of(self.after)
+        names = [label for name, label in _LABELS.items() if old.get(name) != new.get(name)]
+        return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+_LABELS = {
+    "title": "title",
+    "description": "description",
+    "annotations": "hints",
+    "inputSchema": "arguments",
+    "outputSchema": "result",
+}
+
+
+class Definitions:
+    """The definitions of all tools that a host has seen, by `"server:tool"`, and the servers that they are of.
+
+    Attributes:
+        count: How many definitions and servers were seen; a rule keeps it to say when it was given.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._servers: dict[str, list[Server]] = {}
+        self._versions: dict[str, list[Version]] = {}
+        self._looked: dict[str, tuple[Tool, ...]] = {}
+        self._gone: dict[str, int] = {}
+
+    def meet(self, name: str, spec: Spec) -> None:
+        """Take note of the server that has a name from now on."""
+        servers = self._servers.setdefault(name, [])
+        if not servers or servers[-1].identity != spec.identity:
+            self.count += 1
+            servers.append(Server(self.count, spec.identity, spec.where))
+
+    def identity(self, server: str, since: int | None = None) -> str:
+        """Return the `Spec.identity` of the server that has a name, or had it at a time; "" if none had it yet."""
+        servers = self._servers.get(server)
+        if not servers:
+            return ""
+        return (servers[-1] if since is None else _at(servers, since)).identity
+
+    def replacement(self, server: str, since: int = 0) -> Replacement | None:
+        """Return that another server has the name than at a time; None if it is the same, or the first.
+
+        Args:
+            server: The name.
+            since: The `count` of that time, as for `change`.
+        """
+        servers = self._servers.get(server)
+        if not servers:
+            return None
+        then, now = _at(servers, since), servers[-1]
+        return None if then.identity == now.identity else Replacement(then.where, now.where)
+
+    def look(self, server: str, tools: tuple[Tool, ...]) -> None:
+        """Take note of all tools that a server lists now; costs nothing for the same tuple as the last time."""
+        before = self._looked.get(server, ())
+        if before is not tools:
+            self._looked[server] = tools
+            self.saw(server, tools)
+            self._part(server, before, tools)
+
+    def _part(self, server: str, before: Iterable[Tool], now: Iterable[Tool]) -> None:
+        """Keep only the digests of tools that have long been gone: a server may list others again and again."""
+        names = {f"{server}:{tool.name}" for tool in now}
+        for name in names & self._gone.keys():
+            del self._gone[name]
+        for tool in before:
+            if (name := f"{server}:{tool.name}") not in names:
+                self._gone[name] = len(str(definition_of(tool)))
+        size = sum(self._gone.values())
+        while size > GONE_BYTES:
+            name = next(iter(self._gone))
+            size -= self._gone.pop(name)
+            self._sign(self._versions[name])
+            self._versions[name] = [version._replace(tool=None) for version in self._versions[name]]
+
+    def saw(self, server: str, tools: Iterable[Tool]) -> None:
+        """Take note of tools as a server lists them."""
+        for tool in tools:
+            self._saw(f"{server}:{tool.name}", tool)
+
+    def _saw(self, name: str, tool: Tool) -> None:
+        versions = self._versions.get(name)
+        if versions is None:
+            self._versions[name] = [self._version(tool, "")]  # most tools never change: their digest can wait
+            return
+        if versions[-1].tool is tool:
+            return
+        self._sign(versions)
+        seen = digest(tool)
+        if versions[-1].digest == seen:
+            versions[-1] = versions[-1]._replace(tool=tool)
+            return
+        versions.append(self._version(tool, seen))
+        if len(versions) > KEPT + 1:
+            versions[-KEPT - 1] = versions[-KEPT - 1]._replace(tool=None)
+
+    def _sign(self, versions: list[Version]) -> None:
+        if not versions[0].digest and versions[0].tool is not None:
+            versions[0] = versions[0]._replace(digest=digest(versions[0].tool))
+
+    def _version(self, tool: Tool, of: str) -> Version:
+        self.count += 1
+        return Version(self.count, time.time(), of, tool)
+
+    def latest(self, name: str) -> Tool | None:
+        """Return a tool as it was last seen, or None."""
+        versions = self._versions.get(name)
+        return versions[-1].tool if versions else None
+
+    def digest(self, name: str, since: int | None = None) -> str:
+        """Return the digest of a tool as it was last seen, or as `change` takes `since`; "" for one never seen."""
+        versions = self._versions.get(name)
+        if not versions:
+            return ""
+        self._sign(versions)
+        return (versions[-1] if since is None else _at(versions, since)).digest
+
+    def seal(self, name: str) -> str:
+        """Return a text that is another as soon as a tool or its server is; "" for a tool that was never seen."""
+        found = self.digest(name)
+        return found and f"{found} {self.identity(name.partition(':')[0])}"
+
+    def change(self, name: str, since: int = 0) -> Change | None:
+        """Return how a tool differs from what it was at a time; None if it does not.
+
+        Args:
+            name: `"server:tool"`.
+            since: The `count` of that time; 0, or one before it was first seen, for as it was first seen.
+        """
+        versions = self._versions.get(name)
+        if versions is None or len(versions) == 1:
+            return None
+        now, then = versions[-1], _at(versions, since)
+        if then.digest == now.digest or now.tool is None:
+            return None
+        return Change(then.tool or versions[0].tool or now.tool, now.tool, now.time)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._versions)
+
+
+_Seen = TypeVar("_Seen", Version, Server)
+
+
+def _at(versions: list[_Seen], since: int) -> _Seen:
+    """Return what was known at a time; what was first seen, if that was later."""
+    return next((version for version in reversed(versions) if version.number <= since), versions[0])

@@ -1,0 +1,581 @@
+"""Rules that allow, ask about or deny calls: patterns, files and what they reach."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import listed
+from mcp_magic.config.parsing import FieldError, kind_of, parse_toml
+from mcp_magic.config.project import check_consent
+from mcp_magic.errors import ConfigError
+from mcp_magic.schema.resolve import json_equal
+from mcp_magic.schema.secrets import MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from mcp_types import Tool
+
+    from mcp_magic.consent.definitions import Definitions
+
+__all__ = [
+    "ACTIONS",
+    "Rule",
+    "all_fit",
+    "any_fits",
+    "exactly",
+    "flat",
+    "lasting_rule",
+    "parse_rules",
+    "pattern_covers",
+    "rule_of",
+    "unreached",
+    "write_rules",
+]
+
+
+# What the arguments of a consent rule compare: where in a call they look, and what they find there.
+#
+# A call can often be read in more than one way: `opts.path` is an argument of that name, or the `path` of the object
+# `opts`; one path may be given as a list of paths. Nobody knows which of them the server takes, so a rule that
+# refuses is about a call if any reading fits it, and one that allows only if all do.
+
+MAX_NUMBER = 400
+"""Characters of a pattern that may be a number; the largest double has 309 digits."""
+
+
+class _Absent:
+    pass
+
+
+_ABSENT = _Absent()
+
+
+def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return patterns with those inside of objects under their paths.
+
+    Raises:
+        ConfigError: Two are for the same path.
+
+    >>> flat({"opts": {"path": "/etc/*", "depth": 1}, "n": 2})
+    {'opts.path': '/etc/*', 'opts.depth': 1, 'n': 2}
+    """
+    found: dict[str, Any] = {}
+    for path, wanted in _leaves(arguments):
+        if path in found and not json_equal(found[path], wanted):
+            raise ConfigError(f"the rule names the argument {path!r} twice; one value or pattern is valid")
+        found[path] = wanted
+    return found
+
+
+def _leaves(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, wanted in arguments.items():
+        path = f"{above}{name}"
+        if isinstance(wanted, Mapping) and wanted:
+            yield from _leaves(wanted, f"{path}.")
+        else:
+            yield path, wanted
+
+
+def any_fits(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
+    """Whether some reading of a call has what is wanted at a path.
+
+    >>> any_fits({"opts": {"path": "/etc/passwd"}, "opts.path": "/tmp/x"}, "opts.path", "/etc/*")
+    True
+    >>> any_fits({"path": ["/tmp/x", "/etc/passwd"]}, "path", "/etc/*"), any_fits({"n": 1.0}, "n", 1)
+    (True, True)
+    """
+    return any(_fits(value, wanted, any) for value in _readings(arguments, path))
+
+
+def all_fit(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
+    """Whether a call has what is wanted at a path, in whichever way it is read.
+
+    >>> all_fit({"opts": {"path": "/etc/passwd"}, "opts.path": "/tmp/x"}, "opts.path", "/tmp/*")
+    False
+    >>> all_fit({"path": ["/tmp/x", "/tmp/y"]}, "path", "/tmp/*"), all_fit({}, "path", "*")
+    (True, False)
+    """
+    found = list(_readings(arguments, path))
+    return bool(found) and all(_fits(value, wanted, all) for value in found)
+
+
+def _readings(value: Any, path: str) -> Iterator[Any]:
+    """Yield what is at a path: each `.` parts two names, or belongs to one; a path goes on in the items of a list."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _or_absent(_readings(item, path))
+    if not isinstance(value, Mapping):
+        return
+    if path in value:
+        yield value[path]
+    at = path.find(".")
+    while at >= 0:
+        if path[:at] in value:
+            yield from _or_absent(_readings(value[path[:at]], path[at + 1 :]))
+        at = path.find(".", at + 1)
+
+
+def _or_absent(found: Iterator[Any]) -> Iterator[Any]:
+    """Yield what was found; one that fits nothing, if nothing was."""
+    first = next(found, _ABSENT)
+    yield first
+    yield from found
+
+
+def _fits(value: Any, wanted: Any, how_many: Callable[[Iterable[bool]], bool]) -> bool:
+    """Whether a value is what is wanted, as it is or item by item.
+
+    Args:
+        value: Of the call.
+        wanted: A value, or a pattern.
+        how_many: `any` or `all`: which of the readings have to be.
+    """
+    if value is _ABSENT:
+        return False
+    if isinstance(value, list) and json_equal(value, wanted):
+        return True
+    whole = _is_like(value, wanted) or (how_many is any and _is_written(value, wanted))
+    inside = [_fits(item, wanted, how_many) for item in _items(value)]
+    if isinstance(value, list) and inside and how_many is all:
+        return all(inside)  # the text of a list may have anything in it
+    return how_many([whole, *inside])
+
+
+def _items(value: Any) -> list[Any]:
+    """Return the items of a list; also of one that is written as text: servers read JSON where they expect none."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+    return value if isinstance(value, list) else []
+
+
+def _is_like(value: Any, wanted: Any) -> bool:
+    """Whether the text of a value is as a pattern says; numbers are compared as numbers."""
+    if not isinstance(wanted, str):
+        return json_equal(value, wanted)
+    number = _number(wanted) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return fnmatchcase(_text(value), wanted) or (number is not None and number == value)
+
+
+def _is_written(value: Any, wanted: Any) -> bool:
+    """Whether a text spells a value: a server may turn it into that."""
+    return isinstance(value, str) and not isinstance(wanted, str) and value == _text(wanted)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _number(text: str) -> Any:
+    try:
+        number = json.loads(text) if len(text) <= MAX_NUMBER else None
+    except (ValueError, RecursionError):
+        return None
+    return number if isinstance(number, int | float) and not isinstance(number, bool) else None
+
+
+# Consent rules: who may be called without asking, who never, who only after asking.
+#
+# The first rule that matches decides. A rule names a tool, or many with a pattern, and may name arguments whose
+# values must match as well.
+
+ACTIONS = ("allow", "deny", "ask")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One consent rule.
+
+    Attributes:
+        action: `"allow"`, `"deny"` or `"ask"`.
+        tool: `"server:tool"`, or a pattern with `*`, `?` and `[...]`.
+        arguments: Argument name (`a.b` reaches into objects, and so does an object of patterns, which becomes that) ->
+            what its value must be, or a pattern for its text. Lists are compared item by item.
+        reason: Why; a denial passes it on.
+        run: The agent run for which alone it holds, or None.
+        source: Where it comes from: a file, or "" for what was typed or clicked.
+        exact: Whether a call with more arguments than these, or with a number for a text, is another call.
+        hidden: Arguments that the tool's schema calls secret. They, and those whose names say so, are never shown.
+        since: When it was given, as `Definitions.count`: it allows tools as they were then, or first seen later.
+        definition: The digest of the only definition that it allows, from a saved file, or "".
+        cell: Which cell declared it, where one did, or "".
+        identities: By server name the `Spec.identity` of the only server of that name that it allows; a saved rule, and
+            one that a declaration makes, is for these servers and for no others that come under their names.
+        servers: The only servers that it is about, or None: a file allows the tools of servers that it declares.
+    """
+
+    action: str
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    run: str | None = None
+    source: str = ""
+    exact: bool = False
+    hidden: tuple[str, ...] = field(default=(), compare=False)
+    since: int = field(default=0, compare=False)
+    definition: str = field(default="", compare=False)
+    cell: str = field(default="", compare=False, repr=False)
+    servers: tuple[str, ...] | None = None
+    identities: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Put patterns inside of objects under their paths.
+
+        Raises:
+            ConfigError: Two are for the same argument.
+        """
+        if not self.exact:
+            object.__setattr__(self, "arguments", flat(self.arguments))
+
+    def matches(self, name: str, arguments: Mapping[str, Any], run: str | None = None) -> bool:
+        """Whether the rule is about a call: one that allows in whichever way it can be read, another in any way.
+
+        >>> Rule("allow", "weather:*", {"location": "N*"}).matches("weather:get", {"location": "NYC"})
+        True
+        >>> Rule("allow", "weather:*", {"location": "N*"}).matches("weather:get", {})
+        False
+        """
+        if self.run is not None and self.run != run:
+            return False
+        if not self.names(name):
+            return False
+        if self.exact:
+            same = set(arguments) == set(self.arguments)
+            return same and all(_is_exactly(arguments[path], wanted) for path, wanted in self.arguments.items())
+        fits = all_fit if self.action == "allow" else any_fits
+        return all(fits(arguments, path, wanted) for path, wanted in self.arguments.items())
+
+    def names(self, name: str) -> bool:
+        """Whether it is about a tool, whatever the arguments."""
+        inside = self.servers is None or name.partition(":")[0] in self.servers
+        return inside and fnmatchcase(name, self.tool)
+
+    @property
+    def single(self) -> bool:
+        """Whether it names one tool and no pattern."""
+        return not set("*?[") & set(self.tool)
+
+    @property
+    def shown_arguments(self) -> dict[str, Any]:
+        """Its arguments with secrets masked.
+
+        >>> Rule("allow", "fs:login", {"user": "me", "password": "pw"}).shown_arguments
+        {'user': 'me', 'password': '***'}
+        """
+        from mcp_magic.display.arguments import hidden_arguments
+
+        shown = hidden_arguments(self.arguments, None) | dict.fromkeys(self.hidden, MASK)
+        return {
+            name: self.arguments[name] if _is_wild(self.arguments[name]) else value for name, value in shown.items()
+        }
+
+    @property
+    def holds_secret(self) -> bool:
+        """Whether a secret would be written with it."""
+        return self.shown_arguments != self.arguments
+
+    def __str__(self) -> str:
+        """The rule as it is typed behind `%mcp`."""
+        from mcp_magic import schema
+
+        line = schema.call_line(self.tool, self.shown_arguments, command=self.action)
+        line += " (exactly)" if self.exact else ""
+        if self.servers is not None and self.tool.partition(":")[0] not in self.servers:
+            line += f" ({listed(self.servers)} only)" if self.servers else " (no server)"
+        return f"{line} (this run only)" if self.run else line
+
+
+def _is_wild(wanted: Any) -> bool:
+    """Whether a pattern says nothing of the value."""
+    return isinstance(wanted, str) and set(wanted) <= {"*", "?"}
+
+
+def _is_exactly(value: Any, wanted: Any) -> bool:
+    """Whether a value is the one that was approved; null counts as its name, which is how a file has it."""
+    if not isinstance(wanted, str):
+        return json.dumps(value, sort_keys=True, default=str) == json.dumps(wanted, sort_keys=True, default=str)
+    return isinstance(value, str | None) and fnmatchcase("null" if value is None else value, wanted)
+
+
+def lasting_rule(
+    always: str, name: str, arguments: Mapping[str, Any], definition: Tool | None, run: str | None
+) -> Rule | None:
+    """Return the rule that an approval makes: `"tool"`, `"arguments"` or `"run"`; None if it is for this once.
+
+    >>> print(lasting_rule("arguments", "fs:read", {"path": "/tmp/*"}, None, None))
+    allow fs:read 'path=/tmp/[*]' (exactly)
+    """
+    if always == "tool":
+        return Rule("allow", exactly(name))
+    if always == "run":
+        return Rule("allow", exactly(name), run=run) if run is not None else None
+    if always != "arguments":
+        return None
+    from mcp_magic.display.arguments import hidden_arguments
+
+    shown = hidden_arguments(arguments, definition)
+    hidden = tuple(argument for argument, value in arguments.items() if shown[argument] != value)
+    wanted = {argument: exactly(value) for argument, value in arguments.items()}
+    return Rule("allow", exactly(name), wanted, exact=True, hidden=hidden)
+
+
+def exactly(value: Any) -> Any:
+    """Return a pattern that matches just this text."""
+    if not isinstance(value, str):
+        return value
+    return "".join(f"[{c}]" if c in "*?[" else c for c in value)
+
+
+# Consent rules in files: `[[consent]]` tables.
+
+
+def rule_of(table: Mapping[str, Any], *, source: str = "") -> Rule:
+    """Return the rule of a `[[consent]]` table."""
+    action = next(action for action in ACTIONS if action in table)
+    return Rule(
+        action,
+        table[action],
+        dict(table.get("arguments", {})),
+        table.get("reason", ""),
+        source=source,
+        exact=table.get("exact", False),
+        definition=table.get("definition", ""),
+        servers=tuple(table["servers"]) if "servers" in table else None,
+        identities=dict(table.get("identities", {})),
+    )
+
+
+def parse_rules(text: str, *, source: str) -> list[Rule]:
+    """Read the `[[consent]]` tables of a TOML text.
+
+    Raises:
+        ConfigError: It is no TOML, or a table is no rule.
+    """
+    problem = ""
+    rules: list[Rule] = []
+    try:
+        tables = parse_toml(text).get("consent", [])
+        if not isinstance(tables, list):
+            raise FieldError(f"expected [[consent]] rules, got {kind_of(tables)}.", "consent")
+        for number, table in enumerate(tables, 1):
+            check_consent(table, number)
+            rules.append(rule_of(table, source=source))
+    except tomllib.TOMLDecodeError as error:
+        problem = f"{source}: {error}"
+    except FieldError as error:
+        problem = f"{source}: {error}"
+    if problem:
+        raise ConfigError(problem)
+    return rules
+
+
+def write_rules(rules: Iterable[Rule], definitions: Definitions | None = None) -> str:
+    """Return rules as TOML that `parse_rules` reads; those of one run only, and those with a secret, are left out.
+
+    Args:
+        rules: The rules.
+        definitions: What is known of tools: a rule that allows a single one is kept for its present definition.
+
+    >>> print(write_rules([Rule("allow", "fs:read_*", {"path": "/tmp/*"})]))
+    [[consent]]
+    allow = "fs:read_*"
+    arguments = { path = "/tmp/*" }
+    <BLANKLINE>
+    """
+    kept = [rule for rule in rules if rule.run is None and not rule.holds_secret]
+    return "".join(_table(rule, _definition(rule, definitions), _identities(rule, definitions)) for rule in kept)
+
+
+def _definition(rule: Rule, definitions: Definitions | None) -> str:
+    """Return the digest of the definition that a rule allows, "" where it allows any that comes first."""
+    if rule.action != "allow" or rule.definition or definitions is None or not rule.single:
+        return rule.definition
+    return definitions.digest(rule.tool, rule.since)
+
+
+def _identities(rule: Rule, definitions: Definitions | None) -> Mapping[str, str]:
+    """Return which servers a rule allows: that of its name, if it is known; a pattern for names has none."""
+    server = rule.tool.partition(":")[0]
+    if rule.action != "allow" or rule.identities or definitions is None or set("*?[") & set(server):
+        return rule.identities
+    known = definitions.identity(server, rule.since)
+    return {server: known} if known else {}
+
+
+def _table(rule: Rule, definition: str, identities: Mapping[str, str]) -> str:
+    lines = ["[[consent]]", f"{rule.action} = {_toml(rule.tool)}"]
+    if rule.arguments:
+        pairs = ", ".join(f"{_key(name)} = {_toml(value)}" for name, value in rule.arguments.items())
+        lines.append(f"arguments = {{ {pairs} }}")
+    if rule.exact:
+        lines.append("exact = true")
+    if rule.servers is not None:
+        lines.append(f"servers = {_toml(list(rule.servers))}")
+    if identities:
+        lines.append(f"identities = {_toml(dict(identities))}")
+    if definition:
+        lines.append(f"definition = {_toml(definition)}")
+    if rule.reason:
+        lines.append(f"reason = {_toml(rule.reason)}")
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else _toml(name)
+
+
+def _toml(value: Any) -> str:
+    """Write a JSON value as TOML: the two agree on all but objects and null."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(name)} = {_toml(inner)}" for name, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(inner) for inner in value) + "]"
+    if value is None:
+        return '"null"'  # TOML has none; as a pattern it matches the same values
+    # JSON escapes are TOML escapes, but for DEL, which TOML wants escaped
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# Which consent rules never decide, because one before them decides whatever they are about.
+#
+# Said only where it is sure: a rule that several others cover together is not found.
+
+MAX_LENGTH = 2_000
+"""Characters of two patterns that are compared: that takes the product of their lengths."""
+
+_TOKENS = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
+"""What a pattern is made of, as `fnmatch` reads it: a `[` that is never closed stands for itself."""
+
+_NUMBER = re.compile(r"\s*(?:[-+.\deE]+|NaN|-?Infinity)\s*")
+"""A pattern that is a number fits it however it is written (`10`, `1e1`)."""
+
+
+def unreached(rules: Sequence[Rule], definitions: Definitions) -> dict[int, int]:
+    """Return the positions of rules that never decide, each with that of the first that decides in its place."""
+    found: dict[int, int] = {}
+    for at, rule in enumerate(rules):
+        before = next((i for i, earlier in enumerate(rules[:at]) if _decides_for(earlier, rule, definitions)), None)
+        if before is not None:
+            found[at] = before
+    return found
+
+
+def _decides_for(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
+    """Whether a rule decides about every call that a later one is about."""
+    if earlier.run not in (None, later.run) or not pattern_covers(earlier.tool, later.tool):
+        return False
+    if not _servers_cover(earlier, later) or not _arguments_cover(earlier, later):
+        return False
+    return not (earlier.action == later.action == "allow") or _allows_the_same(earlier, later, definitions)
+
+
+def _servers_cover(earlier: Rule, later: Rule) -> bool:
+    """Whether a rule that is about some servers only is about all those that a later one is about."""
+    if earlier.servers is None:
+        return True
+    return set(later.servers or [later.tool.partition(":")[0]]) <= set(earlier.servers)
+
+
+def _allows_the_same(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
+    """Whether two permissions are for the same definitions; else the later one counts when a tool has changed."""
+    if (earlier.definition, dict(earlier.identities)) != (later.definition, dict(later.identities)):
+        return False
+    return all(
+        definitions.digest(name, earlier.since) == definitions.digest(name, later.since)
+        and definitions.identity(server, earlier.since) == definitions.identity(server, later.since)
+        for name, server in ((name, name.partition(":")[0]) for name in definitions if later.names(name))
+    )
+
+
+def _arguments_cover(earlier: Rule, later: Rule) -> bool:
+    """Whether arguments that a later rule is about are also what an earlier one asks for."""
+    if earlier.exact:
+        same = later.exact and earlier.arguments.keys() == later.arguments.keys()
+        return same and all(_exact_covers(earlier.arguments[name], later.arguments[name]) for name in later.arguments)
+    # what allows needs every reading of a call to fit, and a rule that denies, or compares whole values, says of one
+    strict = earlier.action == "allow" and (later.action != "allow" or later.exact)
+    return all(
+        path in later.arguments
+        and (_takes_all(path, wanted) if strict else _reading_covers(wanted, later.arguments[path]))
+        for path, wanted in earlier.arguments.items()
+    )
+
+
+def _takes_all(path: str, wanted: Any) -> bool:
+    """Whether an argument only has to be there; a path with a dot may be read as something that is not."""
+    return "." not in path and _is_star(wanted)
+
+
+def _is_star(wanted: Any) -> bool:
+    return isinstance(wanted, str) and set(wanted) == {"*"}
+
+
+def _exact_covers(wide: Any, narrow: Any) -> bool:
+    """Whether texts and values that one rule compares as they are fit another that does."""
+    if isinstance(wide, str):
+        return pattern_covers(wide, narrow) if isinstance(narrow, str) else narrow is None and fnmatchcase("null", wide)
+    return not isinstance(narrow, str) and json.dumps(wide) == json.dumps(narrow)
+
+
+def _reading_covers(wide: Any, narrow: Any) -> bool:
+    """Whether what is like one pattern, or has an item that is, is so with another; numbers have many spellings."""
+    if _is_star(wide) or (type(wide) is type(narrow) and json.dumps(wide) == json.dumps(narrow)):
+        return True
+    if isinstance(wide, str) and isinstance(narrow, str):
+        return not _NUMBER.fullmatch(narrow) and pattern_covers(wide, narrow)
+    return isinstance(wide, str) and isinstance(narrow, int | None) and fnmatchcase(json.dumps(narrow), wide)
+
+
+def pattern_covers(wide: str, narrow: str) -> bool:
+    """Whether every text that one pattern matches is matched by the other; False where that is not plain to see.
+
+    >>> pattern_covers("math:*", "math:multiply"), pattern_covers("*", "math:*"), pattern_covers("fs:r*", "fs:*d")
+    (True, True, False)
+    """
+    if len(wide) + len(narrow) > MAX_LENGTH:
+        return wide in ("*", narrow)
+    tokens = [_plain(token) for token in _TOKENS.findall(narrow)]
+    if all((len(token) == 1 and token not in "*?") or token in _LITERAL for token in tokens):
+        return fnmatchcase("".join(_LITERAL.get(token, token) for token in tokens), wide)
+    # columns: how much of `narrow` the tokens of `wide` read so far can have taken
+    reached = [True] + [False] * len(tokens)
+    for symbol in (_plain(token) for token in _TOKENS.findall(wide)):
+        after = [symbol == "*" and reached[0]]
+        for at, token in enumerate(tokens):
+            if symbol == "*":
+                after.append(reached[at + 1] or after[at])
+            else:
+                after.append(reached[at] and _one_covers(symbol, token))
+        reached = after
+    return reached[-1]
+
+
+_LITERAL = {"[*]": "*", "[?]": "?", "[[]": "["}
+"""How `Rule` writes the characters that are none of a pattern."""
+
+
+def _plain(token: str) -> str:
+    return token[1] if len(token) == 3 and token[1] not in "*?[!" else token
+
+
+def _one_covers(wide: str, narrow: str) -> bool:
+    """Whether what stands for one character stands for all that another does."""
+    if narrow == "*":
+        return False
+    if wide in ("?", narrow):
+        return True
+    literal = _LITERAL.get(narrow, narrow)
+    return len(literal) == 1 and narrow != "?" and fnmatchcase(literal, wide)

@@ -1,3 +1,0 @@
-"""Resources that are watched: their updates, shown as they come."""
-
-from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What values look like: text, JSON, tables, listings and differences, as HTML and as plain text."""

@@ -1,0 +1,394 @@
+"""The arguments of a call as people read them: shortened, masked, and with invisible characters named."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_magic import schema
+from mcp_magic._text import counted
+from mcp_magic.display.document import Markup, facts, joined, page, preformatted, tag
+from mcp_magic.display.text import escaped_json, in_line, one_line, visible
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.secrets import MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from mcp_types import Tool
+
+    from mcp_magic.schema.fields import Field
+
+__all__ = [
+    "MAX_NAME",
+    "MAX_VALUE",
+    "Hidden",
+    "argument_cell",
+    "argument_rows",
+    "call_line",
+    "changes",
+    "hidden_arguments",
+    "hidden_note",
+    "hidden_parts",
+    "hidden_values",
+    "long_arguments",
+    "lost_secret",
+    "page_html",
+    "page_text",
+    "pages",
+    "read_arguments",
+    "restored",
+    "short_value",
+    "sized",
+    "written",
+    "written_arguments",
+]
+
+
+# A call, told: on one line, and argument by argument.
+#
+# Pure functions from a call to text and markup. Names, descriptions and arguments come from servers and models: they
+# are written out and escaped, and the values of secret-looking arguments never appear. Of a long value the beginning
+# and the end are shown.
+
+MAX_VALUE = 1000
+"""Characters shown of one argument."""
+
+MAX_NAME = 80
+"""Characters shown of the name of an argument."""
+
+MAX_IN_LINE = 60
+"""Characters of one argument in a line."""
+
+MAX_LINE = 200
+"""Characters of all arguments in a line."""
+
+_PLAIN = re.compile(r"[\w.:/@+*-]+")
+
+
+def hidden_arguments(
+    arguments: Mapping[str, Any], definition: Tool | None, mask: Callable[[Any], str] = lambda _: MASK
+) -> dict[str, Any]:
+    """Return arguments with the values masked that their names or the tool's schema call secret.
+
+    Args:
+        arguments: The arguments.
+        definition: The tool, or None.
+        mask: Returns what stands in the place of a value.
+
+    >>> hidden_arguments({"user": "me", "login": {"password": "pw"}}, None)
+    {'user': 'me', 'login': {'password': '***'}}
+    """
+    field = schema.root_field(definition.input_schema) if definition is not None else None
+    shown: dict[str, Any] = _inside(dict(arguments), field, mask)
+    return shown
+
+
+def hidden_values(arguments: Mapping[str, Any], definition: Tool | None) -> list[Any]:
+    """Return what `hidden_arguments` masks.
+
+    >>> hidden_values({"user": "me", "login": {"password": "pw"}}, None)
+    ['pw']
+    """
+    return list(_differing(dict(arguments), hidden_arguments(arguments, definition)))
+
+
+def _differing(value: Any, shown: Any) -> Iterator[Any]:
+    if isinstance(shown, dict):
+        for name, inner in shown.items():
+            yield from _differing(value[name], inner)
+    elif isinstance(shown, list):
+        for inner, seen in zip(value, shown, strict=True):
+            yield from _differing(inner, seen)
+    elif shown is not value:
+        yield value
+
+
+def _hidden(value: Any, field: Field | None, name: str, mask: Callable[[Any], str]) -> Any:
+    if value is not None and schema.is_secret(name, field):
+        return mask(value)
+    return _inside(value, field, mask)
+
+
+def _inside(value: Any, field: Field | None, mask: Callable[[Any], str]) -> Any:
+    if isinstance(value, dict):
+        known = {child.name: child for child in field.children} if field else {}
+        return {name: _hidden(inner, known.get(name), str(name), mask) for name, inner in value.items()}
+    if isinstance(value, list):
+        item = field.item if field else None
+        return [_hidden(inner, item, "", mask) for inner in value]
+    return value
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
+    """Return what was done to which argument.
+
+    >>> changes({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 5, "d": 4})
+    {'b': 'changed', 'c': 'left out', 'd': 'added'}
+    """
+    # repr tells 1 from True and 1.0, which == does not
+    done = {}
+    for name in {**before, **after}:
+        if name not in after:
+            done[name] = "left out"
+        elif name not in before:
+            done[name] = "added"
+        elif repr(before[name]) != repr(after[name]):
+            done[name] = "changed"
+    return done
+
+
+def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int = MAX_LINE) -> str:
+    """Return arguments on one line, secrets masked and long values cut.
+
+    >>> call_line({"city": "Oslo", "days": 3, "api_key": "x", "note": "a b"}, None)
+    'city=Oslo, days=3, api_key=***, note="a b"'
+    """
+    from mcp_magic.display.text import in_line
+
+    parts: list[str] = []
+    room = limit
+    for name, value in hidden_arguments(arguments, definition).items():
+        part = f"{in_line(name, 40)}={short_value(value)}"
+        room -= len(part)
+        if room < 0:
+            parts.append("…")
+            break
+        parts.append(part)
+    return ", ".join(parts)
+
+
+def written(value: Any, indent: int | None = None) -> str:
+    """Return a value as text: a string as it is, the rest as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+
+
+def short_value(value: Any) -> str:
+    """Return a value as short as it can be: quotes stand where the text could be taken for something else."""
+    from mcp_magic.display.text import in_line
+
+    text = in_line(written(value), MAX_IN_LINE)
+    return f'"{text}"' if isinstance(value, str) and not _PLAIN.fullmatch(value) else text
+
+
+def argument_rows(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    definition: Tool | None,
+    limit: int = MAX_VALUE,
+    *,
+    mask: Callable[[Any], str] = lambda _: MASK,
+) -> Iterable[tuple[str, str, str]]:
+    """Yield name, value and what was changed of each argument, also of those that were left out."""
+    from mcp_magic.display.text import in_line, outline
+
+    shown, new = hidden_arguments(before, definition, mask), hidden_arguments(after, definition, mask)
+    done = changes(before, after)
+    for name in {**new, **shown}:
+        was = f"; was {short_value(shown[name])}" if done.get(name) == "changed" else ""
+        text = outline(written(new[name] if name in new else shown[name]), limit)
+        yield in_line(name, MAX_NAME), text, f"{done[name]}{was}" if name in done else ""
+
+
+def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
+    """Return the arguments of which `argument_rows` leaves something out, secrets masked.
+
+    >>> list(long_arguments({"a": "x" * 1000, "b": "x" * 1100, "c": ["x"] * 300}, None))
+    ['b', 'c']
+    """
+    from mcp_magic.display.text import is_long
+
+    return {
+        name: value
+        for name, value in hidden_arguments(arguments, definition).items()
+        if is_long(written(value), MAX_VALUE) or is_long(name, MAX_NAME)
+    }
+
+
+def argument_cell(value: str, mark: str) -> Markup:
+    """Return the value of an argument as markup, with what was changed."""
+    text = preformatted(value) if "\n" in value else tag("code", value, style="white-space:pre-wrap")
+    # the mark is a word: colour would not be seen by everybody
+    return joined([text, " ", tag("b", f"✎ {mark}")]) if mark else text
+
+
+# What is hidden of a call that somebody else wants: where, how much, and who says that it is a secret.
+#
+# A server decides with its schema which arguments are masked, and a model which names it gives. Whoever is asked
+# about a call sees that something is hidden, and may look at it: at the whole of it, a part at a time.
+
+MAX_NAMED = 5
+"""Hidden values that are named."""
+
+PAGE = 100_000
+"""Characters of whole values that are shown at a time."""
+
+
+class Hidden(NamedTuple):
+    """A value that is masked.
+
+    Attributes:
+        path: Where it is, `login.password`.
+        value: What it is.
+        by_server: Whether the tool's schema says that it is a secret; else its name does.
+    """
+
+    path: str
+    value: Any
+    by_server: bool
+
+
+def hidden_parts(arguments: Mapping[str, Any], definition: Tool | None) -> list[Hidden]:
+    """Return what is masked of arguments, as `hidden_arguments` does it.
+
+    >>> hidden_parts({"user": "me", "login": [{"password": "pw"}]}, None)
+    [Hidden(path='login[0].password', value='pw', by_server=False)]
+    """
+    field = schema.root_field(definition.input_schema) if definition is not None else None
+    return list(_hidden_inside(dict(arguments), field, ""))
+
+
+def _parts(value: Any, field: Field | None, name: str, path: str) -> Iterator[Hidden]:
+    if value is not None and schema.is_secret(name, field):
+        yield Hidden(path, value, schema.is_secret("", field))
+    else:
+        yield from _hidden_inside(value, field, path)
+
+
+def _hidden_inside(value: Any, field: Field | None, path: str) -> Iterator[Hidden]:
+    if isinstance(value, dict):
+        known = {child.name: child for child in field.children} if field else {}
+        for name, inner in value.items():
+            yield from _parts(inner, known.get(name), str(name), f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _parts(inner, field.item if field else None, "", f"{path}[{index}]")
+
+
+def sized(mask: str, value: Any) -> str:
+    """Return a mask with how much it hides.
+
+    >>> sized("***", "x" * 1234), sized("***", "x")
+    ('*** (1,234 characters)', '*** (1 character)')
+    """
+    return f"{mask} ({counted(len(written(value)), 'characters')})"
+
+
+def hidden_note(parts: Iterable[Hidden]) -> str:
+    """Say what is hidden, and why; nothing where nothing is.
+
+    >>> hidden_note([Hidden("context", "x", True), Hidden("api_key", "x", False)])
+    'hidden: context (the server calls it a secret), api_key (the name of a secret)'
+    """
+    why = {True: "the server calls it a secret", False: "the name of a secret"}
+    said = [f"{one_line(part.path, 60)} ({why[part.by_server]})" for part in parts]
+    more = [f"and {len(said) - MAX_NAMED} more"] if len(said) > MAX_NAMED else []
+    return f"hidden: {', '.join([*said[:MAX_NAMED], *more])}" if said else ""
+
+
+def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
+    """Return whole values with their names, as much at a time as a frontend can take.
+
+    >>> [[(name, len(text)) for name, text in page] for page in pages([("a", "x" * 150_000), ("b", "y")])]
+    [[('a, characters 1 to 100,000', 100000)], [('a, characters 100,001 to 150,000', 50000), ('b', 1)]]
+    """
+    found: list[list[tuple[str, str]]] = [[]]
+    room = PAGE
+    for name, value in values:
+        text = written(value, indent=2)
+        at, shown = 0, in_line(name, PAGE)
+        while at == 0 or at < len(text):
+            if room <= 0:
+                found.append([])
+                room = PAGE
+            part = text[at : at + room]
+            where = f"{shown}, characters {at + 1:,} to {at + len(part):,}" if len(part) < len(text) else shown
+            found[-1].append((where, part))
+            room -= max(len(part), 1)
+            at += max(len(part), 1)
+    return found
+
+
+def page_html(rows: Iterable[tuple[str, str]]) -> str:
+    """Return a page of values, with everything in them to be seen, as HTML that scrolls."""
+    shown = facts([(name, preformatted(visible(text))) for name, text in rows])
+    return page([tag("div", shown, style="max-height:28em;overflow:auto")])
+
+
+def page_text(rows: Iterable[tuple[str, str]]) -> str:
+    """Return the same for a terminal."""
+    shown = ((name, visible(text).replace("\n", "\n      ")) for name, text in rows)
+    return "\n".join(f"  {name} = {text}" for name, text in shown)
+
+
+# Secrets in arguments: hidden while a person looks at them, put back where the person left them alone.
+
+
+def restored(edited: Any, shown: Any, original: Any) -> Any:
+    """Return what a person made of `shown`, with what was masked in it as it is in `original`.
+
+    Lists whose length changed are left as they are: nobody knows which item is which.
+
+    >>> restored({"token": "***", "n": 2}, {"token": "***", "n": 1}, {"token": "abc", "n": 1})
+    {'token': 'abc', 'n': 2}
+    """
+    if edited == MASK and shown == MASK:
+        return original
+    if isinstance(edited, dict) and isinstance(shown, dict) and isinstance(original, dict):
+        return {name: restored(value, shown.get(name), original.get(name)) for name, value in edited.items()}
+    if isinstance(edited, list) and isinstance(shown, list) and len(edited) == len(shown):
+        return [restored(*three) for three in zip(edited, shown, original, strict=True)]
+    return edited
+
+
+def lost_secret(value: Any, original: Any) -> bool:
+    """Whether a mask is left in `value` that was no value of `original`: it would be sent as it stands.
+
+    >>> lost_secret([{"token": "***"}], [{"token": "a"}, {"token": "b"}])
+    True
+    """
+    return _has_mask(value) and not _has_mask(original)
+
+
+def _has_mask(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_mask, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_mask, value))
+    return bool(value == MASK)
+
+
+def written_arguments(arguments: Mapping[str, Any], definition: Tool | None, *, indent: int | None = 2) -> str:
+    """Return arguments as JSON to be edited: secrets are masked, and all characters can be seen."""
+    return escaped_json(hidden_arguments(arguments, definition), indent)
+
+
+def read_arguments(text: str, original: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
+    """Return the arguments that a person wrote; a value that is still masked is the original one.
+
+    Args:
+        text: What `written_arguments` returned, edited.
+        original: The arguments before.
+        definition: The tool, or None.
+
+    Raises:
+        ArgumentsError: They are no JSON object, or do not fit the tool's schema.
+    """
+    problem = ""
+    try:
+        edited = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problem = f"this is no JSON: {error}"
+    else:
+        if not isinstance(edited, dict):
+            problem = f"the arguments are a JSON object, not {type(edited).__name__}"
+    if problem:
+        raise ArgumentsError(problem)
+    original = dict(original)
+    arguments: dict[str, Any] = restored(edited, hidden_arguments(original, definition), original)
+    if lost_secret(arguments, original):
+        raise ArgumentsError("a hidden value was moved; write it out, or discard the changes")
+    if definition is not None:
+        schema.check_arguments(arguments, definition.input_schema)
+    return arguments

@@ -1,0 +1,168 @@
+"""Differences between two texts or two JSON values, small enough to be read by a person."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_magic._text import clean
+from mcp_magic.display.document import Markup, joined, tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = ["Line", "diff_html", "diff_text", "json_diff", "text_diff"]
+
+MAX_LINES = 40
+"""Lines of a difference that are shown."""
+
+MAX_LINE = 300
+"""Characters of a line that are shown; of a longer one, those where it differs."""
+
+AROUND = 60
+"""Characters before what differs in a long line."""
+
+COMPARED = 400
+"""Lines that are compared, beside what both texts begin and end with; the time grows with their square."""
+
+
+class Line(NamedTuple):
+    """One line: what it is (`"-"` gone, `"+"` new, `" "` the same, `"@"` a heading or a gap), and its text."""
+
+    sign: str
+    text: str
+
+
+def text_diff(before: str, after: str) -> list[Line]:
+    r"""Return the lines that differ, with one around them.
+
+    >>> text_diff("a\nb\nc\nd", "a\nb\nC\nd")
+    [Line(sign=' ', text='b'), Line(sign='-', text='c'), Line(sign='+', text='C'), Line(sign=' ', text='d')]
+    """
+    old, new = before.splitlines(), after.splitlines()
+    start, end = _common(old, new)
+    middle = old[start : len(old) - end], new[start : len(new) - end]
+    if not (middle[0] or middle[1]):
+        return [] if before == after else [Line("@", "only how lines end differs")]
+    lines = [Line(" ", _cut(text)) for text in old[max(start - 1, 0) : start]]
+    if max(map(len, middle)) > COMPARED:
+        lines.append(Line("@", f"{len(middle[0]):,} lines became {len(middle[1]):,}; the first of them:"))
+    lines += _compared(middle[0][:COMPARED], middle[1][:COMPARED])
+    return lines + [Line(" ", _cut(text)) for text in old[len(old) - end :][:1]]
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines two texts begin and end with in common."""
+    limit = min(len(old), len(new))
+    start = next((i for i in range(limit) if old[i] != new[i]), limit)
+    end = next((i for i in range(limit - start) if old[-1 - i] != new[-1 - i]), limit - start)
+    return start, end
+
+
+def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        yield from _around(old[a:b]) if kind == "equal" else _replaced(old[a:b], new[c:d])
+
+
+def _around(same: Sequence[str]) -> Iterator[Line]:
+    """Yield the first and the last line between two differences, and a gap for the rest."""
+    yield Line(" ", _cut(same[0]))
+    if len(same) > 2:
+        yield Line("@", "…")
+    if len(same) > 1:
+        yield Line(" ", _cut(same[-1]))
+
+
+def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
+    """Yield lines that are gone and lines in their place; of long ones what differs."""
+    if len(old) == len(new):
+        pairs = [_where_they_differ(a, b) for a, b in zip(old, new, strict=True)]
+        yield from (Line("-", a) for a, _ in pairs)
+        yield from (Line("+", b) for _, b in pairs)
+        return
+    yield from (Line("-", _cut(text)) for text in old)
+    yield from (Line("+", _cut(text)) for text in new)
+
+
+def _where_they_differ(a: str, b: str) -> tuple[str, str]:
+    r"""Leave out what two long lines have in common: what is new must be seen wherever it is.
+
+    >>> [len(text) for text in _where_they_differ("x" * 1000 + "a", "x" * 1000 + "b")]
+    [62, 62]
+    """
+    if max(len(a), len(b)) <= MAX_LINE:
+        return a, b
+    start, end = _common(a, b)
+    begin = max(start - AROUND, 0)
+    return tuple(_window(text, begin, len(text) - max(end - AROUND, 0)) for text in (a, b))  # type: ignore[return-value]
+
+
+def _window(text: str, begin: int, end: int) -> str:
+    shown = _cut(text[begin:end])
+    return f"{'…' if begin else ''}{shown}{'…' if end < len(text) else ''}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}… ({len(text):,} characters)"
+
+
+def json_diff(before: Any, after: Any, path: str = "") -> list[Line]:
+    """Return what differs between two JSON values, each with the path to it; the order of keys does not count.
+
+    >>> json_diff({"a": {"b": 1}, "c": 2}, {"c": 2, "a": {"b": 3}})
+    [Line(sign='-', text='a.b: 1'), Line(sign='+', text='a.b: 3')]
+    """
+    if isinstance(before, dict) and isinstance(after, dict):
+        lines: list[Line] = []
+        for name in {**before, **after}:
+            inner = f"{path}.{name}" if path else str(name)
+            if name not in after:
+                lines.append(Line("-", _cut(f"{inner}: {_json(before[name])}")))
+            elif name not in before:
+                lines += _added(inner, after[name])
+            else:
+                lines += json_diff(before[name], after[name], inner)
+        return lines
+    old, new = _json(before), _json(after)
+    if old == new:
+        return []
+    old, new = _where_they_differ(old, new)
+    return [Line("-", f"{path}: {old}" if path else old), Line("+", f"{path}: {new}" if path else new)]
+
+
+def _added(path: str, value: Any) -> list[Line]:
+    """Return something new: all of it, however long, because it may be what matters; `shown` cuts the lines."""
+    text = f"{path}: {_json(value)}"
+    return [Line("+", text[at : at + MAX_LINE]) for at in range(0, max(len(text), 1), MAX_LINE)]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def shown(lines: Sequence[Line], limit: int = MAX_LINES) -> list[Line]:
+    """Return the first lines, and how many there are more."""
+    more = len(lines) - limit
+    return [*lines[:limit], Line("@", f"… {more:,} more lines")] if more > 0 else list(lines)
+
+
+def diff_text(lines: Sequence[Line], indent: str = "", limit: int = MAX_LINES) -> str:
+    """Return lines for a terminal."""
+    signs = {"@": ""}
+    return "\n".join(f"{indent}{signs.get(sign, sign + ' ')}{clean(text)}" for sign, text in shown(lines, limit))
+
+
+def diff_html(lines: Sequence[Line], limit: int = MAX_LINES) -> Markup:
+    """Return lines as markup; the sign in front says what the colour says."""
+    return tag("pre", joined(_marked(shown(lines, limit)), "\n"), class_="mcp-diff")
+
+
+def _marked(lines: Iterable[Line]) -> Iterator[Markup]:
+    names = {"-": "del", "+": "ins"}
+    for line in lines:
+        text = clean(line.text)
+        if line.sign in names:
+            yield tag(names[line.sign], f"{line.sign} {text}")
+        else:
+            yield tag("b", text) if line.sign == "@" else tag("span", f"  {text}")

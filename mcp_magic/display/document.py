@@ -1,0 +1,781 @@
+"""HTML and plain-text building blocks: escaped markup, badges, notes, limits and the style sheet."""
+
+from __future__ import annotations
+
+import html as _html
+import json
+import os
+import shutil
+import sys
+import textwrap
+import unicodedata
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from mcp_magic._text import clean
+from mcp_magic.display.text import one_line, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from mcp_types import Tool, ToolAnnotations
+
+__all__ = [
+    "NO_HINTS",
+    "STYLE",
+    "Badge",
+    "Budget",
+    "Display",
+    "Faceted",
+    "Markup",
+    "Part",
+    "Value",
+    "Verbatim",
+    "aligned",
+    "app_only",
+    "bundle",
+    "cell_text",
+    "columns_that_fit",
+    "counted",
+    "details",
+    "display",
+    "error_label",
+    "escape",
+    "facts",
+    "fitting",
+    "link",
+    "mimebundle",
+    "note",
+    "only",
+    "page",
+    "preformatted",
+    "size_text",
+    "table",
+    "tag",
+    "terminal_width",
+    "tool_badges",
+    "width",
+]
+
+
+# How outputs look: one style sheet, sent with each output because any of them may be the only one on a page.
+#
+# JupyterLab's variables follow its theme; elsewhere the fallbacks are readable on white and on black.
+
+# Three times the same class, to outrank JupyterLab's own rules for outputs, which set every cell flush right and
+# give code another size (`.jp-ThemedContainer .jp-RenderedHTMLCommon pre`).
+_SCOPE = ".mcp-magic.mcp-magic.mcp-magic"
+
+# Words break only where they do not fit at all: `overflow-wrap: anywhere` would let the columns of a wide
+# table shrink to single letters.
+_RULES = (
+    (
+        "",
+        "font-family:var(--jp-content-font-family,system-ui,sans-serif);font-size:var(--jp-content-font-size1,14px);"
+        "color:var(--jp-content-font-color1,inherit);padding:4px 6px",
+    ),
+    (":is(pre,p,td)", "unicode-bidi:plaintext"),  # each paragraph begins at the side that its own script begins at
+    ("p", "margin:0 0 .4em"),
+    (".mcp-part+.mcp-part", "margin-top:.7em"),
+    (">:last-child", "margin-bottom:0"),
+    (
+        "pre",
+        "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
+        "line-height:var(--jp-code-line-height,1.3);white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;"
+        "margin:0 0 .4em;background:none;color:inherit;max-height:64em;overflow:auto",
+    ),
+    ("pre code", "background:none;padding:0"),
+    ("pre.mcp-line", "background:var(--jp-layout-color2,rgba(127,127,127,.15));padding:.4em .6em"),
+    (".mcp-scroll", "max-height:40em;overflow:auto;margin:.3em 0 .4em"),
+    ("table", "border-collapse:collapse;margin:0"),
+    (
+        ":is(th,td)",
+        "text-align:left;vertical-align:top;padding:.25em .7em;max-width:40em;overflow-wrap:break-word;"
+        "border-bottom:1px solid var(--jp-border-color2,rgba(127,127,127,.35))",
+    ),
+    # The header stays in sight; its colours come as a pair, so that it is readable whatever the page is.
+    (
+        "thead th",
+        "position:sticky;top:0;background:var(--jp-layout-color0,Canvas);"
+        "color:var(--jp-content-font-color1,CanvasText);box-shadow:inset 0 -1px var(--jp-border-color1,#999)",
+    ),
+    ("tbody th", "font-weight:normal;color:var(--jp-content-font-color2,inherit)"),
+    ("tr:has(>th:first-child+td)", "background:none"),
+    ("tbody th+td", "overflow-wrap:anywhere"),  # of names and what they are nothing is out of sight
+    (":is(th,td).mcp-number", "text-align:right;font-variant-numeric:tabular-nums"),
+    ("td pre", "margin:0"),
+    ("td:has(pre)", "max-width:none"),
+    ("ul", "margin:0;padding-left:1.2em"),
+    ("li", "list-style:none"),  # on the items: JupyterLab gives nested lists bullets of their own
+    ("summary", "cursor:pointer;display:list-item"),  # Bootstrap, in nbconvert's classic template, hides the triangle
+    (".mcp-turn", "border-left:3px solid var(--jp-border-color2,#999);padding-left:.7em"),
+    (".mcp-note", "color:var(--jp-content-font-color2,#767676);font-size:90%"),
+    (".mcp-error", "color:var(--jp-error-color1,#d32f2f);font-weight:bold"),
+    (".mcp-badges", "white-space:nowrap"),
+    (
+        ".mcp-badge",
+        "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:11px;"
+        "white-space:nowrap;font-weight:normal;vertical-align:.1em",
+    ),
+    (".mcp-badge-danger", "border-color:var(--jp-error-color1,#d32f2f);background:rgba(211,47,47,.12)"),
+    (".mcp-badge-safe", "border-color:var(--jp-success-color1,#388e3c);background:rgba(56,142,60,.12)"),
+    (".mcp-diff :is(ins,del)", "color:inherit;text-decoration:none"),
+    (".mcp-diff ins", "background:rgba(56,142,60,.2)"),
+    (".mcp-diff del", "background:rgba(211,47,47,.2)"),
+    ("img", "max-width:100%"),
+)
+
+
+def _rule(selector: str, declarations: str) -> str:
+    return f"{f'{_SCOPE} {selector}'.strip()}{{{declarations}}}"
+
+
+STYLE = (
+    "<style>"
+    + "".join(_rule(selector, declarations) for selector, declarations in _RULES)
+    + f"@media print{{{_rule(':is(pre,.mcp-scroll)', 'max-height:none')}}}"
+    + "</style>"
+)
+"""The style element."""
+
+
+# The one place where HTML is made.
+#
+# Everything else hands in text and gets markup back, so there is one place to look for a missing escape. The markup
+# reads well without its style (GitHub drops it) and without JavaScript (nbviewer, nbconvert).
+
+_NO_MATH = "mathjax_ignore tex2jax_ignore"
+"""The classes that keep MathJax 3 (JupyterLab) and 2 (nbconvert) from setting "$5 to $10" as a formula."""
+
+
+_LEFT = {"style": "text-align:left"}
+"""For cells of text: a notebook that is not trusted yet, as Binder opens it, has no style but that of elements, and
+JupyterLab's own sets cells flush right."""
+
+
+class Markup(str):
+    """Text that is markup already; `escape` leaves it alone."""
+
+    __slots__ = ()
+
+
+def escape(value: object) -> Markup:
+    """Return text as markup that shows it, fit for an element and for a quoted attribute.
+
+    >>> escape('<b title="x">')
+    '&lt;b title=&quot;x&quot;&gt;'
+    """
+    if isinstance(value, Markup):
+        return value
+    return Markup(_html.escape(clean(str(value))))
+
+
+def tag(name: str, content: object = "", **attributes: str) -> Markup:
+    """Return one element; a trailing underscore in an attribute's name is dropped (`class_`).
+
+    >>> tag("b", "1 < 2", class_="x")
+    '<b class="x">1 &lt; 2</b>'
+    """
+    given = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
+    return Markup(f"<{name}{given}>{escape(content)}</{name}>")
+
+
+def joined(parts: Iterable[object], separator: str = "") -> Markup:
+    """Return parts one after the other, each escaped unless it is markup."""
+    return Markup(separator.join(escape(part) for part in parts))
+
+
+def preformatted(text: str) -> Markup:
+    """Return text as written, wrapped at the edge; quotes stay, they cost space and harm nothing here."""
+    return Markup(f"<pre>{_html.escape(clean(text), quote=False)}</pre>")
+
+
+def note(text: str) -> Markup:
+    """Return a line about the display itself, or nothing for no text."""
+    return tag("p", text, class_="mcp-note") if text else Markup()
+
+
+def error_label(text: str = "error") -> Markup:
+    """Return the mark of an error: a word, so that colour is not the only sign."""
+    return tag("span", text, class_="mcp-error")
+
+
+def details(summary: object, body: Markup, *, opened: bool = False) -> Markup:
+    """Return a part that opens with a click, without JavaScript."""
+    attribute = " open" if opened else ""
+    return Markup(f"<details{attribute}><summary>{escape(summary)}</summary>{body}</details>")
+
+
+def link(url: str, text: str) -> Markup:
+    """Return a link if `url` is http(s), else its text.
+
+    >>> link("javascript:alert(1)", "click")
+    'click'
+    """
+    if url.lower().startswith(("http://", "https://")):
+        return tag("a", text, href=url, target="_blank", rel="noopener noreferrer")
+    return escape(text)
+
+
+def table(headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int) -> tuple[Markup, int]:
+    """Return a table and how many rows it has: as many as fit into `limit` bytes, at least one.
+
+    Numbers are set flush right, and so are the headers above them.
+    """
+    body: list[str] = []
+    numbers: set[int] = set()
+    used = sum(len(tag("th", header).encode()) for header in headers)
+    for row in rows:
+        line = f"<tr>{''.join(_cell(cell) for cell in row)}</tr>"
+        used += len(line.encode())
+        if body and used > limit:
+            break
+        body.append(line)
+        numbers.update(column for column, cell in enumerate(row) if _is_number(cell))
+    kinds = ({"class_": "mcp-number"} if column in numbers else _LEFT for column in range(len(headers)))
+    head = "".join(tag("th", header, **given) for header, given in zip(headers, kinds, strict=True))
+    return _framed(f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"), len(body)
+
+
+def facts(rows: Iterable[tuple[object, object]]) -> Markup:
+    """Return names and what they are, as a table without a header."""
+    lines = "".join(f"<tr>{tag('th', name, **_LEFT)}{tag('td', value, **_LEFT)}</tr>" for name, value in rows)
+    return _framed(f"<tbody>{lines}</tbody>")
+
+
+def _framed(rows: str) -> Markup:
+    """Return a table in a frame, which scrolls what is long: the cells below stay within reach."""
+    return Markup(f'<div class="mcp-scroll"><table>{rows}</table></div>')
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, (int, float)) and not isinstance(cell, bool)
+
+
+def _cell(cell: object) -> Markup:
+    if _is_number(cell):
+        return tag("td", cell, class_="mcp-number")
+    return tag("td", "" if cell is None else cell, **_LEFT)
+
+
+def page(parts: Iterable[Markup]) -> str:
+    """Return one output: the parts, in a scope of their own, with their style."""
+    shown = list(parts)
+    if len(shown) > 1:
+        shown = [Markup(f'<div class="mcp-part">{part}</div>') for part in shown]
+    return f'{STYLE}<div class="mcp-magic {_NO_MATH}">{"".join(shown)}</div>'
+
+
+# Parts of an output, and the mimebundle that they make together.
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing to show.
+
+    Attributes:
+        plain: For terminals.
+        html: For pages.
+        native: A richer form under its own MIME type, which is used when the part stands alone.
+        media: Whether it is media, which count against their own limit.
+    """
+
+    plain: str
+    html: Markup
+    native: Mapping[str, Any] | None = None
+    media: bool = False
+
+
+def only(
+    data: dict[str, Any], include: Collection[str] | None = None, exclude: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the MIME types that IPython asks for."""
+    return {key: data[key] for key in data if (not include or key in include) and key not in (exclude or ())}
+
+
+def bundle(
+    parts: Sequence[Part], include: Collection[str] | None = None, exclude: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the mimebundle of parts one below the other.
+
+    A native form goes without HTML: frontends prefer HTML and would never show it, and carrying media
+    twice would double the notebook.
+    """
+    # Each part is clean but for names and titles; cleaning what is clean changes nothing.
+    plain = clean("\n\n".join(part.plain for part in parts if part.plain))
+    if len(parts) == 1 and parts[0].native:
+        return only({"text/plain": plain, **parts[0].native}, include, exclude)
+    return only({"text/plain": plain, "text/html": page(part.html for part in parts)}, include, exclude)
+
+
+def mimebundle(
+    value: Any, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return what a notebook shows of a value, by MIME type: it asks as IPython does."""
+    data: dict[str, Any] = value._repr_mimebundle_(include, exclude)
+    return data
+
+
+def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: Budget, how: str) -> list[Part]:
+    """Return the parts of the items that fit into the budget, and a line about the rest.
+
+    Args:
+        items: What to show, in order; what does not fit is not looked at.
+        show: Makes the part of one.
+        budget: Counts what the parts take.
+        how: Where the rest is.
+    """
+    parts: list[Part] = []
+    for number, item in enumerate(items):
+        if budget.spent:
+            rest = f"… {len(items) - number:,} more: {how}"
+            parts.append(Part(rest, note(rest)))
+            break
+        parts.append(counted(show(item, budget), budget))
+    return parts
+
+
+def counted(part: Part, budget: Budget) -> Part:
+    """Take what `part` needs from the budget; media have done so themselves.
+
+    Its text may be longer than its HTML, which has strings cut: the longer one counts.
+    """
+    budget.blocks -= 1
+    if not part.media:
+        budget.bytes -= min(max(_saved(part.html), _saved(part.plain)), budget.bytes)
+    return part
+
+
+def _saved(text: str) -> int:
+    r"""Return the bytes that a text takes in a notebook file, which is JSON.
+
+    >>> _saved("\n&")
+    3
+    """
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
+
+
+class Value:
+    """What all results share: they are displayed by their parts and computed when asked.
+
+    Subclasses name their constructor's arguments in `_fields`.
+    """
+
+    __slots__ = ("_cache",)
+    _fields: tuple[str, ...] = ()
+    _cache: dict[str, Any] | None
+
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return what is displayed.
+
+        Args:
+            budget: What may be shown, for a display that holds more than this value; None for a display of its own.
+        """
+        raise NotImplementedError
+
+    def _once(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Return what `compute` returned the first time."""
+        cache = self._cache
+        if cache is None:
+            cache = self._cache = {}
+        if name not in cache:
+            cache[name] = compute()
+        return cache[name]
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return bundle(self.parts(), include, exclude)
+
+    def __str__(self) -> str:
+        text: str = bundle(self.parts())["text/plain"]
+        return text
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self._fields if name != "seconds")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._fields}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._cache = None
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+class Faceted(Value):
+    """A value with several forms: which of them has a length, or items, nobody can know, so it says what they are.
+
+    Subclasses name them in `_facets`.
+    """
+
+    __slots__ = ()
+    _facets = ""
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is neither a list nor a dict; {self._facets}")
+
+    __len__ = __iter__ = __getitem__ = __contains__ = _refuse
+
+    def __bool__(self) -> bool:
+        return True
+
+
+# Tables as text that fit the terminal.
+
+_ENOUGH = 20
+"""Characters of the last column, which wraps, that the other columns leave it."""
+
+_MOST_LINES = 3
+"""Lines of one row."""
+
+_NARROWEST = 6
+"""Characters below which a column says nothing any more."""
+
+_READABLE = 12
+"""Characters that a column gets before another one is shown beside it."""
+
+_LONGEST_NAME = 500
+"""Characters of a name at most: a server may send anything."""
+
+
+class Verbatim(str):
+    """Text whose spaces mean something, such as a line of a traceback; tables leave them as they are."""
+
+    __slots__ = ()
+
+
+def width(text: str) -> int:
+    """Return the columns that `text` takes in a terminal (East Asian wide characters take two).
+
+    >>> width("abc"), width("日本")
+    (3, 4)
+    """
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) != 0 for c in text)
+
+
+def terminal_width() -> int:
+    """Return the terminal's width, or `COLUMNS`; 100 where there is none, as in a notebook.
+
+    A kernel inherits the terminal that Jupyter was started from, but nobody reads its outputs there: what
+    a saved notebook has must not depend on it.
+    """
+    if "COLUMNS" not in os.environ and not (sys.stdout is not None and sys.stdout.isatty()):
+        return 100
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def cell_text(value: object, limit: int) -> str:
+    r"""Return one cell: None is empty, truth is yes or no, text stays on one line.
+
+    >>> [cell_text(v, 80) for v in (None, True, 1.5, "a\nb", Verbatim("  a"))]
+    ['', 'yes', '1.5', 'a b', '  a']
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Verbatim):
+        return shorten(" ".join(value[: limit * 4].expandtabs().splitlines()), limit)
+    if isinstance(value, list):
+        separator = ", " if all(isinstance(part, str) for part in value) else " "
+        return one_line(separator.join(str(part) for part in value), limit)
+    return one_line(str(value), limit)
+
+
+def aligned(
+    headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100, names: bool = False
+) -> str:
+    """Return rows as aligned text, at most `total` wide; numbers flush right, long cells shortened.
+
+    Args:
+        headers: The names of the columns.
+        rows: Their cells.
+        total: Characters of a line.
+        cell: Characters of a cell at most.
+        names: Whether the first column has what a person types: it is never cut, but gets a line of its own.
+
+    >>> print(aligned(["name", "n"], [["a", 1], ["bb", 10]], total=40))
+    name   n
+    a      1
+    bb    10
+    """
+    most = [_LONGEST_NAME if names else cell, *(cell for _ in headers[1:])]
+    texts = [[cell_text(value, room) for value, room in zip(row, most, strict=True)] for row in rows]
+    heads = [one_line(header, cell) for header in headers]
+    widths = [max(map(width, column)) for column in zip(heads, *texts, strict=True)]
+    widths = _fitted(widths, total - 2 * (len(widths) - 1))
+    right = [_numeric([row[i] for row in rows]) for i in range(len(heads))]
+    lines: list[str] = []
+    for cells in [heads, *texts]:
+        if names and len(cells) > 1 and width(cells[0]) > widths[0]:
+            lines.append(cells[0])
+            cells = ["", *cells[1:]]
+        lines += _lines(cells, widths, right)
+    return "\n".join(lines)
+
+
+def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100) -> int:
+    """Return how many columns `aligned` should be given: all that can be made to fit, else those that can be read.
+
+    >>> columns_that_fit(["a"] * 30, [[1] * 30], total=100), columns_that_fit(["a"] * 30, [["b" * 99] * 30], total=100)
+    (30, 7)
+    """
+    columns = zip(headers, *rows, strict=True)
+    widths = [max(width(cell_text(value, cell)) for value in column) for column in columns]
+    gaps = 2 * (len(widths) - 1)
+    if sum(min(each, _NARROWEST) for each in widths) + gaps <= total:
+        return len(widths)
+    ends = accumulate(min(each, _READABLE) + 2 for each in widths)
+    return max(sum(end - 2 <= total for end in ends), 1)
+
+
+def _fitted(widths: list[int], total: int) -> list[int]:
+    """Make columns narrower until they fit.
+
+    The last explains the others and goes first, then the widest of the others. The first has names that a person
+    types: up to half of the room it is left as it is, as long as anything else can be narrower.
+
+    >>> _fitted([45, 40, 80], 96), _fitted([70, 40, 80], 96), _fitted([45, 3, 40], 30)
+    ([45, 31, 20], [48, 28, 20], [15, 3, 12])
+    """
+    widths = list(widths)
+    while sum(widths) > total and max(widths) > _NARROWEST:
+        wide = [i for i, room in enumerate(widths) if room > (_NARROWEST if i else max(total // 2, _NARROWEST))] or [0]
+        widest = max(wide, key=widths.__getitem__)
+        widths[-1 if widths[-1] > _ENOUGH else widest] -= 1
+    return widths
+
+
+def _numeric(column: list[object]) -> bool:
+    given = [value for value in column if value is not None]
+    return bool(given) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in given)
+
+
+def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    """Return the lines of a row: the last column goes on below itself, the others are cut."""
+    last = cells[-1] if cells else ""
+    if not last.isascii() or right[-1:] == [True] or len(last) <= widths[-1] or widths[-1] < _ENOUGH:
+        return [_line(cells, widths, right)]
+    first, *rest = textwrap.wrap(last, widths[-1], max_lines=_MOST_LINES, placeholder="...")
+    indent = " " * (sum(widths[:-1]) + 2 * (len(widths) - 1))
+    return [_line([*cells[:-1], first], widths, right), *(indent + line for line in rest)]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = [_padded(text, room, flush) for text, room, flush in zip(cells, widths, right, strict=True)]
+    return "  ".join(padded).rstrip()
+
+
+def _padded(text: str, room: int, flush: bool) -> str:
+    if width(text) > room:
+        while width(text) > room - 1:
+            text = text[:-1]
+        text += "…"
+    space = " " * (room - width(text))
+    return space + text if flush else text + space
+
+
+# What is known of a tool, as badges: the hints that its server gives, and whom it is for.
+
+Kind = Literal["safe", "danger", "neutral"]
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A word with a meaning.
+
+    Attributes:
+        text: The word; a sign in front if it has a colour, which is never the only difference.
+        kind: How it is coloured.
+        explanation: One sentence, shown when the pointer rests on it.
+    """
+
+    text: str
+    kind: Kind = "neutral"
+    explanation: str = ""
+
+    def __str__(self) -> str:
+        return f"[{clean(self.text)}]"
+
+    def html(self) -> Markup:
+        """Return the badge as markup."""
+        kind = self.kind if self.kind in ("safe", "danger") else "neutral"
+        return tag("span", self.text, class_=f"mcp-badge mcp-badge-{kind}", title=self.explanation)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+
+NO_HINTS = Badge(
+    "no hints",
+    "neutral",
+    "the server does not say what the tool does; consent takes it for one that may change, delete and reach out",
+)
+"""For a tool whose server gives no hints."""
+
+_HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
+
+
+def app_only(tool: Tool) -> bool:
+    """Whether the server offers a tool to its own app and not to models.
+
+    The extension MCP Apps has `_meta.ui.visibility` for this, a list of `"model"` and `"app"`; missing, it means both.
+    """
+    ui = (tool.meta or {}).get("ui")
+    visibility = ui.get("visibility") if isinstance(ui, dict) else None
+    return isinstance(visibility, list) and "model" not in visibility
+
+
+def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
+    """Return the badges of a tool: whether it is for apps only, and the hints that its server gives.
+
+    A hint that the server does not give is not shown; where it gives none, one badge says so. Consent decides by the
+    specification's defaults then (`ToolAnnotations` in its schema): the tool may change and destroy things, is not
+    idempotent and reaches out. Destructive and idempotent mean something only for a tool that is not read-only.
+
+    Args:
+        tool: Its definition, or None where it is not known.
+        trusted: Whether the person has said that this server's hints are to be believed.
+
+    >>> [str(badge) for badge in tool_badges(None)]
+    ['[no hints]']
+    """
+    who = "the server, which you trust, says that" if trusted else "the server says of itself that"
+    hints = tool.annotations if tool is not None else None
+    badges: list[Badge] = []
+    if tool is not None and app_only(tool):
+        badges.append(Badge("app only", "neutral", "the server offers it to its own app: no model is given it"))
+    if hints is None or not any(getattr(hints, name) is not None for name in _HINTS):
+        return [*badges, NO_HINTS]
+    return badges + [Badge(text, kind, f"{who} {meaning}") for text, kind, meaning in _notable(hints)]
+
+
+def _notable(hints: ToolAnnotations) -> Iterator[tuple[str, Kind, str]]:
+    """Yield text, kind and meaning of the hints that were given and tell more than the lack of them."""
+    if hints.read_only_hint:
+        yield "○ read-only", "safe", "it changes nothing"
+    else:
+        if hints.destructive_hint:
+            yield "! destructive", "danger", "it may overwrite or delete"
+        elif hints.destructive_hint is False:
+            yield "+ only adds", "neutral", "it adds and never destroys"
+        elif hints.read_only_hint is False:
+            yield "± changes", "neutral", "it changes things"
+        if hints.idempotent_hint:
+            yield "= idempotent", "neutral", "a repeated call changes nothing more"
+    if hints.open_world_hint:
+        yield "~ open world", "neutral", "it deals with the world outside"
+
+
+# How much of a result may reach the page.
+#
+# What is shown is saved in the notebook, sent to every browser that opens it and kept in its history, so displays cut
+# first and render afterwards. The values themselves are never cut.
+
+_UTF8_OF_ESCAPED = 5
+"""Most characters that one character of text becomes in HTML (`&` is `&amp;`)."""
+
+
+@dataclass(slots=True)
+class Display:
+    """The limits of one display; the settings layer changes the module's `display`.
+
+    Attributes:
+        rows: Rows of a table in a result.
+        columns: Columns of such a table.
+        cell: Characters of one cell.
+        characters: Characters of text.
+        bytes: Bytes of HTML without media, and of `text/plain`, each: an output stays under 200 kB.
+        json_nodes: Nodes of a JSON tree.
+        media: Bytes of images, audio and documents together, before base64.
+        parse: Characters of text that are read as JSON or a table only to show them (the worst JSON takes 0.1 s a MB).
+        listing_rows: Rows of a listing.
+        blocks: Content blocks of one result.
+    """
+
+    rows: int = 20
+    columns: int = 20
+    cell: int = 100
+    characters: int = 10_000
+    bytes: int = 95_000
+    json_nodes: int = 400
+    media: int = 2_000_000
+    parse: int = 1_500_000
+    listing_rows: int = 200
+    blocks: int = 50
+
+
+display = Display()
+"""The current limits."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left of the limits while one output is being made.
+
+    Attributes:
+        bytes: Bytes of HTML, and as many of text.
+        media: Bytes of media.
+        blocks: Content blocks.
+        parse: Characters read as JSON or a table.
+    """
+
+    bytes: int
+    media: int
+    blocks: int
+    parse: int
+
+    @classmethod
+    def full(cls) -> Budget:
+        """Return the budget of a new output."""
+        return cls(display.bytes, display.media, display.blocks, display.parse)
+
+    @property
+    def characters(self) -> int:
+        """Characters of text that fit, however much escaping makes of them."""
+        return min(display.characters, max(self.bytes // _UTF8_OF_ESCAPED, 0))
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing more should be shown."""
+        return self.blocks <= 0 or self.bytes < 500
+
+    def take_parse(self, length: int) -> bool:
+        """Return whether `length` characters may still be read to find out what they hold, and count them if so."""
+        if length > self.parse:
+            return False
+        self.parse -= length
+        return True
+
+    def take_media(self, size: int) -> bool:
+        """Return whether `size` bytes of media still fit, and count them if so."""
+        if size > self.media:
+            return False
+        self.media -= size
+        return True
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes as people write it, in decimal units.
+
+    >>> size_text(512), size_text(1_234), size_text(52_428_800)
+    ('512 bytes', '1.2 kB', '52.4 MB')
+    """
+    if size < 1000:
+        return f"{size} bytes"
+    number = float(size)
+    unit = ""
+    for unit in ("kB", "MB", "GB"):  # noqa: B007 - the last one stays
+        number /= 1000
+        if number < 999.95:
+            break
+    return f"{number:.1f} {unit}"

@@ -1,0 +1,158 @@
+"""JSON, shown: a tree that opens and closes without JavaScript, and text.
+
+Both stop when their limit is reached, so that the size of the value costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import takewhile
+from typing import Any
+
+from mcp_magic._text import clean
+from mcp_magic.display import document
+from mcp_magic.display.document import Markup, details, escape, tag
+from mcp_magic.display.text import cut, shorten
+
+__all__ = ["NOT_JSON", "brief", "loads", "loads_beginning", "pretty", "tree"]
+
+_OPEN_DEPTH = 2
+_DEEPEST = 20
+"""Levels shown; real answers have fewer than ten, and Python's stack has to hold them."""
+_WRITABLE_BITS = 10_000
+_STRING = 300
+"""Characters of a string in the tree."""
+
+NOT_JSON = object()
+"""What `loads` returns for text that is not JSON: None is a JSON value."""
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def loads(text: str) -> Any:
+    """Return the value of JSON text, or `NOT_JSON`.
+
+    `NaN` and `Infinity` are words, not JSON (RFC 8259, section 6).
+
+    >>> loads('{"a": 1}'), loads("NaN") is NOT_JSON, loads("hello") is NOT_JSON
+    ({'a': 1}, True, True)
+    """
+    start = text[:100].lstrip()[:1]
+    if start and start not in '{["-0123456789tfn':
+        return NOT_JSON
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return NOT_JSON
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_constant)
+
+
+def loads_beginning(text: str, start: int) -> tuple[Any, int]:
+    """Return the value of the JSON that begins at `start` in a text, or `NOT_JSON`, and where it ends.
+
+    >>> loads_beginning('Found: {"a": 1} and more', 7)
+    ({'a': 1}, 15)
+    """
+    try:
+        return _decoder.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return NOT_JSON, start
+
+
+def pretty(value: Any, limit: int, *, indent: int | None = 2) -> tuple[str, bool]:
+    """Return JSON text of at most `limit` characters, cleaned, and whether it is whole.
+
+    >>> pretty([1, 2], 100, indent=None)
+    ('[1, 2]', True)
+    >>> pretty([1, 2], 3, indent=None)
+    ('[1,', False)
+    """
+    beginning = _beginning(value, [limit + 1], 0)
+    text = clean(json.dumps(beginning, ensure_ascii=False, indent=indent, default=_written))
+    return text[:limit], len(text) <= limit
+
+
+def _written(value: Any) -> str:
+    """Return what is no JSON, for example a date in rows that Python has printed."""
+    return cut(str(value), _STRING)
+
+
+def _beginning(value: Any, room: list[int], depth: int) -> Any:
+    """Return the part of a value whose text fills `room` characters: dumps would write all of it to show that.
+
+    Every value and every character of a string takes at least one character of the text.
+    """
+    room[0] -= 1
+    if isinstance(value, str):
+        kept = value[: max(room[0], 0) + 1]
+        room[0] -= len(kept)
+        return kept
+    if isinstance(value, (dict, list)) and depth > _DEEPEST:
+        return "…"
+    if isinstance(value, dict):
+        return {
+            _beginning(str(key), room, depth): _beginning(child, room, depth + 1)
+            for key, child in takewhile(lambda _: room[0] >= 0, value.items())
+        }
+    if isinstance(value, (list, tuple)):
+        return [_beginning(child, room, depth + 1) for child in takewhile(lambda _: room[0] >= 0, value)]
+    if isinstance(value, int) and value.bit_length() > _WRITABLE_BITS:  # Python refuses to write more than 4,300 digits
+        return f"an integer of about {int(value.bit_length() * math.log10(2)):,} digits"
+    return value
+
+
+def brief(value: Any, limit: int) -> str:
+    """Return a value in at most `limit` characters, on one line: a string as it is, the rest as JSON.
+
+    >>> brief({"a": [1, 2, 3]}, 10)
+    '{"a": [1,…'
+    """
+    if isinstance(value, str):
+        return shorten(value[: limit * 2], limit)
+    text, whole = pretty(value, limit, indent=None)
+    return text if whole else text[: limit - 1] + "…"
+
+
+class _Tree:
+    """One tree in the making, with what is left of its limits."""
+
+    def __init__(self, nodes: int, size: int) -> None:
+        self.nodes = nodes
+        self.size = size
+
+    def node(self, label: Markup, value: Any, depth: int) -> Markup:
+        """Return a value with its label."""
+        self.nodes -= 1
+        if isinstance(value, dict) and value:
+            return self._branch(label, value, f"{{{len(value)}}}", depth)
+        if isinstance(value, list) and value:
+            return self._branch(label, value, f"[{len(value)}]", depth)
+        text = brief(value, _STRING) if not isinstance(value, str) else f'"{brief(value, _STRING)}"'
+        return self._counted(Markup(f"{label}{tag('code', text)}"))
+
+    def _counted(self, markup: Markup) -> Markup:
+        self.size -= len(markup.encode())
+        return markup
+
+    def _branch(self, label: Markup, value: dict[str, Any] | list[Any], count: str, depth: int) -> Markup:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        summary = self._counted(Markup(f"{label}<small>{count}</small>"))
+        lines: list[str] = []
+        for shown, (key, child) in enumerate(items):
+            if self.nodes <= 0 or self.size <= 0 or depth >= _DEEPEST:
+                lines.append(tag("li", f"… {len(value) - shown:,} more: .data has them"))
+                break
+            name = Markup(f"{tag('b', shorten(str(key), 100))}: ")
+            lines.append(f"<li>{self.node(name, child, depth + 1)}</li>")
+        opened = depth < _OPEN_DEPTH and len(value) <= 50
+        return details(summary, Markup(f"<ul>{''.join(lines)}</ul>"), opened=opened)
+
+
+def tree(value: Any, size: int) -> Markup:
+    """Return a value as a collapsible tree of at most about `size` bytes."""
+    return _Tree(document.display.json_nodes, size).node(escape(""), value, 0)

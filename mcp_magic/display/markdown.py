@@ -1,0 +1,110 @@
+"""Markdown of models as HTML that holds no markup of theirs, no script, and loads nothing.
+
+Raw HTML is shown as text; links lead to http(s) and mailto only; images become links, since loading one would tell its
+host who reads the notebook (and what the model put into the address).
+A block of code names no language that a page draws.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import clean
+from mcp_magic.display.document import Markup, escape
+from mcp_magic.display.text import code_language
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+__all__ = ["markdown"]
+
+_DESTINATION = re.compile(r"(?:https?://|mailto:)\S", re.IGNORECASE)
+
+MAX_CELLS = 50_000
+"""Columns times lines up to which tables are tables: each of its rows gets all cells, however few it was sent with."""
+
+_BELOW = 3
+"""Levels by which headings go down: a cell's output is no chapter of the page."""
+
+
+def markdown(text: str) -> Markup:
+    r"""Return Markdown (CommonMark, tables, strikethrough) as harmless HTML.
+
+    >>> markdown("**1** < 2 <script>")
+    '<p><strong>1</strong> &lt; 2 &lt;script&gt;</p>\n'
+    >>> markdown("[a](javascript:alert(1))")
+    '<p>[a](javascript:alert(1))</p>\n'
+    """
+    text = clean(text)
+    columns = max((line.count("|") for line in text.split("\n")), default=0)
+    made: str = _parser(tables=columns * text.count("\n") <= MAX_CELLS).render(text)
+    return Markup(made)
+
+
+@functools.cache
+def _parser(*, tables: bool) -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20})
+    parser.enable(["strikethrough", *(["table"] if tables else [])])
+    parser.validateLink = _allowed  # type: ignore[method-assign]
+    for kind, rule in _RULES.items():
+        parser.add_render_rule(kind, rule)
+    return parser
+
+
+def _allowed(url: str) -> bool:
+    return _DESTINATION.match(url.strip()) is not None
+
+
+def _link_open(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    tokens[index].attrSet("target", "_blank")
+    tokens[index].attrSet("rel", "noopener noreferrer")
+    return str(self.renderToken(tokens, index, options, env))
+
+
+def _image(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """Return a link to the image; its words alone inside of another link."""
+    token = tokens[index]
+    words = self.renderInlineAsText(token.children, options, env) or str(token.attrGet("src") or "image")
+    text = escape(f"image: {words}")
+    inside = sum(before.nesting for before in tokens[:index] if before.type in ("link_open", "link_close"))
+    if inside:
+        return text
+    return f'<a href="{escape(token.attrGet("src"))}" target="_blank" rel="noopener noreferrer">{text}</a>'
+
+
+def _heading(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    token = tokens[index]
+    if token.tag in ("h1", "h2", "h3"):
+        token.tag = f"h{int(token.tag[1]) + _BELOW}"
+    return str(self.renderToken(tokens, index, options, env))
+
+
+def _fence(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    tokens[index].info = code_language(tokens[index].info)
+    return str(type(self).fence(self, tokens, index, options, env))
+
+
+def _table_open(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    return '<div class="mcp-scroll"><table>\n'
+
+
+def _table_close(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    return "</table></div>\n"
+
+
+_RULES = {
+    "link_open": _link_open,
+    "image": _image,
+    "fence": _fence,
+    "heading_open": _heading,
+    "heading_close": _heading,
+    "table_open": _table_open,
+    "table_close": _table_close,
+}

@@ -1,0 +1,1192 @@
+"""Tables from answers: records, columns, delimited text and tables in text."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import re
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.display import document
+from mcp_magic.display.document import (
+    Part,
+    aligned,
+    columns_that_fit,
+    joined,
+    note,
+    preformatted,
+    table,
+    terminal_width,
+)
+from mcp_magic.display.json import NOT_JSON, brief, loads, loads_beginning, pretty, tree
+from mcp_magic.display.text import cut, harmless, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pandas as pd
+
+    from mcp_magic.display.document import Budget
+
+__all__ = [
+    "DELIMITERS",
+    "MAX_PYTHON",
+    "SAMPLE",
+    "Columns",
+    "Delimited",
+    "Matrix",
+    "Passage",
+    "Records",
+    "Rows",
+    "TextMatrix",
+    "check_shape",
+    "data_part",
+    "declared",
+    "delimited",
+    "describe",
+    "find_rows",
+    "find_tables",
+    "is_long_python",
+    "is_wrapper",
+    "json_in_text",
+    "json_lines",
+    "markdown_part",
+    "meant",
+    "members_line",
+    "passages",
+    "rows_part",
+    "text_part",
+    "typed",
+    "verbatim_part",
+]
+
+
+# Which parts of a JSON value are tables: the one rule, for `.df`, `.frames` and the display.
+#
+# A `Rows` says where rows are and in which layout, without touching more of them than it must: display looks at the
+# first ones only, and a DataFrame is made in one pass of pandas over what the server sent.
+
+MAX_COLUMNS = 5_000
+"""Columns of a DataFrame; pandas takes seconds to name more of them."""
+
+MAX_CELLS = 1_000_000
+"""Cells of a DataFrame that is mostly empty: a row gets the columns of all others, a megabyte can ask for billions."""
+
+_SCALARS = {str, int, float, bool, type(None)}
+_NAMES = ("columns", "headers", "header", "fields")
+_NAME = ("name", "id", "key", "field", "label", "title", "column_name")
+"""The members that name a column where it is described by an object."""
+_VALUES = ("data", "rows", "values", "records")
+_PAYLOAD = frozenset([*_VALUES, "items", "results", "result", "entries", "hits", "matches"])
+"""Members that hold what was asked for."""
+_ASIDE = frozenset(["errors", "warnings", "notices", "notes", "hints"])
+"""Members that say something about the answer."""
+_COUNTING = re.compile("count|total|number|num|size|length|of|[_-]")
+"""What a member's name has beside that of the list whose length it is."""
+
+_DEEPEST = 6
+"""Objects in objects that are looked into."""
+
+_MOST = 50
+"""Tables of one value."""
+
+_NAMED = 5
+"""Members of an object that a message names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Where rows were found.
+
+    Attributes:
+        path: The members of the value that lead to them, () if it holds them itself.
+        single: Whether this is one object read as one row: a DataFrame for who asks, not for display.
+        keyed: Whether they are the members of an object, whose names are the first column.
+        weak: Whether a list of objects beside them is the table rather than these.
+    """
+
+    path: tuple[str, ...] = ()
+    single: bool = False
+    keyed: bool = False
+    weak: bool = False
+
+    def count(self) -> int | None:
+        """The number of rows, or None if counting them means reading them."""
+        raise NotImplementedError
+
+    def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
+        """The column names and the first rows."""
+        raise NotImplementedError
+
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        rows, columns = self.count() or 0, len(self.head(1)[0])
+        return rows, columns, rows * columns
+
+    def frame(self) -> pd.DataFrame:
+        """All rows, with the types that pandas infers."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records(Rows):
+    """A list of objects."""
+
+    values: list[dict[str, Any]]
+
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.values)
+
+    def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
+        """The column names and the first rows."""
+        first = self.values[:limit]
+        names = list(dict.fromkeys(name for record in first for name in record))
+        return [str(name) for name in names], [[record.get(name) for name in names] for record in first]
+
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        columns = len(set[str]().union(*self.values))
+        return len(self.values), columns, sum(map(len, self.values))
+
+    def frame(self) -> pd.DataFrame:
+        """All rows, with the types that pandas infers."""
+        import pandas as pd
+
+        return pd.DataFrame(self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns(Rows):
+    """An object of lists of one length."""
+
+    values: dict[str, list[Any]]
+
+    def count(self) -> int:
+        """The number of rows."""
+        return len(next(iter(self.values.values())))
+
+    def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
+        """The column names and the first rows."""
+        columns = [column[:limit] for column in self.values.values()]
+        return [str(name) for name in self.values], [list(row) for row in zip(*columns, strict=True)]
+
+    def frame(self) -> pd.DataFrame:
+        """All rows, with the types that pandas infers."""
+        import pandas as pd
+
+        return pd.DataFrame(self.values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix(Rows):
+    """A list of lists of one length, with the names of the columns or without."""
+
+    values: list[list[Any]]
+    names: list[str] | None = None
+
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.values)
+
+    def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
+        """The column names and the first rows."""
+        first = [list(row) for row in self.values[:limit]]
+        return self.names or [str(i) for i in range(len(first[0]))], first
+
+    def frame(self) -> pd.DataFrame:
+        """All rows, with the types that pandas infers."""
+        import pandas as pd
+
+        return pd.DataFrame(self.values, columns=self.names)
+
+
+def check_shape(rows: int, columns: int, sent: int) -> None:
+    """Refuse a DataFrame that would take all memory.
+
+    Raises:
+        ValueError: It would.
+    """
+    if columns > MAX_COLUMNS:
+        raise ValueError(f"{columns:,} columns; a DataFrame gets at most {MAX_COLUMNS:,}. .data or .text has them")
+    if rows * columns > max(MAX_CELLS, 4 * sent):
+        raise ValueError(
+            f"{rows:,} rows x {columns:,} columns, of which {sent:,} cells were sent; "
+            "a DataFrame would fill the memory with empty ones. .data or .text has them"
+        )
+
+
+def find_tables(data: Any) -> list[Rows]:
+    """Return all tables of a JSON value, in their order; if there is none, the value itself where it is one row.
+
+    These are tables:
+
+    - a list of objects; a list of equally long lists, whose first one names the columns if it alone is all
+      text; a list of scalars (a column "value")
+    - names and rows side by side: `{"columns": ["a"], "rows": [[1]]}`, the names as text or as `{"name": "a"}`
+    - an object of equally long lists; beside scalars two of them or more, with a number in one of them
+    - an object of objects that have the same members: a row each, with its name in the first column
+    - any of these as a member of an object, or of an object in it. A list of scalars or of lists is one there
+      only if the member's name says so ("results", "data") or a count beside it has its length; an empty list
+      also if there is nothing else.
+
+    >>> [rows.path for rows in find_tables({"a": [{"x": 1}], "b": {"c": [{"y": 2}]}})]
+    [('a',), ('b', 'c')]
+    >>> find_tables({"name": "x", "tags": [], "n": 1})[0].head(1)
+    (['name', 'tags', 'n'], [['x', [], 1]])
+    """
+    rows = _in_list(data) if isinstance(data, list) else None
+    if rows is not None:
+        return [rows]
+    if not isinstance(data, dict) or not data:
+        return []
+    return list(islice(_in_object(data, 0), _MOST)) or _one_row(data)
+
+
+def meant(tables: Sequence[Rows]) -> list[Rows]:
+    """Return the table that stands for the whole value, or all between which nothing decides.
+
+    A member called "results", "data" or the like goes before others, what has rows before what has none, a list of
+    objects before the weak forms, and the outer before the inner; warnings and errors come last.
+
+    >>> [rows.path for rows in meant(find_tables({"results": [], "warnings": [{"code": 1}]}))]
+    [('results',)]
+    >>> [rows.path for rows in meant(find_tables({"a": [{"x": 1}], "b": [{"y": 2}]}))]
+    [('a',), ('b',)]
+    """
+    left = list(tables)
+    left = [rows for rows in left if not _ASIDE.intersection(rows.path)] or left
+    left = [rows for rows in left if _PAYLOAD.intersection(rows.path)] or left
+    left = [rows for rows in left if rows.count() != 0] or left
+    left = [rows for rows in left if not rows.weak] or left
+    outermost = min((len(rows.path) for rows in left), default=0)
+    return [rows for rows in left if len(rows.path) == outermost]
+
+
+def find_rows(data: Any) -> Rows | None:
+    """Return the table of a JSON value, or None if it has none or several.
+
+    >>> find_rows([{"a": 1}, {"a": 2}]).head(1)
+    (['a'], [[1]])
+    >>> find_rows({"total": 2, "rows": [{"a": 1}]}).path
+    ('rows',)
+    >>> find_rows(42) is None
+    True
+    """
+    found = meant(find_tables(data))
+    return found[0] if len(found) == 1 else None
+
+
+def _types(values: Iterable[Any]) -> set[type]:
+    return set(map(type, values))
+
+
+def _in_list(values: list[Any]) -> Rows | None:
+    types = _types(values)
+    if types <= {dict}:
+        return Records(values=values)
+    if types <= _SCALARS:
+        return Columns(values={"value": values})
+    if types <= {list, tuple} and len(set(map(len, values))) == 1:
+        return _matrix(values) if values[0] else None
+    return None
+
+
+def _matrix(values: list[list[Any]]) -> Matrix:
+    first = values[0]
+    is_header = (
+        len(values) > 1
+        and all(isinstance(name, str) and name for name in first)
+        and len(set(first)) == len(first)
+        and any(not isinstance(value, str) for value in values[1])
+    )
+    return Matrix(values=values[1:], names=list(first)) if is_header else Matrix(values=values)
+
+
+def _in_object(data: dict[str, Any], depth: int) -> Iterator[Rows]:
+    own = _split(data) or _columns(data, depth) or _keyed(data)
+    if own is not None:
+        yield own
+        return
+    counts = _counts(data)
+    lists_alone = all(key in _ASIDE or value == [] or _holds_objects(value) for key, value in data.items())
+    for name, value in data.items():
+        inner: Iterable[Rows] = ()
+        if isinstance(value, list):
+            is_payload = str(name).lower() in _PAYLOAD or _is_counted(str(name), counts.get(len(value), ()))
+            rows = _in_member(name, value, is_payload=is_payload or (not value and lists_alone))
+            inner = () if rows is None else (rows,)
+        elif isinstance(value, dict) and value and depth < _DEEPEST:
+            inner = _in_object(value, depth + 1)
+        for rows in inner:
+            yield replace(rows, path=(str(name), *rows.path))
+
+
+def _split(data: dict[str, Any]) -> Rows | None:
+    """Names and rows side by side, as pandas' orient="split", SQL services and spreadsheets have it."""
+    described = next((data[key] for key in _NAMES if isinstance(data.get(key), list)), None)
+    found = [(key, data[key]) for key in _VALUES if isinstance(data.get(key), list)]
+    names = [_column_name(column) for column in described or ()]
+    if not names or len(found) != 1 or "" in names or len(set(names)) != len(names):
+        return None
+    member, values = found[0]
+    types = _types(values)
+    if values and types == {dict}:
+        return Records(values=values, path=(member,))
+    lengths = set(map(len, values)) if types <= {list, tuple} else set()
+    if values and (len(lengths) != 1 or min(lengths) < len(names)):
+        return None
+    unnamed = [f"Unnamed: {index}" for index in range(len(names), max(lengths, default=0))]
+    return Matrix(values=values, names=[*names, *unnamed], path=(member,))
+
+
+def _column_name(column: Any) -> str:
+    if isinstance(column, dict):
+        column = next((column[key] for key in _NAME if isinstance(column.get(key), str)), "")
+    return column if isinstance(column, str) else ""
+
+
+def _columns(data: dict[str, Any], depth: int) -> Rows | None:
+    """Equally long lists of scalars; beside anything else a list alone is a value like the others."""
+    lists = {name: value for name, value in data.items() if isinstance(value, list)}
+    columns = list(lists.values())
+    if not columns or not columns[0] or len(set(map(len, columns))) != 1:
+        return None
+    if depth and len(columns) == 1:
+        return None
+    types = [_types(column) for column in columns]
+    if not all(kinds <= _SCALARS for kinds in types):
+        return None
+    if len(lists) < len(data):
+        others = [value for value in data.values() if not isinstance(value, list)]
+        flat = all(type(v) in _SCALARS or (isinstance(v, dict) and _types(v.values()) <= _SCALARS) for v in others)
+        numbers = any(kinds & {int, float} for kinds in types)
+        if not (flat and numbers and len(columns) > 1 and len(columns[0]) > 1):
+            return None
+    elif _ASIDE.intersection(lists) and not lists.keys() <= _ASIDE:
+        return None
+    return Columns(values=lists)
+
+
+def _keyed(data: dict[str, Any]) -> Rows | None:
+    """Objects that are alike, under names of their own."""
+    if len(data) < 2 or _types(data.values()) != {dict}:
+        return None
+    names = [set(member) for member in data.values()]
+    common, every = set.intersection(*names), set.union(*names)
+    if 2 * len(common) < len(every):
+        return None
+    if not any(all(type(member[name]) in _SCALARS for member in data.values()) for name in common):
+        return None
+    if any(_holds_objects(value) for member in data.values() for name, value in member.items() if name not in common):
+        return None
+    key = "key"
+    while key in every:
+        key += "_"
+    return Records(values=[{key: name} | member for name, member in data.items()], keyed=True, weak=True)
+
+
+def _holds_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _in_member(name: str, values: list[Any], *, is_payload: bool) -> Rows | None:
+    """Return the rows of a list that is a member of an object, if it is more than one of the object's values."""
+    if values and _types(values) == {dict}:
+        return Records(values=values)
+    if not is_payload:
+        return None
+    rows = _in_list(values) if values else Records(values=[])
+    if isinstance(rows, Columns):
+        return Columns(values={name: values}, weak=True)
+    return replace(rows, weak=bool(values)) if rows is not None else None
+
+
+def _counts(data: dict[str, Any]) -> dict[int, set[str]]:
+    """Return what an object says it has how many of, by their number.
+
+    >>> _counts({"total": 0, "cityCount": 0, "cities": [], "population": 7})[0] == {"", "city"}
+    True
+    """
+    counts: dict[int, set[str]] = {}
+    for name, value in data.items():
+        if type(value) is int and _COUNTING.search(lower := str(name).lower()):
+            names = counts.setdefault(value, set())
+            if len(names) < _MOST:
+                names.add(_COUNTING.sub("", lower))
+    return counts
+
+
+def _is_counted(name: str, counted: Iterable[str]) -> bool:
+    lower = name.lower()
+    return any(
+        what in ("", "row") or what in _PAYLOAD or (len(what) > 2 and lower.startswith(what)) for what in counted
+    )
+
+
+def _one_row(data: dict[str, Any]) -> list[Rows]:
+    """Return an object as one row if it is flat: scalars, and lists of them; else the flat object that it boxes."""
+    if _is_flat(data):
+        return [Records(values=[data], single=True)]
+    boxed = [name for name, value in data.items() if name in _PAYLOAD and isinstance(value, dict) and _is_flat(value)]
+    return [Records(values=[data[boxed[0]]], single=True, path=(boxed[0],))] if len(boxed) == 1 else []
+
+
+def _is_flat(data: dict[str, Any]) -> bool:
+    lists = [value for value in data.values() if isinstance(value, list)]
+    plain = [value for value in data.values() if not isinstance(value, list)]
+    return bool(plain) and {*map(type, plain)} <= _SCALARS and all(_types(each) <= _SCALARS for each in lists)
+
+
+_NOUNS = {str: "a string", bool: "true or false", int: "a number", float: "a number", type(None): "null"}
+
+
+def describe(data: Any) -> str:
+    """Return what a JSON value is, for the message that it holds no table.
+
+    >>> describe({"a": {}, "b": []}), describe([1, {}]), describe(3)
+    ('an object with a, b', 'a list of 2 values of different kinds', 'a number')
+    """
+    if isinstance(data, dict):
+        from mcp_magic._text import listed
+        from mcp_magic.display.text import one_line
+
+        names = [one_line(str(key), 40) for key in islice(data, _NAMED)] + list(data)[_NAMED:]  # those are only counted
+        return f"an object with {listed(names, limit=_NAMED)}" if data else "an empty object"
+    if isinstance(data, list):
+        return f"a list of {len(data):,} values of different kinds"
+    return _NOUNS.get(type(data), type(data).__name__)
+
+
+# The column types that an output schema declares, put on a DataFrame.
+
+_FORMATS = {"date-time", "date", "duration"}
+_INT64 = 2**63
+_EXACT = 2**53
+"""The integers below have a float of their own (IEEE 754)."""
+
+
+def is_wrapper(schema: dict[str, Any] | None) -> bool:
+    """Return whether a schema declares nothing but the box that `{"result": ...}` is.
+
+    Servers of the Python SDKs put what is no object into one (protocol 2025-06-18 has objects only), and
+    FastMCP says so with `x-fastmcp-wrap-result`.
+
+    >>> is_wrapper({"properties": {"result": {"type": "integer"}}}), is_wrapper({"properties": {"a": {}}})
+    (True, False)
+    """
+    if schema is None or schema.get("x-fastmcp-wrap-result") is True:
+        return True
+    return list(schema.get("properties") or ()) == ["result"]
+
+
+def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
+    """Follow local references and leave null out of a choice of two."""
+    for _ in range(10):  # a chain that is longer goes in circles
+        if not isinstance(schema, dict):
+            return {}
+        reference = schema.get("$ref")
+        choices = [c for c in schema.get("anyOf") or schema.get("oneOf") or () if c != {"type": "null"}]
+        if isinstance(reference, str) and reference.startswith("#/"):
+            schema = _at(root, reference)
+        elif len(choices) == 1:
+            schema = choices[0]
+        else:
+            return schema
+    return {}
+
+
+def _at(root: dict[str, Any], reference: str) -> Any:
+    """Return what a JSON pointer (RFC 6901) of this document points at."""
+    place: Any = root
+    for step in reference[2:].split("/"):
+        place = place.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(place, dict) else None
+    return place
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    kinds = schema.get("type")
+    names = [k for k in kinds if k != "null"] if isinstance(kinds, list) else [kinds]
+    if names == ["string"]:
+        return schema["format"] if schema.get("format") in _FORMATS else ""
+    return names[0] if len(names) == 1 and names[0] in ("integer", "number", "boolean") else ""
+
+
+def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) -> dict[str, str]:
+    """Return the declared kind of each column: integer, number, boolean, date-time, date or duration.
+
+    Args:
+        schema: The tool's output schema.
+        rows: Where the rows were found.
+        boxed: Whether they came out of `{"result": ...}`.
+    """
+    if not schema:
+        return {}
+
+    def member(of: dict[str, Any], name: str) -> dict[str, Any]:
+        return _resolved((of.get("properties") or {}).get(name), schema)
+
+    place = _resolved(schema, schema)
+    for name in [*(["result"] if boxed else []), *rows.path]:
+        place = member(place, name)
+    if isinstance(rows, Columns):
+        kinds = {name: _resolved(member(place, name).get("items"), schema) for name in place.get("properties") or ()}
+        if len(rows.values) == 1 and not kinds:
+            kinds = {name: _resolved(place.get("items"), schema) for name in rows.values}
+        return {name: _kind(kind) for name, kind in kinds.items()}
+    item = place if rows.single else _resolved(place.get("additionalProperties" if rows.keyed else "items"), schema)
+    return {name: _kind(member(item, name)) for name in item.get("properties") or ()}
+
+
+def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFrame:
+    """Return `frame` with the declared types, where the values really have them.
+
+    Integers become `Int64` (which has room for missing ones), booleans `boolean`, date-times
+    `datetime64` in UTC, dates `datetime64`. A column that does not convert stays as it is.
+    """
+    import pandas as pd
+
+    if frame.empty and not len(frame.columns) and kinds:
+        frame = pd.DataFrame(columns=list(kinds))
+    for name, kind in kinds.items():
+        if kind and name in frame.columns:
+            try:
+                frame[name] = _converted(frame[name], rows, kind)
+            except (TypeError, ValueError, OverflowError):
+                continue
+    for name in frame.columns.difference([name for name, kind in kinds.items() if kind], sort=False):
+        if _lost_digits(frame[name], rows):
+            frame[name] = _integers(frame[name], rows)
+    return frame
+
+
+def _lost_digits(column: pd.Series[Any], rows: Rows) -> bool:
+    """Whether a column of integers became floats, since one is missing, that cannot hold all of their digits."""
+    if column.dtype.kind != "f" or not (column.abs() >= _EXACT).any():
+        return False
+    values = _values(column, rows) or ()
+    return bool(values) and all(value is None or type(value) is int for value in values)
+
+
+def _converted(column: pd.Series[Any], rows: Rows, kind: str) -> Any:
+    import pandas as pd
+
+    match kind:
+        case "integer":
+            return _integers(column, rows)
+        case "number":
+            return pd.to_numeric(column).astype("float64")
+        case "boolean":
+            return column.astype("boolean")
+        case "date-time":
+            return pd.to_datetime(column, utc=True, format="ISO8601")
+        case "date":
+            return pd.to_datetime(column, format="ISO8601")
+    return pd.to_timedelta(column)
+
+
+def _integers(column: pd.Series[Any], rows: Rows) -> Any:
+    """Return exact integers: where one is missing pandas has made floats, so go back to what was sent."""
+    import pandas as pd
+
+    if column.dtype.kind != "f":
+        return column.astype("Int64")
+    values = _values(column, rows)
+    if values is None:
+        return column.astype("Int64")
+    if any(value is not None and abs(value) >= _INT64 for value in values):
+        return pd.Series(values, dtype="object", index=column.index)
+    return pd.array(values, dtype="Int64")
+
+
+def _values(column: pd.Series[Any], rows: Rows) -> list[Any] | None:
+    """Return what was sent for a column, or None if only pandas knows."""
+    name = str(column.name)
+    if isinstance(rows, Records):
+        return [record.get(name) for record in rows.values]
+    return rows.values[name] if isinstance(rows, Columns) else None
+
+
+# Rows as text with a delimiter: CSV and its relatives (RFC 4180).
+
+DELIMITERS = ("\t", ",", ";", "|")
+SAMPLE = 65_536
+"""Characters that are looked at to judge a text."""
+_COUNTED = 1_000_000
+"""Longest text whose rows are counted for display."""
+
+_VALUE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*%?|true|false|\d{4}-\d\d-\d\d.*|", re.IGNORECASE)
+
+_CODE = re.compile(r"[=;{}<>\[\]]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delimited(Rows):
+    """Rows as text with a delimiter, the first one naming the columns."""
+
+    text: str
+    delimiter: str = ","
+
+    def count(self) -> int | None:
+        """The number of rows, None for long texts."""
+        if len(self.text) > _COUNTED:
+            return None
+        try:
+            return sum(1 for row in self._reader(self.text) if row) - 1
+        except csv.Error:  # a cell of more than 131,072 characters
+            return None
+
+    def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
+        """The column names and the first rows."""
+        rows = self._sampled()
+        first = rows[1 : limit + 1]
+        names = _named(rows[0], first) if rows else []
+        return names, [(row + [""] * len(names))[: len(names)] for row in first]
+
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, by the first row and the line ends, and how many cells were sent."""
+        lines = max(self.text.count("\n"), self.text.count("\r"))
+        columns = 0
+        with suppress(csv.Error):
+            columns = len(next(self._reader(self.text), ()))
+        return lines, columns, lines + self.text.count(self.delimiter)
+
+    def frame(self) -> pd.DataFrame:
+        """All rows, with the types that pandas infers; columns beyond the names are numbered, as pandas does."""
+        import pandas as pd
+
+        try:
+            with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+                warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # a line that names every column
+                return self._read()
+        except pd.errors.EmptyDataError:
+            return pd.DataFrame()
+        except pd.errors.ParserWarning:  # pandas would drop what has no name, or make an index of what has one
+            rows = self._all_rows()
+        names = _named(next(row for row in rows if row), rows)
+        check_shape(len(rows), len(names), sum(map(len, rows)))
+        return self._read(names=names, header=0)
+
+    def _all_rows(self) -> list[list[str]]:
+        try:
+            return list(self._reader(self.text))
+        except csv.Error as error:
+            problem = str(error)
+        raise ValueError(problem)
+
+    def _read(self, **options: Any) -> pd.DataFrame:
+        import pandas as pd
+
+        options |= {"sep": self.delimiter, "skipinitialspace": True, "index_col": False}
+        made: pd.DataFrame = pd.read_csv(io.StringIO(self.text), **options)
+        return made
+
+    def columns(self) -> tuple[int, int]:
+        """How many columns all rows at the beginning have in common (0 for none), and how many the first row has."""
+        rows = self._sampled()
+        first = len(rows[0]) if rows else 0
+        return (first if first > 1 and all(len(row) == first for row in rows) else 0), first
+
+    def looks_like_rows(self) -> bool:
+        """Whether the beginning is a table beyond reasonable doubt."""
+        rows = self._sampled()
+        if len(rows) < 2 or len(rows[0]) < 2 or len(set(map(len, rows))) != 1:
+            return False
+        header = rows[0]
+        if len(set(header)) != len(header) or any(_is_value(name) or len(name) > 60 for name in header):
+            return False
+        if any("\n" in name for name in header) or _ends_a_sentence(header):
+            return False
+        return self._tight() or any(all(map(_is_value, column)) for column in zip(*rows[1:], strict=True))
+
+    def names_columns(self) -> bool:
+        """Whether the first row holds names and no code, which a table in the middle of prose has to show as well."""
+        rows = self._sampled()
+        return bool(rows) and not any(_CODE.search(name) or name.count("(") != name.count(")") for name in rows[0])
+
+    def _tight(self) -> bool:
+        """Whether delimiters stand without a space behind them, which prose never does."""
+        return re.search(rf"{re.escape(self.delimiter)}(?![\s\d]|\Z)", self.text[:SAMPLE]) is not None
+
+    def _reader(self, text: str) -> Any:
+        start = 1 if text.startswith("\ufeff") else 0  # Excel's mark of UTF-8
+        return csv.reader(io.StringIO(text[start:], newline=""), delimiter=self.delimiter, skipinitialspace=True)
+
+    def _sampled(self) -> list[list[str]]:
+        text = self.text[:SAMPLE]
+        try:
+            rows = [row for row in self._reader(text) if row]
+        except csv.Error:
+            return []
+        return rows[:-1] if len(self.text) > SAMPLE else rows  # the last one is cut off
+
+
+def delimited(text: str, expected: str) -> Delimited:
+    r"""Return the rows of a text that is said to be delimited, by the character that makes the most columns.
+
+    CSV has semicolons wherever numbers have decimal commas, and its MIME type does not say so.
+
+    >>> delimited("id;price\n1;3,5\n2;4\n", ",").delimiter, delimited("a,b\n1,2,3\n", ",").delimiter
+    (';', ',')
+    """
+    candidates = [Delimited(text=text, delimiter=delimiter) for delimiter in dict.fromkeys((expected, *DELIMITERS))]
+    return max(candidates, key=Delimited.columns)
+
+
+def _is_value(cell: str) -> bool:
+    return _VALUE.fullmatch(cell.strip()) is not None
+
+
+def _ends_a_sentence(header: list[str]) -> bool:
+    """Whether a first row is a line of prose: "Two cities, the largest first:"."""
+    last = header[-1].rstrip()
+    return last.endswith(":") or (last.endswith((".", "!")) and any(len(name.split()) > 2 for name in header))
+
+
+def _named(names: list[str], rows: list[list[str]]) -> list[str]:
+    """Return names for all columns that hold something."""
+    width = max((index + 1 for row in rows for index, cell in enumerate(row) if cell), default=0)
+    return names + [f"Unnamed: {index}" for index in range(len(names), width)]
+
+
+# Finding tables in text: JSON, CSV and its relatives, JSON Lines, Markdown tables, rows as Python prints them.
+#
+# Text is prose until it proves otherwise: a comma in each of two sentences makes no table. Each character is looked
+# at a fixed number of times, however the text is made.
+
+MAX_PYTHON = 200_000
+"""Characters of text read as Python's own notation: `ast` takes 5 microseconds a value, and 250 bytes a character."""
+
+
+_TRIES = 20
+"""Places of one text at which JSON is looked for: what looks like some is read to its end to find out."""
+
+_RULE = re.compile(r":?-+:?")
+_CELL = re.compile(r"(?<!\\)\|")
+_FENCES = ("```", "~~~")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMatrix(Matrix):
+    """Rows of text cells, whose types are read from the text as in CSV; cells at the end of a row may be missing."""
+
+    def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
+        """The column names and the first rows."""
+        names = self.names or []
+        return names, [row + [""] * (len(names) - len(row)) for row in self.values[:limit]]
+
+    def shape(self) -> tuple[int, int, int]:
+        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        return len(self.values), len(self.names or ()), sum(map(len, self.values))
+
+    def frame(self) -> pd.DataFrame:
+        """All rows, with the types that pandas infers."""
+        import pandas as pd
+
+        out = io.StringIO(newline="")
+        csv.writer(out).writerows([self.names or [], *self.values])
+        return pd.read_csv(io.StringIO(out.getvalue()))
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a text that holds tables.
+
+    Attributes:
+        start: Where it begins.
+        end: Where it ends.
+        tables: What it holds; several only where it is JSON.
+        value: The value of JSON, else `NOT_JSON`.
+    """
+
+    start: int
+    end: int
+    tables: Sequence[Rows]
+    value: Any = NOT_JSON
+
+
+def passages(text: str) -> list[Passage]:
+    r"""Return the parts of a text that hold tables: the whole text, or some of its paragraphs.
+
+    >>> [found] = passages("Found two:\ncity,degrees\nParis,21\nOslo,7\n\nDone.")
+    >>> found.start, found.end, found.tables[0].head(1)
+    (11, 39, (['city', 'degrees'], [['Paris', '21']]))
+    >>> [found] = passages('Here they are:\n```json\n[{"a": 1}]\n```\n')
+    >>> found.value
+    [{'a': 1}]
+    """
+    value = loads(text)
+    if value is not NOT_JSON:
+        tables = find_tables(value)
+        return [Passage(0, len(text), tables, value)] if tables else []
+    rows = _rows_of(text, len(text))
+    return [Passage(0, len(text), [rows])] if rows is not None else list(islice(_Scan(text).passages(), _MOST))
+
+
+def json_in_text(text: str) -> tuple[int, Any]:
+    """Return the first JSON object or list in a text and where it begins; `NOT_JSON` if there is none.
+
+    >>> json_in_text('Error calling tool "query": {"error": "no such table"}')
+    (28, {'error': 'no such table'})
+    """
+    value = loads(text)
+    if isinstance(value, dict | list):
+        return 0, value
+    return next(((start, value) for start, _, value in _Scan(text).values()), (0, NOT_JSON))
+
+
+def is_long_python(text: str) -> bool:
+    """Whether a text may be rows as Python prints them, and is too long to be read as such."""
+    return len(text) > MAX_PYTHON and text[:100].lstrip().startswith(("[", "("))
+
+
+def _rows_of(text: str, size: int) -> Rows | None:
+    """Return the table that a text is, if it is nothing else and no JSON.
+
+    Args:
+        text: The text.
+        size: Characters of the text that it is a part of.
+    """
+    start = text[:100].lstrip()[:1]
+    if start in ("[", "(") and size <= MAX_PYTHON and (rows := _python_rows(text)) is not None:
+        return rows
+    if start == "{" and (rows := json_lines(text)) is not None:
+        return rows
+    candidates = [Delimited(text=text, delimiter=delimiter) for delimiter in DELIMITERS if delimiter in text[:SAMPLE]]
+    return next((found for found in candidates if found.looks_like_rows()), None)
+
+
+def json_lines(text: str) -> Rows | None:
+    r"""Return the rows of JSON Lines: an object a line, and more than one.
+
+    >>> json_lines('{"a": 1}\n{"a": 2}\n').count()
+    2
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) < 2 or not isinstance(loads(lines[0]), dict):
+        return None
+    values = [loads(line) for line in lines]
+    return Records(values=values) if all(isinstance(value, dict) for value in values) else None
+
+
+def _python_rows(text: str) -> Rows | None:
+    """Return rows written as Python prints them, as servers of the first generation send them.
+
+    >>> _python_rows("[{'a': None}]").head(1)
+    (['a'], [[None]])
+    """
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    rows = find_rows(value if not isinstance(value, tuple) else list(value))
+    # A list of scalars in prose ("[1]" is a footnote) proves nothing; objects and lists do.
+    return rows if rows is not None and isinstance(value, (list, tuple)) and _nested(value) else None
+
+
+def _nested(value: Any) -> bool:
+    return bool(value) and isinstance(value[0], (dict, list, tuple))
+
+
+class _Scan:
+    """One pass over the lines of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lines = text.split("\n")
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line) + 1)
+        self._tries = _TRIES
+
+    def passages(self) -> Iterator[Passage]:
+        """Yield what holds tables."""
+        number = 0
+        while number < len(self._lines):
+            line = self._lines[number]
+            last, found = number + 1, None
+            if not line:
+                pass
+            elif line.lstrip().startswith(_FENCES):
+                last, found = self._fenced(number)
+            elif (begins := _json_begins(line)) >= 0 and (read := self._json(number, begins)) is not None:
+                start, end, value = read
+                last = self._line_after(number, end)
+                tables = [rows for rows in find_tables(value) if not rows.single]
+                found = self._passage(start, end, tables, value)
+            elif self._is_markdown(number):
+                last, found = self._markdown(number)
+            elif line.strip():
+                last, found = self._paragraph(number)
+            if found is not None:
+                yield found
+            number = last
+
+    def values(self) -> Iterator[tuple[int, int, Any]]:
+        """Yield the JSON values, each with its place."""
+        number = 0
+        while number < len(self._lines):
+            begins = _json_begins(self._lines[number])
+            read = self._json(number, begins) if begins >= 0 else None
+            if read is not None:
+                yield read
+            number = self._line_after(number, read[1]) if read is not None else number + 1
+
+    def _passage(self, start: int, end: int, tables: Sequence[Rows], value: Any = NOT_JSON) -> Passage | None:
+        return Passage(start, min(end, len(self._text)), tables, value) if tables else None
+
+    def _json(self, number: int, begins: int) -> tuple[int, int, Any] | None:
+        """Read the JSON that begins in a line; a list of plain values proves nothing: "[1]" is a footnote."""
+        if not self._tries:
+            return None
+        self._tries -= 1
+        start = self._starts[number] + begins
+        value, end = loads_beginning(self._text, start)
+        return (start, end, value) if isinstance(value, dict) or (isinstance(value, list) and _nested(value)) else None
+
+    def _line_after(self, number: int, end: int) -> int:
+        """Return the number of the first line that begins at `end` or later."""
+        number += 1
+        while number < len(self._lines) and self._starts[number] < end:
+            number += 1
+        return number
+
+    def _fenced(self, number: int) -> tuple[int, Passage | None]:
+        """Read a block of code of Markdown; one that is never closed goes to the end."""
+        fence = self._lines[number].lstrip()[:3]
+        last = number + 1
+        while last < len(self._lines) and not self._lines[last].lstrip().startswith(fence):
+            last += 1
+        text = "\n".join(self._lines[number + 1 : last])
+        value = loads(text)
+        rows = _rows_of(text, len(self._text)) if value is NOT_JSON else None
+        tables = [rows] if rows is not None else [] if value is NOT_JSON else find_tables(value)
+        after = min(last + 1, len(self._lines))
+        return after, self._passage(self._starts[number], self._starts[after] - 1, tables, value)
+
+    def _is_markdown(self, number: int) -> bool:
+        """Whether a line names the columns of a Markdown table: the next one is its rule."""
+        if "|" not in self._lines[number] or "|" not in "".join(self._lines[number + 1 : number + 2]):
+            return False
+        rule = _cells(self._lines[number + 1])
+        return all(_RULE.fullmatch(cell) for cell in rule) and len(_cells(self._lines[number])) == len(rule) >= 2
+
+    def _markdown(self, number: int) -> tuple[int, Passage | None]:
+        names = _cells(self._lines[number])
+        rows: list[list[Any]] = []
+        last = number + 2
+        while last < len(self._lines) and "|" in self._lines[last]:
+            rows.append(_cells(self._lines[last])[: len(names)])  # GitHub drops and fills the same way
+            last += 1
+        tables = [TextMatrix(values=rows, names=names)] if rows else []
+        return last, self._passage(self._starts[number], self._starts[last] - 1, tables)
+
+    def _paragraph(self, number: int) -> tuple[int, Passage | None]:
+        """Look for delimited rows in a paragraph: from its first line on, or after a line or two of prose."""
+        last = number + 1
+        while last < len(self._lines) and not self._begins_anew(last):
+            last += 1
+        for first in range(number, min(number + 3, last - 1)):
+            lines = self._lines[first:last]
+            for delimiter in DELIMITERS:
+                count = _rows_alike(lines, delimiter) if delimiter in lines[0] else 0
+                rows = Delimited(text="\n".join(lines[:count]), delimiter=delimiter)
+                if count > 1 and rows.names_columns() and rows.looks_like_rows():
+                    return last, self._passage(self._starts[first], self._starts[first + count] - 1, [rows])
+        return last, None
+
+    def _begins_anew(self, number: int) -> bool:
+        line = self._lines[number]
+        start = line.lstrip()
+        return not start or start.startswith(_FENCES) or _json_begins(line) >= 0 or self._is_markdown(number)
+
+
+def _json_begins(line: str) -> int:
+    """Return where JSON may begin in a line: at its beginning, or behind a colon; -1 for nowhere."""
+    if line.lstrip()[:1] in ("{", "["):
+        return len(line) - len(line.lstrip())
+    found = [place + 2 for place in (line.find(": {"), line.find(": [")) if place >= 0]
+    return min(found, default=-1)
+
+
+def _rows_alike(lines: list[str], delimiter: str) -> int:
+    """Return how many lines from the first one on are rows with as many cells."""
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, skipinitialspace=True)
+    width = count = 0
+    try:
+        for row in reader:
+            width = width or len(row)
+            if len(row) != width:
+                break
+            count = reader.line_num
+    except csv.Error:
+        return 0
+    return count
+
+
+def _cells(line: str) -> list[str]:
+    line = line.strip()
+    line = line.removeprefix("|")
+    if line.endswith("|") and not line.endswith("\\|"):
+        line = line[:-1]
+    return [cell.strip().replace("\\|", "|") for cell in _CELL.split(line)]
+
+
+# How data and text become parts: a table if they hold rows, a tree if they are JSON, else text.
+
+_BESIDE = 10
+"""Other members of an object that are shown below its rows."""
+
+
+def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
+    """Return text as it is, cut with its length and `how` to get the whole."""
+    limit = budget.characters
+    shown = cut(text, limit)
+    rest = ""
+    if len(text) > limit:
+        rest = f"… {limit:,} of {len(text):,} characters: {how} has all of them"
+    return Part(_lines(shown, rest), joined([preformatted(shown), note(rest)]))
+
+
+def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
+    """Return text as what it holds: JSON, a table, or text. Nothing larger than `parse` is read to find out."""
+    if not budget.take_parse(len(text)):
+        return verbatim_part(text, budget, how)
+    value = loads(text)
+    if isinstance(value, (dict, list)):
+        return data_part(value, budget)
+    found = passages(text) if value is NOT_JSON else []
+    tables = [rows for passage in found for rows in meant(passage.tables) if not rows.single]
+    if len(tables) == len(found) == 1:
+        return _among_prose(text, found[0], budget, how)
+    return _with_note(verbatim_part(text, budget, how), tables)
+
+
+def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
+    """Return a table between the words around it."""
+    around = [text[: passage.start].strip(), text[passage.end :].strip()]
+    prose = sum(map(bool, around))
+    share = replace(budget, bytes=budget.bytes // (1 + prose))
+    table = rows_part(passage.tables[0], share) if passage.value is NOT_JSON else data_part(passage.value, share, how)
+    if not prose:
+        return table
+    before, after = (verbatim_part(words, share, how) if words else None for words in around)
+    parts = [part for part in (before, table, after) if part is not None]
+    return Part("\n\n".join(part.plain for part in parts), joined(part.html for part in parts))
+
+
+def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
+    """Return a JSON value: a table if it holds rows, a tree if it has members, else its text."""
+    tables = meant(find_tables(data))
+    if len(tables) == 1 and _worth_a_table(tables[0]):
+        return rows_part(tables[0], budget, rest=_beside(data, tables[0]))
+    if isinstance(data, (dict, list)) and data:
+        limit = budget.characters
+        text, whole = pretty(data, limit)
+        plain = text if whole else _lines(text, f"… cut: {how} has the whole")
+        return _with_note(Part(plain, tree(data, budget.bytes // 2)), tables)
+    if isinstance(data, str):
+        return text_part(data, budget, how)
+    text = brief(data, document.display.characters)
+    return Part(text, preformatted(text))
+
+
+def _with_note(part: Part, tables: Sequence[Rows]) -> Part:
+    """Return a part with a line that says where its tables are, if it has several."""
+    if len(tables) < 2:
+        return part
+    text = f"{len(tables)} tables: .frames has them"
+    return Part(f"{part.plain}\n{text}", joined([part.html, note(text)]))
+
+
+def _worth_a_table(rows: Rows) -> bool:
+    """Whether rows read better as a table: not one object, nothing, or a list of plain values."""
+    if rows.single or rows.count() == 0:
+        return False
+    names, first = rows.head(1)
+    return bool(first) and len(names) >= (1 if isinstance(rows, Records) else 2)
+
+
+def _beside(data: Any, rows: Rows) -> str:
+    """Return the other members of the objects that hold rows."""
+    others: dict[str, Any] = {}
+    names = getattr(rows, "names", None)
+    for step in rows.path:
+        others |= {key: value for key, value in islice(data.items(), _BESIDE) if key != step and value != names}
+        data = data[step]
+    if isinstance(data, dict) and isinstance(rows, Columns):
+        others |= {key: value for key, value in islice(data.items(), _BESIDE) if key not in rows.values}
+    return members_line(others)
+
+
+def members_line(members: Mapping[str, Any]) -> str:
+    r"""Return the first members of an object on one line.
+
+    >>> members_line({"kind": "list", "text": "a\nb"})
+    'kind: list, text: a b'
+    """
+    shown = ((one_line(key, 40), value) for key, value in islice(members.items(), _BESIDE))
+    return ", ".join(f"{key}: {one_line(v, 80) if isinstance(v, str) else brief(v, 80)}" for key, v in shown)
+
+
+def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:
+    """Return the first rows as a table, with the counts and where the others are.
+
+    Args:
+        rows: What to show.
+        budget: Counts the bytes.
+        rest: What stands beside the rows, shown below them.
+    """
+    limit = document.display
+    names, first = rows.head(limit.rows)
+    columns = len(names)
+    names = [brief(name, limit.cell) for name in names[: limit.columns]]
+    cells = [[_cell(value) for value in row[: limit.columns]] for row in first]
+    html, shown = table(names, cells, limit=budget.bytes)
+    total = terminal_width()
+    across = columns_that_fit(names, cells[:shown], total=total, cell=limit.cell)
+    first = [row[:across] for row in cells[:shown]]
+    plain = aligned(names[:across], first, total=total, cell=limit.cell) if cells else "  ".join(names)
+    count = rows.count()
+    below = _lines(_caption(count, shown, columns, across if cells else len(names)), rest)
+    return Part(_lines(plain, below), joined([html, note(_caption(count, shown, columns, len(names))), note(rest)]))
+
+
+def _cell(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < 10**30):
+        return value if not isinstance(value, bool) else str(value).lower()
+    return brief(value, document.display.cell)
+
+
+def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
+    """Return the line below a table: its size, and `.df` if there is more than the rows and columns shown.
+
+    >>> _caption(2, 2, 3, 3)
+    '2 rows x 3 columns'
+    >>> _caption(100_000, 20, 30, 20)
+    '20 of 100,000 rows, 20 of 30 columns: .df has all of them'
+    """
+    row_word = "row" if total == 1 else "rows"
+    column_word = "column" if columns == 1 else "columns"
+    if total is not None and shown >= total and columns <= across:
+        return f"{total:,} {row_word} x {columns} {column_word}"
+    count = f"{shown:,} of {total:,} rows" if total is not None else f"the first {shown:,} rows"
+    wide = f", {across} of {columns} columns" if columns > across else f" x {columns} {column_word}"
+    return f"{count}{wide}: .df has all of them"
+
+
+def markdown_part(text: str, budget: Budget, how: str = ".text") -> Part:
+    """Return Markdown, harmless: rendered where it stands alone, as its source among other parts."""
+    plain = verbatim_part(text, budget, how)
+    limit = budget.characters
+    rest = f"\n\n*… {limit:,} of {len(text):,} characters: {how} has all of them*" if len(text) > limit else ""
+    return Part(plain.plain, plain.html, {"text/markdown": harmless(text[:limit]) + rest})
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(line for line in lines if line)

@@ -1,0 +1,591 @@
+"""An examination: which steps it takes, in which order, and its report."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from mcp_magic._compat import IN_BROWSER
+from mcp_magic._text import duration, listed
+from mcp_magic.cassette.cassette import deck, examining
+from mcp_magic.cassette.replay import retell
+from mcp_magic.config.servers import find_server
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
+from mcp_magic.config.targets import resolve_target
+from mcp_magic.doctor.http import Entrance, HttpPatient, look_at_http
+from mcp_magic.doctor.network import look_at_tls, proxy_of, reach
+from mcp_magic.doctor.report import FAILED, DoctorReport, Remark, Step, Stop
+from mcp_magic.doctor.session import (
+    fetch_offers,
+    judge_call,
+    judge_capabilities,
+    judge_findings,
+    judge_lists,
+    judge_ping,
+    judge_version,
+)
+from mcp_magic.doctor.stdio import Patient, begin_by_hand, judge_closing, judge_ending, judge_eras
+from mcp_magic.errors import CassetteError, MCPMagicError
+from mcp_magic.lint import Finding, Findings, lint_offers
+from mcp_magic.session.supervisor import quiet_sdk_logging
+from mcp_magic.stderr import ErrorLog
+from mcp_magic.trace.trace import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from mcp_magic._host import Host
+    from mcp_magic.cassette.cassette import Cassette
+    from mcp_magic.cassette.match import Examined
+    from mcp_magic.config.servers import ServerEntry
+    from mcp_magic.doctor.stdio import Ending
+    from mcp_magic.session.connection import Connection
+
+__all__ = ["STEPS", "Examination", "Recording", "Stop", "examine", "meant", "older", "resolve"]
+
+
+# The step resolve: what a target means, and where that is written.
+
+VERSION_SECONDS = 5.0
+
+_TELL_VERSIONS = ("python", "python3", "node", "npx", "npm", "uvx", "uv", "deno", "bun", "bunx", "docker", "podman")
+"""Programs that are known to say their version and nothing else when they are asked for it."""
+
+
+def meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
+    """Return the spec and the name that a target means.
+
+    Args:
+        target: What `Host.connect` takes.
+        options: Its options.
+
+    Raises:
+        MCPMagicError: It means nothing.
+    """
+    command = target if isinstance(target, list | tuple) else ()
+    return resolve_target(None if command else target, command=command, **options)
+
+
+async def resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str] | None:
+    """Say what a target means.
+
+    Returns:
+        The spec and a name, or None if it means nothing.
+    """
+    found: list[ServerEntry] = []
+    find = options.get("find_entry") or find_server
+
+    def find_entry(name: str) -> ServerEntry:
+        entry: ServerEntry = find(name)
+        found.append(entry)
+        return entry
+
+    try:
+        spec, name = meant(target, {**options, "find_entry": find_entry})
+    except MCPMagicError as error:
+        first, _, rest = str(error).partition(". ")
+        step.fail(first, " ".join(rest.split()))
+        return None
+    step.ok(_meaning(target, spec, found))
+    if isinstance(spec, StdioSpec):
+        return (spec, name) if await _command(spec, step) else None
+    if isinstance(spec, UrlSpec):
+        _url(spec, step)
+    return spec, name
+
+
+def _meaning(target: Any, spec: Spec, found: list[ServerEntry]) -> str:
+    what = f"{spec.transport}: {spec.where}"
+    if found:
+        return f"server {found[0].name!r} of {found[0].source}: {what}"
+    if isinstance(spec, InProcessSpec):
+        return f"{spec.where} in this kernel" + (f", the variable {target}" if isinstance(target, str) else "")
+    if isinstance(target, str) and isinstance(spec, StdioSpec):
+        return f"server file, {what}" if target.endswith((".py", ".js", ".mjs", ".cjs")) else f"variable, {what}"
+    return what
+
+
+def _url(spec: UrlSpec, step: Step) -> None:
+    parts = urlsplit(spec.url)
+    headers = ", ".join(sorted(spec.headers)) or "none"
+    path = spec.masked(parts.path) or "/"
+    step.ok(f"host {parts.hostname}, port {_port(parts.port, parts.scheme)}, path {path}, headers: {headers}")
+    if parts.path in ("", "/"):
+        step.ok("the URL has no path; most servers are under /mcp")
+
+
+def _port(port: int | None, scheme: str) -> int:
+    return port or (443 if scheme in ("https", "wss") else 80)
+
+
+async def _command(spec: StdioSpec, step: Step) -> bool:
+    """Find the program, its folder and its version."""
+    if IN_BROWSER:
+        step.fail(
+            "this Python runs in a browser and starts no programs", "connect to a URL or to a server in this kernel"
+        )
+        return False
+    if spec.cwd is not None and not Path(spec.cwd).is_dir():
+        step.fail(f"the working directory {str(spec.cwd)!r} does not exist", "mend cwd (--cwd)")
+        return False
+    path = spec.env.get("PATH") or os.environ.get("PATH")
+    program = shutil.which(spec.command, path=path)
+    if program is None and spec.cwd is not None:
+        program = shutil.which(str(Path(spec.cwd) / spec.command))
+    if program is None:
+        exists = Path(spec.command).is_file()
+        said = "is not executable" if exists else "is not found on PATH"
+        todo = f"chmod +x {spec.command}" if exists else "install it, or name its whole path"
+        step.fail(f"the command {spec.command!r} {said}", todo)
+        return False
+    version = await _version(program)
+    named = program if program == spec.command else f"{spec.command} is {program}"
+    step.ok(f"{named}, {version}" if version else named)
+    return True
+
+
+async def _version(program: str) -> str:
+    """Return what a known program says of its version, "" if it is not known or says nothing in time."""
+    if Path(program).name.rstrip("0123456789.") not in _TELL_VERSIONS:
+        return ""
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    process = None
+    try:
+        process = await asyncio.create_subprocess_exec(program, "--version", stdin=nothing, stdout=pipe, stderr=nothing)
+        async with asyncio.timeout(VERSION_SECONDS):
+            said, _ = await process.communicate()
+    except (OSError, TimeoutError, NotImplementedError):
+        return ""
+    finally:
+        if process is not None and process.returncode is None:
+            process.kill()
+    return " ".join(said.decode("utf-8", "replace").split())[:80]
+
+
+def older(spec: HttpSpec) -> SseSpec:
+    """Return what a session falls back to where the server does not know streamable HTTP."""
+    return SseSpec(**{field.name: getattr(spec, field.name) for field in fields(SseSpec)})
+
+
+# One examination: the steps in their order, what each stands on, and the clearing up.
+
+STEPS = (
+    *("resolve", "connect", "TLS", "HTTP", "handshake", "version", "capabilities", "lists", "schemas"),
+    *("ping", "call", "close"),
+)
+
+
+class Examination:
+    """The examination of one server.
+
+    Args:
+        host: Whose rules hold, and whose trace has the messages.
+        call: The tool to call, "" to pick one, None for none.
+        title: What is examined.
+        login: Whether the person may be asked to log in.
+
+    Attributes:
+        steps: By name.
+        title: What is examined.
+    """
+
+    def __init__(self, host: Host, call: str | None, title: str, *, login: bool = False) -> None:
+        self.title = title
+        self._logins = host.logins if login else replace(host.logins, authorizer=None)
+        self.steps = {name: Step(name) for name in STEPS}
+        self._host = host
+        self._call = call
+        self._patient: Patient | None = None
+        self._ending: Ending | None = None
+        self._connection: Connection | None = None
+        self._findings: Findings | None = None
+        self._masked: Callable[[str], str] = str
+
+    def report(self) -> DoctorReport:
+        """Return what was found; secrets are masked, whoever repeated them."""
+        for step in self.steps.values():
+            step.remarks = [Remark(status, *map(self._masked, said)) for status, *said in step.remarks]
+        return DoctorReport(self.title, list(self.steps.values()), self._findings)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Step]:
+        """Time a step; an error of ours in it is what it found."""
+        step = self.steps[name]
+        started = time.perf_counter()
+        failure: MCPMagicError | None = None
+        try:
+            yield step
+        except MCPMagicError as error:
+            failure = error
+        finally:
+            step.seconds = time.perf_counter() - started
+        if failure is not None:
+            first, _, more = str(failure).partition("\n")
+            step.fail(first, " ".join(more.split()))
+            raise Stop
+
+    # A server that is not connected
+
+    async def of_spec(self, spec: Spec, name: str) -> None:
+        """Go through all steps with a session of its own; everything that is started is ended."""
+        self._masked = spec.masked
+        try:
+            spec = await self._approach(spec)
+            await self._open(spec, name)
+            await self._look(spec)
+            await self._close()
+        except Stop:
+            if self._patient is not None:
+                await self._patient.put_down()
+            raise
+        finally:
+            self._clear_up()
+
+    async def _approach(self, spec: Spec) -> Spec:
+        """Come as near as one can without a session, and return where to open one."""
+        if isinstance(spec, StdioSpec):
+            self._skip("TLS", "HTTP", why="a process speaks over its input and output")
+            await self._process(spec)
+        elif isinstance(spec, UrlSpec):
+            return await self._url(spec)
+        else:
+            self._skip(*STEPS[1:4], why="the server is in this kernel")
+        return spec
+
+    async def _process(self, spec: StdioSpec) -> None:
+        self._patient = Patient(spec)
+        with self.step("connect") as step:
+            begun = await begin_by_hand(self._patient, spec, step)
+        if begun is None:
+            self._host.note_failed(self.title, self._patient.stderr)
+            raise Stop
+        with self.step("handshake") as step:
+            step.seconds = sum(reply.seconds for reply in begun if reply is not None)
+            works = judge_eras(step, *begun)
+        if not works:
+            raise Stop
+        self._ending, self._patient = await self._patient.end(), None
+
+    async def _url(self, spec: UrlSpec) -> UrlSpec:
+        secure = spec.url.startswith(("https:", "wss:"))
+        proxy = proxy_of(spec)
+        with self.step("connect") as step:
+            if proxy:
+                step.ok(f"it goes over the proxy {proxy}, so nothing of the way can be seen from here")
+            elif not await reach(spec, step):
+                raise Stop
+        with self.step("TLS") as step:
+            if not secure or proxy:
+                step.skip("not encrypted" if not secure else "seen by the proxy only")
+            elif not await look_at_tls(spec, step):
+                raise Stop
+        if not isinstance(spec, HttpSpec):
+            self._skip("HTTP", why=f"the session itself tries it ({spec.transport})")
+            return spec
+        entrance = Entrance(self._logins, self.title, spec)
+        self._masked = lambda text: entrance.hide(spec.masked(text))
+        with self.step("HTTP") as step:
+            answers = await look_at_http(spec, HttpPatient(spec, spec.timeout, entrance), step)
+        if answers is None:  # of the old transport, to which a session falls back, or none at all
+            if step.status == FAILED:
+                raise Stop
+            return older(spec)
+        with self.step("handshake") as step:
+            if not judge_eras(step, *answers):
+                raise Stop
+        return spec
+
+    async def _open(self, spec: Spec, name: str) -> None:
+        """Open a session."""
+        self._host.loop = self._host.loop or asyncio.get_running_loop()
+        with self._going_on("handshake") as step:
+            connection = self._connection = self._host.make(name, replace(spec, reconnect=False), logins=self._logins)
+            try:
+                await connection.open()
+            finally:
+                self._host.keep_until_closed(connection)
+            if not isinstance(spec, StdioSpec | HttpSpec) and connection.spec in self._host.protocols:
+                step.ok("server/discover: not taken: a server of the handshake era")
+            step.ok(f"a session opens in {duration(connection.connect_seconds)}")
+
+    async def _close(self) -> None:
+        assert self._connection is not None
+        with self.step("close") as step:
+            if self._ending is not None:
+                judge_ending(self._ending, step)
+            started = time.perf_counter()
+            await self._connection.close()
+            judge_closing(time.perf_counter() - started, step)
+
+    def _clear_up(self) -> None:
+        """End what is still there, without waiting: whoever interrupted need not wait for that."""
+        if self._patient is not None:
+            self._patient.kill()
+        connection = self._connection
+        if connection is not None and connection.state in ("open", "connecting", "reconnecting"):
+            closing = asyncio.ensure_future(connection.close())
+            self._host.keep_until_done(closing)
+
+    # A session that is open
+
+    async def of_session(self, connection: Connection) -> None:
+        """Go through the steps that leave an open session as it is."""
+        self._connection = connection
+        spec = connection.spec
+        self._masked = spec.masked
+        with self.step("connect") as step:
+            since = time.strftime("%H:%M:%S", time.localtime(connection.opened_at or time.time()))
+            step.ok(f"open since {since}; {connection.calls:,} requests, {connection.failures:,} failed")
+        with self.step("TLS") as step:
+            if isinstance(spec, UrlSpec) and spec.url.startswith(("https:", "wss:")) and not proxy_of(spec):
+                await look_at_tls(spec, step)
+            else:
+                step.skip("not encrypted" if isinstance(spec, UrlSpec) else "no network between")
+        self._skip("HTTP", why="the session is open" if isinstance(spec, UrlSpec) else "no network between")
+        with self.step("handshake") as step:
+            step.ok(f"done when it was opened, in {duration(connection.connect_seconds)}")
+        await self._look(spec)
+        self._skip("close", why="the session is left open")
+
+    # What both have
+
+    async def _look(self, spec: Spec) -> None:
+        connection = self._connection
+        assert connection is not None
+        with self.step("version") as step:
+            judge_version(connection, step)
+        with self.step("lists") as step:
+            offers = await fetch_offers(connection, spec.timeout)
+            judge_lists(offers, step)
+        with self.step("capabilities") as step:
+            judge_capabilities(offers, connection, step)
+        with self.step("schemas") as step:
+            texts = [("server", connection.instructions)] if connection.instructions else []
+            parsed = {kind: offer.parsed for kind, offer in offers.items()}
+            unread = [found for offer in offers.values() for found in offer.unread]
+            self._findings = await lint_offers(connection.name, parsed, texts, unread)
+            judge_findings(self._findings, step)
+        with self.step("ping") as step:
+            await judge_ping(connection, step, spec.timeout)
+        with self.step("call") as step:
+            await judge_call(connection, offers["tools"].parsed, self._call, step, spec.timeout)
+
+    @contextmanager
+    def _going_on(self, name: str) -> Iterator[Step]:
+        """Add to a step that was begun before: its times are summed."""
+        before = self.steps[name].seconds or 0.0
+        try:
+            with self.step(name) as step:
+                yield step
+        finally:
+            self.steps[name].seconds = (self.steps[name].seconds or 0.0) + before
+
+    def _skip(self, *names: str, why: str) -> None:
+        for name in names:
+            self.steps[name].seconds = 0.0
+            self.steps[name].skip(why)
+
+
+# Reports of the doctor on a cassette: an examination that was recorded is not made again.
+#
+# Sessions that are open, and servers in this kernel, are looked at all the same, because what follows stands on it;
+# what is shown is the recorded report, with the times of then.
+
+
+class Recording:
+    """One examination, and what the cassette that is in has of it.
+
+    Args:
+        titles: What the report may be called: the name, or what the target is called by default.
+        target: What is examined, in words.
+        call: The tool to call, "" to pick one, None for none.
+    """
+
+    def __init__(self, titles: list[str], target: str, call: str | None) -> None:
+        self._titles, self._target, self._call = titles, target, call
+        self._cassette = deck.cassette
+        self._known = self._found(self._cassette) if self._cassette is not None and self._cassette.replays else None
+        self._number: int | None = None
+
+    def _found(self, cassette: Cassette) -> Examined | None:
+        """Return the report of the same examination: the first that was not given yet, or else the last."""
+        equal = [one for one in cassette.examined if one.report.get("call") == self._call]
+        same = [one for one in equal if one.report.get("title") in self._titles]
+        same = same or [one for one in equal if one.report.get("target") == self._target]
+        found = next((one for one in same if not one.used), next(iter(same[-1:]), None))
+        if found is not None:
+            found.used += 1
+            cassette.played += 1
+        return found
+
+    def replayed(self, host: Host) -> DoctorReport | None:
+        """Return the recorded report of a server that is not to be reached; the trace hears what was said to it.
+
+        Raises:
+            CassetteError: There is none, and the cassette only replays.
+        """
+        cassette = self._cassette
+        if cassette is None or not cassette.replays:
+            return None
+        if self._known is None:
+            if cassette.records:
+                return None
+            known = listed(dict.fromkeys(str(one.report.get("title")) for one in cassette.examined))
+            has = f"it has those of {known}" if known else "it has none"
+            missing = f"a doctor's report of {self._titles[0]} is not in the cassette {cassette.path}; {has}"
+            raise CassetteError(f"{missing}. {cassette.adds} adds it.")
+        for session in self._known.sessions:
+            recorder = Recorder(str(session.head["server"]), StdioSpec(command="-"), host.trace)
+            with ErrorLog() as errlog:
+                recorder.follow(errlog)
+                retell(session, recorder, errlog)
+                recorder.follow(None)
+        return _report(self._known.report)
+
+    @contextmanager
+    def examining(self) -> Iterator[None]:
+        """Have the sessions that are opened meanwhile recorded as those of this examination."""
+        if self._cassette is not None and self._cassette.records and self._known is None:
+            self._number = self._cassette.next_examination()
+        token = examining.set(self._number)
+        try:
+            yield
+        finally:
+            examining.reset(token)
+
+    def keep(self, report: DoctorReport) -> DoctorReport:
+        """Write a report onto the cassette, or return the recorded one in its place."""
+        if self._known is not None:
+            return _report(self._known.report)
+        cassette = self._cassette
+        if cassette is not None and self._number is not None and not cassette.ejected:
+            head = {"doctor": self._number, "title": report.target, "target": self._target, "call": self._call}
+            cassette.write(cassette.masker.whole({**head, **_plain(report)}))
+        return report
+
+
+def _plain(report: DoctorReport) -> dict[str, Any]:
+    """Return a report as JSON has it."""
+    steps: list[dict[str, Any]] = []
+    for step in report.steps:
+        found = [list(remark)[: 3 if remark.todo else 2] for remark in step.remarks]
+        steps.append({"step": step.name, "seconds": step.seconds and round(step.seconds, 4), "found": found})
+    if report.findings is None:
+        return {"steps": steps}
+    lint = report.findings
+    shown = {"title": lint.title, "note": lint.note, "empty": lint.empty}
+    return {"steps": steps, "findings": [list(one) for one in lint.findings], "lint": shown}
+
+
+def _report(entry: dict[str, Any]) -> DoctorReport:
+    """Return the report that a line has."""
+    steps = [Step(one["step"], [Remark(*found) for found in one["found"]], one["seconds"]) for one in entry["steps"]]
+    findings = None
+    if "findings" in entry:
+        findings = Findings([Finding(*one) for one in entry["findings"]], title=entry["lint"]["title"])
+        findings.note, findings.empty = entry["lint"]["note"], entry["lint"]["empty"]
+    return DoctorReport(entry["title"], steps, findings)
+
+
+# The doctor: goes step by step until it finds out why a server does not work.
+
+
+async def examine(
+    host: Host,
+    target: Any,
+    *,
+    name: str | None = None,
+    call: str | None = None,
+    login: bool = False,
+    **options: Any,
+) -> DoctorReport:
+    """Examine a server: resolve, connect, TLS, HTTP, handshake, version, capabilities, lists, schemas, ping, close.
+
+    Args:
+        host: Its rules hold, its trace has the messages. A session of that name is examined and left as it is;
+            for all other targets one is opened, and ended afterwards.
+        target: What `Host.connect` takes, or a `Connection`.
+        name: What the session is called in the trace.
+        call: A tool to call, "" for one that is read-only and needs nothing, None for none.
+        login: Whether the person may be asked to log in; a token that is kept is used in any case.
+        **options: Those of `Host.connect`.
+
+    Returns:
+        What was found; a sick server raises nothing. Where a cassette is replayed, what was found then.
+
+    Raises:
+        CassetteError: The cassette that is in has not examined this server.
+    """
+    quiet_sdk_logging()
+    known = _session(host, target)
+    if deck.cassette is None:
+        return await _examine(host, known, target, name, call, login, options)
+    titles, live = _called_by(known, target, name, options)
+    recording = Recording(titles, _called(target), call)
+    if not live and (kept := recording.replayed(host)) is not None:
+        return kept
+    with recording.examining():
+        report = await _examine(host, known, target, name, call, login, options)
+    return recording.keep(report)
+
+
+async def _examine(
+    host: Host,
+    known: Connection | None,
+    target: Any,
+    name: str | None,
+    call: str | None,
+    login: bool,
+    options: dict[str, Any],
+) -> DoctorReport:
+    title = name or (known.name if known is not None else _called(target))
+    examination = Examination(host, call, title, login=login)
+    with suppress(Stop):
+        if known is not None and known.state == "open":
+            with examination.step("resolve") as step:
+                step.ok(f"the session {known.name!r}, {known.spec.transport}: {known.spec.where}")
+            await examination.of_session(known)
+            return examination.report()
+        with examination.step("resolve") as step:
+            if known is not None:
+                step.warn(f"the session {known.name!r} is {known.state}", f"%mcp reconnect {known.name}")
+            found = await resolve(known.spec if known is not None else target, options, step)
+        if found is not None:
+            spec, default = found
+            examination.title = name or (known.name if known is not None else default)
+            await examination.of_spec(spec, examination.title)
+    return examination.report()
+
+
+def _session(host: Host, target: Any) -> Connection | None:
+    if isinstance(target, str):
+        return host.connections.get(target)
+    return next((known for known in host.connections.values() if known is target), None)
+
+
+def _called_by(
+    known: Connection | None, target: Any, name: str | None, options: dict[str, Any]
+) -> tuple[list[str], bool]:
+    """Return what a report will be called, and whether the server is looked at while others are replayed."""
+    if known is not None and (known.state == "open" or not name):
+        return [name or known.name], known.state == "open"
+    try:
+        spec, default = meant(target, options)
+    except MCPMagicError:
+        return [name or _called(target)], False
+    assert deck.cassette is not None
+    return [name or default], isinstance(spec, InProcessSpec) and deck.cassette.in_process == "live"
+
+
+def _called(target: Any) -> str:
+    from mcp_magic.config.masking import mask_arguments
+
+    words = target if isinstance(target, list | tuple) else str(target).split()
+    return " ".join(mask_arguments(tuple(str(word) for word in words)))[:100]

@@ -1,0 +1,532 @@
+"""The doctor's steps over HTTP: statuses, redirects, challenges and the log-in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+from mcp_magic._compat import IN_BROWSER
+from mcp_magic._text import duration, listed
+from mcp_magic.auth.addresses import Reach
+from mcp_magic.config.masking import mask_url
+from mcp_magic.config.specs import tls_context
+from mcp_magic.display.text import one_line
+from mcp_magic.doctor.network import is_local
+from mcp_magic.doctor.stdio import Reply, discover, initialize, is_message
+from mcp_magic.errors import AuthorizationError
+from mcp_magic.protocol import of_status, who
+from mcp_magic.session.transports import CONNECT_SECONDS
+from mcp_magic.trace.trace import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    import httpx2
+
+    from mcp_magic.auth.login import LogIn, LogIns
+    from mcp_magic.config.specs import HttpSpec, SseSpec
+    from mcp_magic.doctor.report import Step
+
+__all__ = ["Entrance", "HttpPatient", "look_at_http", "read_challenge"]
+
+
+# What a URL answers to plain HTTP requests: statuses, types, redirects, where else the server may be.
+
+BODY_BYTES = 4 * 1024 * 1024
+"""Bytes of an answer that are read."""
+
+MAX_REDIRECTS = 5
+
+_ACCEPT = "application/json, text/event-stream"
+
+
+class HttpPatient:
+    """A URL that is asked by hand.
+
+    Args:
+        spec: Where it is.
+        seconds: The time that an answer may take.
+        entrance: How it logs in where that is wanted; None for never.
+
+    Attributes:
+        entrance: The same.
+        redirects: Where redirects led, in order.
+        session: The session id of a handshake, or "".
+    """
+
+    def __init__(self, spec: HttpSpec | SseSpec, seconds: float, entrance: Entrance | None = None) -> None:
+        self._spec = spec
+        self.entrance = entrance
+        self._seconds = seconds
+        self._url = spec.url
+        self.redirects: list[str] = []
+        self.session = ""
+
+    def _client(self, *, headers: Mapping[str, str] | None = None) -> httpx2.AsyncClient:
+        import httpx2
+
+        given = dict(self._spec.headers if headers is None else headers)
+        timeout = httpx2.Timeout(min(CONNECT_SECONDS, self._seconds), read=self._seconds)
+        factory = self._spec.client_factory
+        if factory is not None and headers is None:
+            made: httpx2.AsyncClient = factory(headers=given, timeout=timeout, auth=None)
+            return made
+        plain = self._spec.verify is True and self._spec.cert is None
+        return httpx2.AsyncClient(
+            headers=given, timeout=timeout, verify=True if plain else tls_context(self._spec), follow_redirects=False
+        )
+
+    async def discover(self, **headers: str) -> Reply:
+        """Ask for `server/discover`."""
+        from mcp_types.version import LATEST_MODERN_VERSION
+
+        told = {"mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": "server/discover", **headers}
+        return await self._post(discover(), told)
+
+    async def initialize(self) -> Reply:
+        """Ask for `initialize`, and end at once the session that this opens."""
+        reply = await self._post(initialize(), {})
+        self.session = reply.headers.get("mcp-session-id", "")
+        if self.session:
+            await self._send("DELETE", self._url, {"mcp-session-id": self.session}, None, 0)
+        return reply
+
+    async def post_at(self, path: str) -> Reply:
+        """Ask for `server/discover` at another path of the same server."""
+        return await self._send("POST", urljoin(self._url, path), {}, discover(), 1)
+
+    async def get_at(self, path: str = "") -> Reply:
+        """Get the URL, or another path of the same server, as a client of the old HTTP+SSE transport does.
+
+        Only the beginning of a stream is read.
+        """
+        return await self._send("GET", urljoin(self._url, path), {"accept": "text/event-stream"}, None, 0)
+
+    async def document(self, url: str) -> Reply:
+        """Get a JSON document of another server: none of this server's credentials go there.
+
+        Not from this machine or its network, if the server is outside.
+        """
+        issuer = getattr(getattr(self._spec, "auth", None), "issuer", None)
+        if address := await Reach(self._url, [issuer]).refused(url):
+            reply = Reply()
+            reply.failure = f"{url} leads to {address}, an address of this machine or its network"
+            return reply
+        return await self._send("GET", url, {"accept": "application/json"}, None, 0, foreign=True)
+
+    async def _post(self, message: dict[str, Any], headers: Mapping[str, str]) -> Reply:
+        """Send a request; redirects that keep it a POST are followed within the origin, as a session does."""
+        while True:
+            reply = await self._send("POST", self._url, headers, message, message["id"])
+            location = reply.headers.get("location", "")
+            if reply.status not in (301, 302, 303, 307, 308) or not location:
+                return reply
+            target = urljoin(self._url, location)
+            self.redirects.append(target)
+            same = urlsplit(target)[:2] == urlsplit(self._url)[:2]
+            if not same or reply.status not in (307, 308) or len(self.redirects) > MAX_REDIRECTS:
+                return reply
+            self._url = target
+
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], message: Any, number: int, *, foreign: bool = False
+    ) -> Reply:
+        import httpx2
+
+        started = time.perf_counter()
+        reply = Reply()
+        asked = {"accept": _ACCEPT, **headers}
+        try:
+            async with self._client(headers={} if foreign else None) as client:
+                if self.entrance is not None and not foreign:
+                    self.entrance.put_on(client)
+                content = {"json": message} if message is not None else {}
+                async with client.stream(method, url, headers=asked, **content) as response:
+                    reply.status = response.status_code
+                    reply.headers = {name.lower(): value for name, value in response.headers.items()}
+                    await _read(response, reply, number)
+        except httpx2.TimeoutException:
+            reply.failure = f"no answer in {self._seconds:g} s"
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            reply.failure = self._spec.masked(str(error) or type(error).__name__)[:200]
+        reply.seconds = time.perf_counter() - started
+        return reply
+
+
+async def _read(response: httpx2.Response, reply: Reply, number: int) -> None:
+    """Read an answer: a document to its end, of an event stream until the answer is there."""
+    stream = "event-stream" in reply.headers.get("content-type", "")
+    data = b""
+    async for chunk in _chunks(response):
+        data += chunk
+        if stream and ((found := _event(data, number)) or not number):
+            reply.message = found
+            break
+    reply.body = data[:20_000].decode("utf-8", "replace")
+    if not stream:
+        reply.message = is_message(data, number) if number else None
+
+
+async def _chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
+    size = 0
+    async for chunk in response.aiter_bytes():
+        size += len(chunk)
+        yield chunk
+        if size > BODY_BYTES:
+            return
+
+
+def _event(data: bytes, number: int) -> dict[str, Any] | None:
+    """Return the answer in what has come of an event stream."""
+    for line in data.replace(b"\r\n", b"\n").split(b"\n")[:-1]:
+        if line.startswith(b"data:") and (found := is_message(line[5:].strip(), number)):
+            return found
+    return None
+
+
+# What log-in a server wants: its challenge and the documents that it names, read out; nobody is logged in.
+#
+# Sources: RFC 9110, section 11.6.1; RFC 9728 (protected resource metadata); RFC 8414 (authorization server metadata);
+# specification, "Authorization".
+
+_PARAMETER = re.compile(r'([A-Za-z_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
+
+MAX_DOCUMENTS = 6
+"""Documents that are asked for; the specification has up to five places for them."""
+
+
+async def read_challenge(
+    reply: Reply, patient: HttpPatient, url: str, step: Step, *, sent: bool, last: bool = True
+) -> None:
+    """Note what log-in a 401 asks for.
+
+    Args:
+        reply: The answer with status 401.
+        patient: Fetches the documents.
+        url: The server's.
+        step: Where it is noted.
+        sent: Whether credentials were sent.
+        last: Whether it is the last word: then the step has failed.
+    """
+    header = reply.headers.get("www-authenticate", "")
+    scheme = header.split(maxsplit=1)[0].rstrip(",") if header else ""
+    said = dict(_parameters(header))
+    if not header:
+        step.warn("its 401 has no WWW-Authenticate header", "RFC 9110 asks for one: it says how to log in")
+    elif scheme.lower() not in ("bearer", "dpop"):
+        step.ok(f"it wants {scheme} authentication" + (f" for {said['realm']!r}" if "realm" in said else ""))
+    told = [f"{name} {said[name][:120]!r}" for name in ("error", "error_description", "scope") if name in said]
+    if told:
+        step.ok(f"it says: {', '.join(told)}")
+    resource = await _resource(patient, said.get("resource_metadata"), url)
+    if resource is None and not last:
+        return
+    if resource is None:
+        how = "--header 'Authorization: Bearer TOKEN'" + (": the one that was sent is refused" if sent else "")
+        step.fail("HTTP 401: it wants credentials, and says nowhere how to come by them (no OAuth metadata)", how)
+        return
+    issuers = [str(issuer)[:200] for issuer in resource.get("authorization_servers") or ()]
+    scopes = resource.get("scopes_supported")
+    wanted = f" with the scopes {listed(map(str, scopes))}" if isinstance(scopes, list) and scopes else ""
+    whose = listed(issuers) if issuers else "an authorization server that it does not name"
+    step.ok(f"it wants an OAuth token of {whose}{wanted}")
+    for issuer in issuers[:1]:
+        await _issuer(patient, issuer, url, step)
+    if last and sent:
+        todo = "`%mcp connect URL` logs in; then `%mcp doctor NAME` looks at the session"
+        step.fail("HTTP 401: the token that was sent is refused", todo)
+    elif last:
+        step.fail("HTTP 401: one has to log in first", "`--login` logs in and goes on")
+
+
+def _parameters(header: str) -> list[tuple[str, str]]:
+    """Return the parameters of a challenge.
+
+    >>> _parameters('Bearer error="invalid_token", scope=read')
+    [('error', 'invalid_token'), ('scope', 'read')]
+    """
+    return [(found[1].lower(), found[2] or found[3] or "") for found in _PARAMETER.finditer(header[:4000])]
+
+
+async def _resource(patient: HttpPatient, named: str | None, url: str) -> dict[str, Any] | None:
+    from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
+
+    for place in build_protected_resource_metadata_discovery_urls(named, url)[:MAX_DOCUMENTS]:
+        found = await _document(patient, place)
+        if found is not None:
+            return found
+    return None
+
+
+async def _issuer(patient: HttpPatient, issuer: str, url: str, step: Step) -> None:
+    """Note what an authorization server says it can do."""
+    from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
+
+    for place in build_oauth_authorization_server_metadata_discovery_urls(issuer, url)[:MAX_DOCUMENTS]:
+        found = await _document(patient, place)
+        if found is None:
+            continue
+        register = "registers clients" if found.get("registration_endpoint") else "registers no clients by itself"
+        if found.get("client_id_metadata_document_supported"):
+            register += ", takes client-id metadata documents"
+        methods = found.get("code_challenge_methods_supported") or []
+        grants = [str(grant)[:60] for grant in found.get("grant_types_supported") or ()]
+        step.ok(f"{issuer} {register}; grants: {listed(grants) if grants else 'authorization_code'}")
+        if "S256" not in methods:
+            step.warn(f"{issuer} does not say that it takes PKCE with S256", "the specification wants it announced")
+        return
+    step.warn(f"the metadata of {issuer} cannot be had", "is the authorization server running? (RFC 8414)")
+
+
+async def _document(patient: HttpPatient, url: str) -> dict[str, Any] | None:
+    """Return a JSON object, or None; only http(s), with none of the server's credentials."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        return None
+    reply = await patient.document(url)
+    if reply.status != 200:
+        return None
+    try:
+        value = json.loads(reply.body)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+# The step HTTP: what a URL answers, and what that means.
+
+_ELSEWHERE = ("/mcp", "/mcp/", "/sse")
+_FOREIGN_PAGE = "http://a-page-somewhere.example"
+_FINAL = (401, 403, 407, 408, 413, 429)
+"""Statuses after which nothing else is worth a try; so are those from 500."""
+
+
+async def look_at_http(spec: HttpSpec, patient: HttpPatient, step: Step) -> tuple[Reply, Reply] | None:
+    """Ask by hand for both beginnings of a session.
+
+    Returns:
+        The answers to `server/discover` and to `initialize`, or None if this is no MCP endpoint.
+    """
+    _judge_scheme(spec, step)
+    first = await patient.discover()
+    _judge_redirects(spec, patient, step)
+    if first.status is None:
+        _unanswered(spec, first, step)
+        return None
+    let_in = await _let_in(spec, patient, first, patient.discover, step)
+    if let_in is None or await _refused(spec, patient, let_in, step):
+        return None
+    first, second = let_in, await patient.initialize()
+    if second.status == 401:  # a server of the older versions may not know `server/discover` to anybody
+        let_in = await _let_in(spec, patient, second, patient.initialize, step)
+        if let_in is None or await _refused(spec, patient, let_in, step):
+            return None
+        first, second = await patient.discover(), let_in
+    answers = sorted((reply for reply in (first, second) if reply.message is not None), key=lambda r: r.result is None)
+    spoken = answers[0] if answers else None
+    if spoken is None:
+        await _no_mcp(spec, patient, second if first.status == 404 else first, step)
+        return None
+    kind = spoken.headers.get("content-type", "").partition(";")[0] or "no content type"
+    software = f", by {one_line(spoken.headers['server'], 60)}" if "server" in spoken.headers else ""
+    step.ok(f"HTTP {spoken.status} with {kind} in {duration(spoken.seconds)}{software}")
+    if patient.session:
+        step.ok("it keeps sessions (Mcp-Session-Id)")
+    await _judge_origin(spec, patient, step)
+    return first, second
+
+
+async def _let_in(
+    spec: HttpSpec, patient: HttpPatient, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
+) -> Reply | None:
+    """Get past a 401, if there is a way.
+
+    Args:
+        spec: Where the server is.
+        patient: It.
+        reply: What it answered.
+        again: Asks the same, with a token; the first time that takes as long as the person does.
+        step: Where it is noted.
+
+    Returns:
+        What it answers then, the same where there is no way, or None if it was tried in vain.
+
+    Raises:
+        AuthorizationError: The log-in failed.
+    """
+    entrance = patient.entrance
+    if reply.status != 401 or entrance is None or entrance.open or not await entrance.try_it():
+        return reply
+    await read_challenge(reply, patient, spec.url, step, sent=False, last=False)
+    refused = True
+    try:
+        refused = (await again()).status == 401
+    except AuthorizationError:
+        if entrance.asks:
+            raise
+    if not refused:
+        step.ok(entrance.how)
+        return await again()
+    if entrance.asks:
+        step.fail("HTTP 401: what the log-in gave is refused", "does it want other scopes? --scope")
+    else:
+        step.fail("HTTP 401: the token that is kept is refused", "`--login` logs in anew and goes on")
+    return None
+
+
+def _judge_scheme(spec: HttpSpec, step: Step) -> None:
+    parts = urlsplit(spec.url)
+    if parts.scheme != "http" or is_local(parts.hostname or ""):
+        return
+    what = "the credentials in its headers" if spec.secrets else "everything"
+    step.warn(f"http:// without TLS: whoever is on the way reads {what}", "https://, if the server has it")
+
+
+def _judge_redirects(spec: HttpSpec, patient: HttpPatient, step: Step) -> None:
+    if not patient.redirects:
+        return
+    last = mask_url(patient.redirects[-1])
+    same = urlsplit(patient.redirects[-1])[:2] == urlsplit(spec.url)[:2]
+    says = "is followed" if same else "leads to another server, so it is not followed"
+    step.warn(f"it redirects to {last}, which {says}", f"connect to {last}")
+
+
+def _unanswered(spec: HttpSpec, reply: Reply, step: Step) -> None:
+    if "no answer" in reply.failure:
+        step.fail(
+            f"it takes the request, and gives {reply.failure}", "look at the server's log; --timeout S waits longer"
+        )
+        return
+    other = "https" if spec.url.startswith("http:") else "http"
+    step.fail(f"it ends the connection: {reply.failure}", f"does it speak HTTP at all? try {other}://")
+
+
+async def _refused(spec: HttpSpec, patient: HttpPatient, reply: Reply, step: Step) -> bool:
+    """Note a status that says all there is to say; a JSON-RPC error under it is MCP, and no such."""
+    status = reply.status or 0
+    if status == 401:
+        sent = any(name.lower() == "authorization" for name in spec.headers)
+        await read_challenge(reply, patient, spec.url, step, sent=sent)
+        return True
+    if reply.message is not None or not (status in _FINAL or status >= 500):
+        return False
+    fault = of_status(status)
+    later = (
+        f"; it says to try again in {one_line(reply.headers['retry-after'], 40)} s"
+        if "retry-after" in reply.headers
+        else ""
+    )
+    body = one_line(reply.body, 120)
+    said = f": {spec.masked(body)!r}" if body and "<" not in body else ""
+    step.fail(f"HTTP {status} ({fault.meaning}; fault: {who(fault)}){said}{later}", fault.help)
+    return True
+
+
+async def _no_mcp(spec: HttpSpec, patient: HttpPatient, reply: Reply, step: Step) -> None:
+    """Say what is there instead of an MCP endpoint, and look whether one is nearby."""
+    kind = reply.headers.get("content-type", "").partition(";")[0] or "nothing"
+    said = f"HTTP {reply.status} with {kind}, which is no MCP"
+    page = await patient.get_at()
+    if "event-stream" in page.headers.get("content-type", "") and "endpoint" in page.body:
+        note = step.warn if spec.fallback else step.fail
+        note(f"{said}; it is a server of the old HTTP+SSE transport", "--transport sse")
+        return
+    path = urlsplit(spec.url).path
+    for other in _ELSEWHERE:
+        if other.strip("/") != path.strip("/") and (await _speaks(patient, other)):
+            step.fail(f"{said}; but {other} of the same server speaks it", f"connect to {other}")
+            return
+    todo = "mend the path (it often ends in /mcp); is this an MCP server?"
+    step.fail(f"{said}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else said, todo)
+
+
+async def _speaks(patient: HttpPatient, path: str) -> bool:
+    if path == "/sse":
+        found = await patient.get_at(path)
+        return "event-stream" in found.headers.get("content-type", "")
+    found = await patient.post_at(path)
+    return found.message is not None or found.status == 401
+
+
+async def _judge_origin(spec: HttpSpec, patient: HttpPatient, step: Step) -> None:
+    """Note a server of this machine that any web page may use (specification, "Security Warning" of transports)."""
+    if IN_BROWSER or not is_local(urlsplit(spec.url).hostname or ""):
+        return  # a browser names the site of its own page
+    reply = await patient.discover(origin=_FOREIGN_PAGE)
+    if reply.status is not None and reply.status < 400 and reply.message is not None:
+        todo = "it must check the Origin header, or any web page can call its tools (DNS rebinding)"
+        step.warn("it answers a request that comes from a web page of another site", todo)
+
+
+# How an examination gets past a 401: with a token that is kept, or by the log-in of a session.
+
+
+class Entrance:
+    """The log-in of an examination.
+
+    Args:
+        logins: How it is done; without an authorizer nobody is asked.
+        name: What the server is called.
+        spec: The server.
+
+    Attributes:
+        open: Whether requests go out with a token.
+    """
+
+    def __init__(self, logins: LogIns, name: str, spec: HttpSpec | SseSpec) -> None:
+        self._authorizer = logins.authorizer
+        shown = self._shown if self._authorizer is not None else None
+        self._name = name
+        self._spec = spec
+        self._logins = replace(logins, authorizer=shown)
+        self._recorder = Recorder(name, spec)
+        self._by_person = False
+        self.open = False
+
+    async def _shown(self, login: LogIn) -> None:
+        assert self._authorizer is not None
+        self._by_person = True
+        await self._authorizer(login)
+
+    async def try_it(self) -> bool:
+        """Send with a token from now on, if there may be one: whether that is of use."""
+        from mcp_magic.auth.client import may_log_in
+
+        if may_log_in(self._spec):
+            self.open = self.asks or await self._is_kept()
+        return self.open
+
+    async def _is_kept(self) -> bool:
+        from mcp_magic.auth.store import KeptTokens
+
+        store = await asyncio.to_thread(self._logins.store)  # a keyring may ask for a password
+        kept = KeptTokens(store, self._spec.url, self._spec.auth, self._recorder.know)
+        return bool((await kept.load()).get("tokens"))
+
+    def put_on(self, client: httpx2.AsyncClient) -> None:
+        """Let a client of the examination send with a token, if it is to."""
+        if self.open:
+            from mcp_magic.auth.client import AuthContext, log_in_with
+
+            know, hide = self._recorder.know, self._recorder.hide
+            log_in_with(client, AuthContext(self._name, self._spec, self._logins, know, hide, lambda: False))
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person, or the program itself, is to log in where no token is kept."""
+        return self._authorizer is not None or not self._spec.auth.interactive
+
+    @property
+    def how(self) -> str:
+        """How it was entered."""
+        if self._by_person:
+            return "you have logged in; the token is kept"
+        return "the token that is kept is taken" if self._spec.auth.interactive else "the program has logged in"
+
+    def hide(self, text: str) -> str:
+        """Return a text without the tokens."""
+        return self._recorder.hide(text)

@@ -1,0 +1,217 @@
+"""What the doctor found: steps, and the report of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_magic.display.document import Badge, Markup, Part, bundle, details, joined, note, table, tag, terminal_width
+from mcp_magic.display.text import shorten
+from mcp_magic.lint import wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import pandas as pd
+
+    from mcp_magic.lint import Findings
+
+__all__ = ["FAILED", "NOT_REACHED", "OK", "SKIPPED", "WARNING", "DoctorReport", "Remark", "Step", "Stop"]
+
+OK, WARNING, FAILED, SKIPPED, NOT_REACHED = "ok", "warning", "failed", "not needed", "not reached"
+
+_MARKS = {OK: "✓", WARNING: "!", FAILED: "✗", SKIPPED: "–", NOT_REACHED: "·"}  # noqa: RUF001
+_WORST = (FAILED, WARNING, OK, SKIPPED, NOT_REACHED)
+
+MAX_TEXT = 600
+"""Characters of a remark that are shown."""
+
+
+class Stop(Exception):
+    """A step failed, and the others cannot be reached."""
+
+
+class Remark(NamedTuple):
+    """One thing that a step found.
+
+    Attributes:
+        status: `OK`, `WARNING`, `FAILED` or `SKIPPED`.
+        text: What; words of the server in it are not escaped.
+        todo: What to do, or "".
+    """
+
+    status: str
+    text: str
+    todo: str = ""
+
+
+@dataclass
+class Step:
+    """A step of the examination.
+
+    Attributes:
+        name: What was looked at.
+        remarks: What was found, in order.
+        seconds: How long it took, or None if it was not reached.
+    """
+
+    name: str
+    remarks: list[Remark] = field(default_factory=list)
+    seconds: float | None = None
+
+    @property
+    def status(self) -> str:
+        """The worst of its remarks; `NOT_REACHED` without any."""
+        said = {remark.status for remark in self.remarks}
+        return next((status for status in _WORST if status in said), NOT_REACHED)
+
+    def ok(self, text: str) -> None:
+        """Note what is as it should be."""
+        self.remarks.append(Remark(OK, text))
+
+    def skip(self, text: str) -> None:
+        """Note why there is nothing to look at."""
+        self.remarks.append(Remark(SKIPPED, text))
+
+    def warn(self, text: str, todo: str = "") -> None:
+        """Note what works and will trouble somebody."""
+        self.remarks.append(Remark(WARNING, text, todo))
+
+    def fail(self, text: str, todo: str = "") -> None:
+        """Note what does not work."""
+        self.remarks.append(Remark(FAILED, text, todo))
+
+    def __repr__(self) -> str:
+        return f"<Step {self.name}: {self.status}>"
+
+
+class DoctorReport:
+    """What an examination found.
+
+    Attributes:
+        target: What was examined, in words.
+        steps: The steps, in order.
+        findings: What is wrong with the definitions, or None where they were not reached.
+    """
+
+    def __init__(self, target: str, steps: Sequence[Step], findings: Findings | None = None) -> None:
+        self.target = target
+        self.steps = tuple(steps)
+        self.findings = findings
+
+    def __getitem__(self, name: str) -> Step:
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise KeyError(name)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed; warnings there may be."""
+        return all(step.status != FAILED for step in self.steps)
+
+    @property
+    def failed_at(self) -> str | None:
+        """The name of the first step that failed, or None."""
+        return next((step.name for step in self.steps if step.status == FAILED), None)
+
+    @property
+    def problems(self) -> list[str]:
+        """What failed and what was warned of, a line each."""
+        bad = ((step, remark) for step in self.steps for remark in step.remarks if remark.status in (FAILED, WARNING))
+        return [f"{step.name}: {_told(remark)}" for step, remark in bad]
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """A row for each remark: step, status, what, todo, and the milliseconds of the step."""
+        import pandas as pd
+
+        rows = []
+        for step in self.steps:
+            ms = None if step.seconds is None else round(step.seconds * 1000, 1)
+            for status, text, todo in step.remarks or [Remark(NOT_REACHED, "")]:
+                rows.append({"step": step.name, "status": status, "what": text, "todo": todo, "ms": ms})
+        return pd.DataFrame(rows, columns=["step", "status", "what", "todo", "ms"])
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in a few words."""
+        warnings = sum(remark.status == WARNING for step in self.steps for remark in step.remarks)
+        some = f"{warnings} warning{'s' if warnings != 1 else ''}"
+        if self.failed_at is None:
+            return f"healthy, {some}" if warnings else "healthy"
+        failures = sum(remark.status == FAILED for step in self.steps for remark in step.remarks)
+        more = f", {failures - 1} more" if failures > 1 else ""
+        return f"fails at {self.failed_at}{more}" + (f", {some}" if warnings else "")
+
+    def __repr__(self) -> str:
+        return f"<DoctorReport of {self.target}: {self.verdict}>"
+
+    def __str__(self) -> str:
+        text: str = bundle([self._part()])["text/plain"]
+        return text
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return bundle([self._part()], include, exclude)
+
+    def _part(self) -> Part:
+        title = f"Doctor: {shorten(self.target, 200)}"
+        width = max(min(terminal_width(), 120), 40)
+        reached = [step for step in self.steps if step.remarks]
+        missed = ", ".join(step.name for step in self.steps if not step.remarks)
+        plain = [f"{title}: {self.verdict}", *(line for step in reached for line in _lines(step, width))]
+        plain += wrapped(f"{_MARKS[NOT_REACHED]} {NOT_REACHED}: {missed}", width, "  ", first="") if missed else []
+        rows = [_row(step) for step in reached]
+        rows += [(_badge(NOT_REACHED), "", missed, "")] if missed else []
+        html = _whole(table(("", "step", "what was found", "ms"), rows, limit=200_000)[0])
+        parts = [tag("p", joined([tag("b", title), " ", _badge(self._status, self.verdict)])), html]
+        hint = ""
+        if self.findings is not None and len(self.findings):
+            parts.append(details(f"{len(self.findings)} findings in the definitions", self.findings.part().html))
+            hint = "`.findings` has all that the lint found"
+        parts.append(note(hint))
+        return Part("\n".join([*plain, hint] if hint else plain), joined(parts))
+
+    @property
+    def _status(self) -> str:
+        found = {step.status for step in self.steps}
+        return next(status for status in (FAILED, WARNING, OK, NOT_REACHED) if status in {*found, NOT_REACHED})
+
+
+def _whole(html: Markup) -> Markup:
+    """Let a table take the room that it needs: what is at its end must not have to be scrolled to."""
+    return Markup(html.replace('<div class="mcp-scroll">', '<div class="mcp-scroll" style="max-height:none">', 1))
+
+
+def _told(remark: Remark) -> str:
+    return f"{remark.text} → {remark.todo}" if remark.todo else remark.text
+
+
+def _badge(status: str, text: str = "") -> Markup:
+    kind = {OK: "safe", FAILED: "danger"}.get(status, "neutral")
+    return Badge(f"{_MARKS[status]} {text or status}", kind).html()  # type: ignore[arg-type]
+
+
+def _row(step: Step) -> tuple[object, ...]:
+    found = [tag("div", _said(remark, alone=len(step.remarks) == 1)) for remark in step.remarks]
+    ms = "" if step.seconds is None or step.status == SKIPPED else round(step.seconds * 1000, 1)
+    return _badge(step.status), tag("b", step.name), joined(found), ms
+
+
+def _said(remark: Remark, *, alone: bool) -> Markup:
+    mark = "" if alone and remark.status in (OK, SKIPPED) else f"{_MARKS[remark.status]} "
+    todo = tag("div", f"→ {shorten(remark.todo, MAX_TEXT)}", class_="mcp-note") if remark.todo else ""
+    return joined([mark, shorten(remark.text, MAX_TEXT), todo])
+
+
+def _lines(step: Step, width: int) -> list[str]:
+    head = f"{_MARKS[step.status]} {step.name:<13}"
+    lines: list[str] = []
+    for remark in step.remarks:
+        mark = "" if len(step.remarks) == 1 else f"{_MARKS[remark.status]} "
+        lines += wrapped(mark + shorten(remark.text, MAX_TEXT), width - len(head), "  " if mark else "", first="")
+        if remark.todo:
+            lines += wrapped(f"→ {shorten(remark.todo, MAX_TEXT)}", width - len(head), "  ", first="")
+    return [(head if not number else " " * len(head)) + line for number, line in enumerate(lines)]

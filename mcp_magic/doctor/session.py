@@ -1,0 +1,372 @@
+"""The doctor's steps in a session: version, lists, ping and a call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_magic import schema
+from mcp_magic._text import did_you_mean, duration, listed
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import DeniedError, MCPMagicError
+from mcp_magic.inflight import Outcome, current
+from mcp_magic.lint import ERROR, WARNING
+from mcp_magic.protocol import leaf
+from mcp_magic.results.frames import reason
+from mcp_magic.session.catalog import KINDS, MAX_PAGES
+from mcp_magic.session.failures import request_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mcp_types import Tool
+
+    from mcp_magic.doctor.report import Step
+    from mcp_magic.lint import Findings
+    from mcp_magic.session.connection import Connection
+
+__all__ = [
+    "Asked",
+    "Offer",
+    "ask",
+    "fetch_offers",
+    "judge_call",
+    "judge_capabilities",
+    "judge_findings",
+    "judge_lists",
+    "judge_ping",
+    "judge_version",
+]
+
+
+# Requests on an open session that leave no trace in its counters, and failures in words.
+
+
+class Asked(NamedTuple):
+    """What came of a request.
+
+    Attributes:
+        result: The result, or None.
+        seconds: How long it took.
+        problem: Why there is none, in words.
+        code: The JSON-RPC error code, or None.
+        unread: The result that breaks the protocol, as it came, or None.
+    """
+
+    result: dict[str, Any] | None
+    seconds: float
+    problem: str = ""
+    code: int | None = None
+    unread: Any = None
+
+
+async def ask(connection: Connection, method: str, params: Mapping[str, Any] | None = None, *, seconds: float) -> Asked:
+    """Send a request as it is and return the `result` of its answer, nothing checked.
+
+    Health, retries and renewal of the session are left out: an examination must not change what it looks at.
+    """
+    from mcp_types import Request
+    from pydantic import TypeAdapter
+
+    request: Any = Request[Any, str](method=method, params=dict(params or {}))
+    answer: Any = TypeAdapter(dict[str, Any])
+    started = time.perf_counter()
+    failure: Exception
+    outcome = Outcome()
+    token = current.set(outcome)
+    try:
+        async with asyncio.timeout(seconds):
+            result = await connection.client.session.send_request(request, answer)
+        return Asked(result, time.perf_counter() - started)
+    except Exception as error:
+        failure = error
+    finally:
+        outcome.over = True
+        current.reset(token)
+    explained = request_error(failure, connection.place, method, seconds, outcome)
+    code = getattr(leaf(failure), "code", None)
+    return Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, outcome.result)
+
+
+# What is looked at on an open session: version, ping, a call.
+
+PINGS = 3
+
+MAX_SHOWN = 6
+"""Findings of the lint that the step names; the report has them all."""
+
+
+def judge_version(connection: Connection, step: Step) -> None:
+    """Note who the server is and which protocol the session speaks."""
+    from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, LATEST_PROTOCOL_VERSION
+
+    version = connection.protocol_version
+    newest = " (the newest)" if version == LATEST_PROTOCOL_VERSION else f"; the newest is {LATEST_PROTOCOL_VERSION}"
+    step.ok(f"the session speaks protocol {version}{newest}")
+    if version in KNOWN_PROTOCOL_VERSIONS[:2]:
+        step.warn(f"{version} has no structured results and no questions to the person", "update the server's SDK")
+    info = connection.server_info
+    if info is None or not info.name:
+        step.warn("it does not say who it is", "give serverInfo a name and a version")
+    else:
+        title = f" ({one_line(info.title, 80)})" if info.title else ""
+        step.ok(f"server {one_line(info.name, 80)}{title} {one_line(info.version or '', 40)}".rstrip())
+    if connection.instructions:
+        step.ok(f"instructions for models: {len(connection.instructions):,} characters")
+
+
+def judge_findings(findings: Findings, step: Step) -> None:
+    """Name the worst of what the lint found."""
+    step.ok(findings.note or findings.empty)
+    serious = [*findings.of(ERROR), *findings.of(WARNING)]
+    for found in serious[:MAX_SHOWN]:
+        note = step.fail if found.severity == ERROR else step.warn
+        note(f"{found.where}: {found.what} [{found.code}]", found.todo)
+    if len(serious) > MAX_SHOWN:
+        step.warn(f"{len(serious) - MAX_SHOWN} more errors and warnings: `.findings`")
+
+
+async def judge_ping(connection: Connection, step: Step, seconds: float) -> None:
+    """Measure round trips."""
+    modern = connection.client.session.discover_result is not None
+    method = "server/discover" if modern else "ping"
+    taken = []
+    for _ in range(PINGS):
+        asked = await ask(connection, method, seconds=seconds)
+        if asked.result is None:
+            step.fail(asked.problem, f"{method} must be answered at any time")
+            return
+        taken.append(asked.seconds * 1000)
+    note = " (there is no ping since 2026-07-28)" if modern else ""
+    step.ok(f"{method}: {listed(f'{ms:.1f}' for ms in taken)} ms{note}")
+
+
+async def judge_call(
+    connection: Connection, tools: Sequence[Tool], wanted: str | None, step: Step, seconds: float
+) -> None:
+    """Call one tool that is harmless, as the person's own call: consent rules hold.
+
+    Args:
+        connection: The session.
+        tools: What it offers.
+        wanted: The tool; "" to pick one, None to call none.
+        step: Where it is noted.
+        seconds: The time that the answer may take.
+    """
+    if wanted is None:
+        step.skip("no call was asked for (--call)")
+        return
+    tool = _chosen(tools, wanted, step)
+    if tool is None:
+        return
+    required = [name for name in tool.input_schema.get("required") or () if isinstance(name, str)]
+    given: dict[str, Any] = schema.example_arguments(tool.input_schema) if required else {}
+    if required and not (tool.annotations and tool.annotations.read_only_hint):
+        line = schema.call_line(f"{connection.name}:{tool.name}", given, schema=tool.input_schema)
+        step.warn(
+            f"{tool.name} needs {listed(required)}, and does not say that it is read-only: it is not called", line
+        )
+        return
+    await _call(connection, tool, given, step, seconds)
+
+
+def _chosen(tools: Sequence[Tool], wanted: str, step: Step) -> Tool | None:
+    if wanted:
+        name = wanted.rpartition(":")[2] if wanted not in [tool.name for tool in tools] else wanted
+        found = next((tool for tool in tools if tool.name == name), None)
+        if found is None:
+            names = [tool.name for tool in tools]
+            step.fail(f"there is no tool {wanted!r}.{did_you_mean(wanted, names)}", f"it has: {listed(names)}")
+        return found
+    harmless = [tool for tool in tools if tool.annotations and tool.annotations.read_only_hint]
+    found = next((tool for tool in harmless if not tool.input_schema.get("required")), None)
+    if found is None:
+        step.skip("no tool is read-only and without required arguments: --call TOOL names one")
+    return found
+
+
+async def _call(connection: Connection, tool: Tool, given: dict[str, Any], step: Step, seconds: float) -> None:
+    what = f"{tool.name}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+    started = time.perf_counter()
+    problem: MCPMagicError | None = None
+    try:
+        result = await connection.call_tool(tool.name, given, timeout=seconds)
+    except MCPMagicError as error:
+        problem = error
+    took = duration(time.perf_counter() - started)
+    if isinstance(problem, DeniedError):
+        step.warn(f"{what} was not called: {one_line(str(problem), 300)}", "`%mcp approvals` lists the rules")
+        return
+    if problem is not None:
+        step.fail(f"{what}: {one_line(str(problem), 300)}", "`%mcp trace` has the messages")
+        return
+    if result.is_error:
+        todo = "are example arguments what it can take?" if given else "`%mcp call` it, and look at its log"
+        step.warn(f"{what} reports an error{reason(result.texts, tool.name, result.clue)}", todo)
+    else:
+        step.ok(f"{what} answered in {took}: {_kinds(result)}")
+    if result.raw.structured_content is not None and tool.output_schema is None:
+        todo = "declare an output schema: hosts and models then know the columns"
+        step.warn(f"{tool.name} answers with structured content and has no outputSchema", todo)
+
+
+def _kinds(result: Any) -> str:
+    blocks = [str(block.type) for block in result.raw.content]
+    structured = ["structured content"] if result.raw.structured_content is not None else []
+    return listed([*dict.fromkeys(blocks), *structured]) if blocks or structured else "nothing"
+
+
+# What a server announces, and what it really lists: all pages, by hand.
+
+METHOD_NOT_FOUND = -32601
+
+LIST_SECONDS = 30.0
+"""Seconds that all pages of a list may take."""
+
+PAGE_SECONDS = 15.0
+"""Seconds that one page may take."""
+
+_WIRE = {
+    "tools": ("tools/list", "tools", "name"),
+    "resources": ("resources/list", "resources", "uri"),
+    "templates": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
+    "prompts": ("prompts/list", "prompts", "name"),
+}
+"""Kind -> method, field of a page, what an item is known by."""
+
+_MODELS = {"tools": "Tool", "resources": "Resource", "templates": "ResourceTemplate", "prompts": "Prompt"}
+
+
+@dataclass
+class Offer:
+    """One list.
+
+    Attributes:
+        kind: `"tools"`, `"resources"`, `"templates"` or `"prompts"`.
+        announced: Whether its capability is announced.
+        items: What was listed, as it came; also where the answer as a whole breaks the protocol.
+        parsed: The same as definitions.
+        unread: Those of them that are none: what is meant, and what is wrong with it.
+        pages: How many pages it had.
+        seconds: How long they took.
+        problem: Why it could not be had, or "".
+        code: The JSON-RPC error code of that.
+        todo: What to do about that.
+        odd: What is wrong with it, and what to do, where it could be had.
+    """
+
+    kind: str
+    announced: bool
+    items: list[Any] = field(default_factory=list)
+    parsed: list[Any] = field(default_factory=list)
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    pages: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+    code: int | None = None
+    todo: str = "look at the server's log; `%mcp trace` has the message"
+    odd: list[tuple[str, str]] = field(default_factory=list)
+
+
+async def fetch_offers(connection: Connection, seconds: float) -> dict[str, Offer]:
+    """Fetch all lists at the same time, those too that are not announced."""
+    fetched = await asyncio.gather(*(_fetch(connection, kind, min(seconds, PAGE_SECONDS)) for kind in _WIRE))
+    return {offer.kind: offer for offer in fetched}
+
+
+async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
+    method, member, _ = _WIRE[kind]
+    announced = getattr(connection.capabilities, KINDS[kind].capability, None) is not None
+    offer = Offer(kind, announced)
+    cursor: Any = None
+    seen: set[str] = set()
+    while offer.pages < MAX_PAGES and offer.seconds < LIST_SECONDS:
+        asked = await ask(connection, method, {} if cursor is None else {"cursor": cursor}, seconds=seconds)
+        offer.seconds += asked.seconds
+        if asked.result is None:
+            offer.problem, offer.code = asked.problem, asked.code
+            found = asked.unread.get(member) if isinstance(asked.unread, dict) else None
+            if isinstance(found, list):
+                offer.items += found
+                offer.todo = "hosts lose the whole list by that; mend what it names"
+            break
+        offer.pages += 1
+        offer.items += asked.result[member]
+        cursor = asked.result.get("nextCursor")
+        if cursor in (None, ""):
+            break
+        if str(cursor) in seen:
+            offer.odd.append((f"the cursor {str(cursor)[:60]!r} came twice: the list never ends", "mend the paging"))
+            break
+        seen.add(str(cursor))
+    else:
+        offer.odd.append((f"no end after {offer.pages} pages and {duration(offer.seconds)}", "mend the paging"))
+    _parse(offer)
+    return offer
+
+
+def _parse(offer: Offer) -> None:
+    """Make definitions of the items, and note which are none and which are there twice."""
+    import mcp_types
+    from pydantic import ValidationError
+
+    model, key = getattr(mcp_types, _MODELS[offer.kind]), _WIRE[offer.kind][2]
+    names: Counter[str] = Counter()
+    for number, item in enumerate(offer.items):
+        name = item.get(key) if isinstance(item, dict) else None
+        try:
+            offer.parsed.append(model.model_validate(item))
+            names[str(name)] += 1
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+            offer.unread.append((f"{offer.kind[:-1]} {name or f'number {number + 1}'}"[:80], what))
+    twice = [name[:60] for name, count in names.items() if count > 1]
+    if twice:
+        offer.odd.append((f"listed more than once: {listed(twice, 5)}", "list each once, also across pages"))
+
+
+def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: Step) -> None:
+    """Hold what is announced against what is answered."""
+    capabilities = connection.capabilities
+    said = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
+    step.ok(f"announced: {listed(_words(said), 12)}" if said else "it announces nothing")
+    for offer in offers.values():
+        method = _WIRE[offer.kind][0]
+        if offer.announced and offer.code == METHOD_NOT_FOUND and offer.kind != "templates":
+            step.fail(f"{offer.kind} are announced, and {method} is not known", "announce only what is there")
+        elif not offer.announced and offer.items:
+            count = len(offer.items)
+            todo = f"announce the capability {KINDS[offer.kind].capability!r}: hosts do not ask otherwise"
+            step.warn(f"{method} answers with {count} {offer.kind}, which are not announced", todo)
+    if not any(offer.announced for offer in offers.values()) and not any(offer.items for offer in offers.values()):
+        step.warn("it offers no tools, resources or prompts", "is that meant so?")
+
+
+def _words(said: dict[str, Any]) -> list[str]:
+    words = []
+    for name, options in said.items():
+        more = [key for key, value in options.items() if value] if isinstance(options, dict) else []
+        words.append(f"{name} ({', '.join(more)})" if more else name)
+    return words
+
+
+def judge_lists(offers: dict[str, Offer], step: Step) -> None:
+    """Note what was listed, and what is wrong with how."""
+    for offer in offers.values():
+        if offer.problem:
+            unknown = offer.code == METHOD_NOT_FOUND
+            if offer.announced and not unknown:
+                step.fail(offer.problem, offer.todo)
+            continue
+        pages = f" on {offer.pages} pages" if offer.pages > 1 else ""
+        count = f"{len(offer.items):,} {offer.kind if len(offer.items) != 1 else offer.kind[:-1]}"
+        if offer.items or offer.announced:
+            step.ok(f"{count}{pages} in {duration(offer.seconds)}")
+        for text, todo in offer.odd:
+            step.fail(f"{offer.kind}: {text}", todo)
+    if not step.remarks:
+        step.skip("nothing is announced")

@@ -1,0 +1,552 @@
+"""The doctor's steps for a process: it starts it by hand and reads what it writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import duration
+from mcp_magic.protocol import of_code
+from mcp_magic.session.failures import NO_SERVER
+from mcp_magic.session.negotiation import NOISE, ListensError, named_url, unless_listening
+from mcp_magic.stderr import ErrorLog, cause, is_read, not_passed_on
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp_magic.config.specs import StdioSpec
+    from mcp_magic.doctor.report import Step
+
+__all__ = [
+    "Ending",
+    "Patient",
+    "Reply",
+    "begin_by_hand",
+    "discover",
+    "initialize",
+    "initialized",
+    "is_message",
+    "judge_closing",
+    "judge_ending",
+    "judge_eras",
+]
+
+
+# The two messages by which a session may begin, as they go over the wire, and what an answer to them says.
+#
+# Sources: specification 2026-07-28, "Discovery"; specification 2025-11-25, "Lifecycle".
+
+
+@dataclass
+class Reply:
+    """What came back for a request.
+
+    Attributes:
+        message: The JSON-RPC answer, or None.
+        seconds: The time until it came.
+        failure: Why there is none, in words: `"no answer in 5 s"`.
+        garbage: What came instead and is no message.
+        status: The HTTP status, or None.
+        headers: HTTP headers, names in lower case.
+        body: The beginning of the HTTP body.
+    """
+
+    message: dict[str, Any] | None = None
+    seconds: float = 0.0
+    failure: str = ""
+    garbage: list[str] = field(default_factory=list)
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The result, if it is one."""
+        found = (self.message or {}).get("result")
+        return found if isinstance(found, dict) else None
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """The JSON-RPC error, if it is one."""
+        found = (self.message or {}).get("error")
+        return found if isinstance(found, dict) else None
+
+
+def _client() -> dict[str, str]:
+    from mcp_magic import __version__
+
+    return {"name": "mcp_magic doctor", "version": __version__}
+
+
+def discover(number: int = 1) -> dict[str, Any]:
+    """Return a `server/discover` request of the newest protocol version."""
+    from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+    from mcp_types.version import LATEST_MODERN_VERSION
+
+    meta = {
+        PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+        CLIENT_INFO_META_KEY: _client(),
+        CLIENT_CAPABILITIES_META_KEY: {},
+    }
+    return {"jsonrpc": "2.0", "id": number, "method": "server/discover", "params": {"_meta": meta}}
+
+
+def initialize(number: int = 2) -> dict[str, Any]:
+    """Return an `initialize` request of the newest handshake version."""
+    from mcp_types.version import LATEST_HANDSHAKE_VERSION
+
+    params = {"protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _client()}
+    return {"jsonrpc": "2.0", "id": number, "method": "initialize", "params": params}
+
+
+def initialized() -> dict[str, Any]:
+    """Return the notification that ends the handshake."""
+    return {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def is_message(text: str | bytes, number: int | None = None) -> dict[str, Any] | None:
+    """Return a JSON-RPC message, or None; with a number only the answer with that id, or an error without one."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
+        return None
+    if number is None:
+        return value
+    answers = "result" in value or "error" in value
+    return value if answers and (value.get("id") == number or ("error" in value and value.get("id") is None)) else None
+
+
+def judge_eras(step: Step, discovered: Reply | None, initialized: Reply | None) -> bool:
+    """Note which ways of beginning a session the server takes.
+
+    Args:
+        step: The handshake.
+        discovered: The answer to `server/discover`, or None if it was not asked.
+        initialized: The answer to `initialize`, or None if it was not asked.
+
+    Returns:
+        Whether one of them works.
+    """
+    modern = _discovered(step, discovered) if discovered is not None else False
+    legacy = _initialized(step, initialized, modern=modern) if initialized is not None else False
+    return modern or legacy
+
+
+def _discovered(step: Step, reply: Reply) -> bool:
+    took = duration(reply.seconds)
+    versions = (reply.result or {}).get("supportedVersions")
+    if isinstance(versions, list) and versions:
+        named = ", ".join(str(version)[:20] for version in versions[:8])
+        step.ok(f"server/discover: answered in {took}; it takes {named}")
+        return True
+    if reply.result is not None:
+        todo = "supportedVersions must name the protocol versions that it takes"
+        step.warn(f"server/discover: answered in {took}, without supportedVersions", todo)
+        return False
+    step.ok(f"server/discover: {refused(reply)}: a server of the handshake era")
+    return False
+
+
+def _initialized(step: Step, reply: Reply, *, modern: bool) -> bool:
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+    took = duration(reply.seconds)
+    version = (reply.result or {}).get("protocolVersion")
+    if isinstance(version, str) and version in HANDSHAKE_PROTOCOL_VERSIONS:
+        step.ok(f"initialize: answered in {took} with protocol {version}")
+        return True
+    if version is not None:
+        step.fail(f"initialize: answered in {took} with protocol {str(version)[:40]!r}, which is none that is known")
+    elif modern:
+        step.ok(f"initialize: {refused(reply)}: hosts that do not speak 2026-07-28 cannot use it")
+    else:
+        step.fail(f"initialize: {refused(reply)}", "it must answer server/discover or initialize")
+    return False
+
+
+def refused(reply: Reply) -> str:
+    """Return why a request has no result, in words."""
+    if reply.error is not None:
+        code = reply.error.get("code")
+        said = str(reply.error.get("message") or "")[:120]
+        return f"refused, {said} ({code}, {of_code(code).meaning})"
+    if reply.status is not None and reply.status >= 400:
+        return f"HTTP {reply.status}"
+    return reply.failure or "its answer is no JSON-RPC"
+
+
+# A stdio server under observation: a process of our own, spoken to by hand.
+#
+# The SDK hides the process. Here it can be seen: whether it starts, what it writes that is no message, how it ends
+# when its input ends, and whom it leaves behind.
+
+LINE_BYTES = 32 * 1024 * 1024
+"""Bytes of one line of its output; a message that is longer is a fault of its own."""
+
+GRACE_SECONDS = 2.0
+"""Seconds that hosts give a server after the end of its input, and after SIGTERM (specification, "Shutdown"; SDK)."""
+
+CHILD_SECONDS = 0.5
+"""Seconds that the processes which it started may take to follow it."""
+
+GARBAGE_LINES = 5
+
+LOOK_SECONDS = 0.05
+"""Seconds between two looks at a process that has not read what it was asked."""
+
+
+@dataclass
+class Ending:
+    """How a process ended.
+
+    Attributes:
+        seconds: The time from the end of its input.
+        how: `"by itself"`, `"SIGTERM"` or `"SIGKILL"`.
+        code: Its exit code; negative: the signal.
+        children: Whether processes that it started outlived it; they are ended.
+    """
+
+    seconds: float
+    how: str
+    code: int | None
+    children: bool
+
+
+class Patient:
+    """A process that is started, asked and ended.
+
+    Attributes:
+        pid: Its process id.
+        garbage: Lines of its output that are no messages, the first few.
+        echoes: Whether it sends back what it is sent.
+    """
+
+    def __init__(self, spec: StdioSpec) -> None:
+        self._spec = spec
+        self._errlog = ErrorLog()
+        self._process: asyncio.subprocess.Process | None = None
+        self.garbage: list[str] = []
+        self.echoes = False
+
+    @property
+    def pid(self) -> int:
+        """Its process id, 0 before it is started."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        return self._process.returncode if self._process is not None else None
+
+    @property
+    def stderr(self) -> str:
+        """The end of its standard error, secrets masked."""
+        return self._spec.masked(self._errlog.tail())
+
+    def heard(self) -> str:
+        """Return what it has said, on its stderr and where it writes messages."""
+        return "\n".join([self.stderr, *self.garbage])
+
+    async def start(self) -> None:
+        """Start it as the SDK does; once more where it was put down.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        from mcp.client.stdio import get_default_environment
+
+        if self._process is not None:  # once more
+            self._errlog, self.garbage = ErrorLog(), []
+        self._process = await asyncio.create_subprocess_exec(
+            self._spec.command,
+            *self._spec.args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=self._errlog.file,
+            env=get_default_environment() | dict(self._spec.env),
+            cwd=self._spec.cwd,
+            start_new_session=True,
+            limit=LINE_BYTES,
+        )
+        self._errlog.keep_small()
+
+    async def tell(self, message: dict[str, Any]) -> None:
+        """Write a message; if nobody reads any more, nothing happens."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(ConnectionError, RuntimeError):
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            await self._process.stdin.drain()
+
+    async def ask(self, message: dict[str, Any], seconds: float) -> Reply:
+        """Write a request and wait for its answer; what comes before it and is no message is kept."""
+        started = time.perf_counter()
+        reply = Reply()
+        try:
+            async with asyncio.timeout(seconds):
+                await self.tell(message)
+                reply.message = await self._answer(message["id"])
+        except TimeoutError:
+            reply.failure = f"no answer in {seconds:g} s"
+        except ValueError:
+            reply.failure = f"a line of more than {LINE_BYTES >> 20} MB"
+        reply.seconds = time.perf_counter() - started
+        if reply.message is None and not reply.failure:
+            reply.failure = "its output ended"
+            await self._ended(1.0)
+        return reply
+
+    async def ask_patiently(self, message: dict[str, Any], seconds: float, silence: float) -> Reply:
+        """Write a request as `ask` does, and wait no longer than for `silence` seconds after it was read."""
+        asking = asyncio.ensure_future(self.ask(message, seconds))
+        stdin = self._process.stdin if self._process is not None else None
+        try:
+            while not asking.done() and not is_read(stdin):
+                await asyncio.wait({asking}, timeout=LOOK_SECONDS)
+            await asyncio.wait({asking}, timeout=silence)
+            return asking.result() if asking.done() else Reply(seconds=silence, failure=f"no answer in {silence:g} s")
+        finally:
+            asking.cancel()
+
+    def hide_noise(self) -> None:
+        """Keep out of its stderr what it wrote about `server/discover`."""
+        self._errlog.hide(NOISE)
+
+    async def _answer(self, number: int) -> dict[str, Any] | None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            if (found := is_message(line, number)) is not None:
+                return found
+            self.echoes = self.echoes or "server/discover" in str((is_message(line) or {}).get("method"))
+            if line.strip() and is_message(line) is None and len(self.garbage) < GARBAGE_LINES:
+                self.garbage.append(self._spec.masked(line.decode("utf-8", "replace").strip())[:200])
+        return None
+
+    async def end(self) -> Ending:
+        """End it as hosts do: end its input, then SIGTERM, then SIGKILL, each after a while."""
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        started = time.perf_counter()
+        process.stdin.close()
+        how = "by itself"
+        draining = asyncio.ensure_future(self._drain())
+        for name in ("SIGTERM", "SIGKILL"):
+            if await self._ended(GRACE_SECONDS):
+                break
+            how = name
+            self._signal(getattr(signal, name, signal.SIGTERM))
+        await self._ended(GRACE_SECONDS)
+        seconds = time.perf_counter() - started
+        left = await self._left_behind()
+        self.kill()
+        await asyncio.wait({draining}, timeout=1.0)
+        draining.cancel()
+        return Ending(seconds, how, process.returncode, left)
+
+    def terminate(self) -> None:
+        """Tell it and its children to end."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it and its children at once; when they have ended already nothing happens."""
+        if self._process is None:
+            return
+        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+        transport: Any = getattr(self._process, "_transport", None)
+        if transport is not None:
+            transport.close()
+        self._errlog.close()
+
+    async def put_down(self) -> None:
+        """End it and its children at once, and wait until it is gone."""
+        self.kill()
+        if self._process is not None:
+            await self._ended(GRACE_SECONDS)
+
+    async def _drain(self) -> None:
+        """Read what it still says, so that it is not kept from ending by a full pipe."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        with suppress(ValueError, ConnectionError):
+            while await self._process.stdout.read(65_536):
+                pass
+
+    async def _ended(self, seconds: float) -> bool:
+        """Wait until the process has ended. Not `wait()`: that waits for children which hold its output, too."""
+        assert self._process is not None
+        until = time.perf_counter() + seconds
+        while self._process.returncode is None and time.perf_counter() < until:
+            await asyncio.sleep(0.005)
+        return self._process.returncode is not None
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(self.pid, number)
+            elif self.code is None and self._process is not None:
+                self._process.send_signal(number)
+
+    async def _left_behind(self) -> bool:
+        """Whether its process group, which it leads, still has somebody in it after a moment."""
+        if not hasattr(os, "killpg") or self.code is None:
+            return False
+        until = time.perf_counter() + CHILD_SECONDS
+        while time.perf_counter() < until:
+            try:
+                os.killpg(self.pid, 0)
+            except (ProcessLookupError, PermissionError):
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+
+# The step connect for a command: start it, ask it, and how it ends.
+
+SLOW_CLOSE_SECONDS = 2.0
+
+DISCOVER_SECONDS = 10.0
+"""Seconds after which a server that does not answer `server/discover` is asked in the older way, as the SDK does."""
+
+SILENT_SECONDS = 3.0
+"""The same for a server that has read it."""
+
+
+async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply | None, Reply | None] | None:
+    """Start a server and ask it for both beginnings of a session, the older one in a second process if need be.
+
+    Returns:
+        The answers to `server/discover` and to `initialize`, or None if there was no process to answer.
+    """
+    problem = ""
+    try:
+        await patient.start()
+    except NotImplementedError:
+        problem = "this event loop starts no processes, so it was not looked at by hand"
+    except OSError as error:
+        step.fail(f"it cannot be started: {error.strerror or error}", "is it executable, and made for this machine?")
+        return None
+    if problem:
+        step.skip(problem)
+        return None, None
+    step.ok(f"process {patient.pid} started")
+    first, second, elsewhere = Reply(), None, ""
+    try:
+        first, second = await unless_listening(_asked(patient, spec, step), patient.heard, patient.terminate)
+    except ListensError as error:
+        elsewhere = spec.masked(error.url)
+    if elsewhere:
+        todo = f"start it in a terminal, then type `%mcp doctor {elsewhere}`"
+        step.fail(f"it speaks HTTP, at {elsewhere}, not over its input and output", todo)
+        return None
+    _judge_output(patient, step)
+    if patient.code is not None and first.result is None and (second is None or second.result is None):
+        _judge_exit(patient, spec, step)
+        return None
+    if first.message is None and (second is None or second.message is None):
+        _silent(patient, spec, step)
+        return None
+    answered = first if first.message is not None or second is None else second
+    step.ok(f"its first answer came after {duration(answered.seconds)}")
+    return first, second or await _older_way(spec)
+
+
+async def _asked(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply, Reply | None]:
+    """Ask for `server/discover`, and for `initialize` where that is refused."""
+    first = await patient.ask_patiently(discover(), min(DISCOVER_SECONDS, spec.timeout), SILENT_SECONDS)
+    if first.result is not None:
+        return first, None
+    if first.message is None:
+        return first, await _started_again(patient, spec, step)
+    patient.hide_noise()
+    return first, await patient.ask(initialize(), spec.timeout)
+
+
+async def _started_again(patient: Patient, spec: StdioSpec, step: Step) -> Reply:
+    """Start a process again that did not answer `server/discover`, and ask it for `initialize`, as a session does."""
+    how = "does not answer" if patient.code is None else f"ended {_how(patient.code)} at"
+    await patient.put_down()
+    await patient.start()
+    reply = await patient.ask(initialize(), spec.timeout)
+    if reply.message is not None:
+        step.ok(f"it {how} server/discover; process {patient.pid} was started and asked for initialize")
+    return reply
+
+
+def _how(code: int) -> str:
+    return f"with code {code}" if code >= 0 else f"by signal {-code}"
+
+
+async def _older_way(spec: StdioSpec) -> Reply | None:
+    """Ask a new process for `initialize`: one that was asked for `server/discover` keeps to that."""
+    again = Patient(spec)
+    try:
+        await again.start()
+        reply = await again.ask(initialize(), spec.timeout)
+        await again.end()
+    except OSError:
+        return None
+    finally:
+        again.kill()  # nothing is left to kill unless this was interrupted
+    return reply
+
+
+def _judge_output(patient: Patient, step: Step) -> None:
+    if patient.garbage:
+        todo = "print to stderr: the standard output is for messages alone"
+        step.warn(f"it writes to its output what is no message: {patient.garbage[0]!r}", todo)
+    for line in cause(patient.stderr):
+        step.ok(f"stderr: {line[:300]}")
+
+
+def _judge_exit(patient: Patient, spec: StdioSpec, step: Step) -> None:
+    code = patient.code or 0
+    todo = "its stderr says why" if patient.stderr else "start it in a terminal and look at what it says"
+    if code == 0 and not patient.stderr and not patient.garbage:
+        todo = NO_SERVER
+    if missing := not_passed_on(patient.stderr, spec.env, "doctor"):
+        todo = "; ".join(missing)
+    step.fail(f"it ended {_how(code)} before it answered", todo)
+
+
+def _silent(patient: Patient, spec: StdioSpec, step: Step) -> None:
+    waited = f"{spec.timeout:g} s"
+    if patient.echoes:
+        step.fail("it sends back what it is sent", "this is no MCP server (a shell, cat, a terminal?)")
+    elif patient.garbage:
+        step.fail(f"it answers neither server/discover nor initialize in {waited}", "is this command an MCP server?")
+    else:
+        todo = "does it wait for something? --timeout S waits longer; does it speak stdio, or open a port?"
+        if url := named_url(patient.heard()):
+            todo = f"it seems to listen at a URL instead of speaking stdio: `%mcp doctor {url}`"
+        step.fail(f"it runs, and answers nothing in {waited}", todo)
+
+
+def judge_ending(ending: Ending, step: Step) -> None:
+    """Note how a process ended."""
+    if ending.how == "by itself":
+        code = "" if ending.code == 0 else f" with code {ending.code}"
+        step.ok(f"the process ended{code} {duration(ending.seconds)} after the end of its input")
+    else:
+        waited = f"within {GRACE_SECONDS:g} s of the end of its input"
+        step.warn(f"the process did not end {waited}; it took {ending.how}", "end when the standard input ends")
+    if ending.children:
+        step.warn("it leaves processes behind that it started", "end them when it ends")
+
+
+def judge_closing(seconds: float, step: Step) -> None:
+    """Note how long the end of a session took."""
+    said = f"the session ended in {duration(seconds)}"
+    if seconds > SLOW_CLOSE_SECONDS:
+        step.warn(said, "a server should end when its client leaves")
+    else:
+        step.ok(said)

@@ -1,0 +1,763 @@
+"""`%mcp` lines: split, parsed, and helped."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import re
+import shlex
+import shutil
+import textwrap
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+
+from mcp_magic._text import did_you_mean, listed
+from mcp_magic.config.masking import mask_arguments
+from mcp_magic.config.parsing import slug
+from mcp_magic.consent.rules import rule_of
+from mcp_magic.display.document import terminal_width
+from mcp_magic.display.listing import Text
+from mcp_magic.errors import ArgumentsError, CommandError, UnknownServerError
+from mcp_magic.ipython.cells import current_place
+from mcp_magic.schema.commandline import (
+    REFERENCE,
+    as_command,
+    escape_name,
+    escape_text,
+    python_source,
+    read_item,
+    unescape_word,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from IPython.core.interactiveshell import InteractiveShell
+    from mcp_types import Tool
+
+    from mcp_magic.config.project import Declaration
+    from mcp_magic.consent.rules import Rule
+    from mcp_magic.ipython.cells import Cells
+    from mcp_magic.ipython.settings import Settings
+    from mcp_magic.notebook import NotebookHost
+    from mcp_magic.server.http import Serving
+    from mcp_magic.session.connection import Connection
+
+__all__ = [
+    "GROUPS",
+    "Command",
+    "Implementation",
+    "Invocation",
+    "Limits",
+    "Origin",
+    "Parser",
+    "State",
+    "Word",
+    "argument",
+    "assigned",
+    "auth_options",
+    "auth_table",
+    "beginning",
+    "help_for_all",
+    "help_for_one",
+    "meant",
+    "names_in",
+    "origin_of",
+    "parse",
+    "seconds_typed",
+    "split_line",
+    "take_over",
+    "timeout_options",
+    "timeouts",
+    "valued",
+]
+
+
+# Subcommands: what one is, how its line is parsed, how its help reads.
+
+_PROGRAMS = ("npx", "uvx", "docker")
+"""What begins the command of a server, also where it is not installed."""
+
+_INLINE = re.compile(r"\\[${]|\$([^\W\d]\w*)|\{([^{}]+)\}")
+
+COMMANDS_PACKAGE = "mcp_magic.ipython.commands"
+
+GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")
+"""The order in which help shows the subcommands."""
+
+TYPED = {
+    "%mcp [SUBCOMMAND ...]": "without one: the connected servers",
+    "%%mcp_agent": "lets a model work on the request below, with the tools of the sessions",
+    "%%mcp_server NAME": "makes the functions below the tools of a server in this kernel",
+}
+"""The magics; those with `%%` stand above the rest of their cell."""
+
+
+@dataclass
+class State:
+    """What earlier lines of `%mcp` made, for the lines after them.
+
+    Attributes:
+        agents: The agents that `%mcp up` declared, by name.
+        opened: For each session from a config file, its name -> that file and the server's identity.
+        served: The servers that other programs can use, by name.
+    """
+
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    opened: dict[str, tuple[str, str]] = field(default_factory=dict)
+    served: dict[str, Serving] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One `%mcp` line (or `%%mcp` cell) and where it stands.
+
+    Attributes:
+        host: The kernel's host.
+        settings: The settings of the extension.
+        shell: The shell that the line was typed in.
+        cells: The cells of that shell.
+        state: What earlier lines made.
+        body: The cell below a `%%mcp` line, or None.
+        command: What followed ` -- `.
+        evaluate: Evaluates a Python expression in the caller's scope; raises what the expression raises.
+        lookup: Returns a variable of the caller's scope, or None.
+        directory: Where relative paths start.
+        variables: Returns the names of the variables that hold a server.
+    """
+
+    host: NotebookHost
+    settings: Settings
+    shell: InteractiveShell
+    cells: Cells
+    state: State
+    body: str | None = None
+    command: Sequence[str] = ()
+    evaluate: Callable[[str], Any] = lambda source: None
+    lookup: Callable[[str], Any] = lambda name: None
+    directory: Path = field(default_factory=Path.cwd)
+    variables: Callable[[], Iterable[str]] = tuple
+
+    def connection(self, name: str | None) -> Connection:
+        """Return the connection of that name; without one the only connection there is.
+
+        Raises:
+            UnknownServerError: None has that name, or there is none at all.
+            ArgumentsError: No name is given, and there are several.
+        """
+        found = self.host.connections
+        if name is None and len(found) == 1:
+            return next(iter(found.values()))
+        if name is not None:
+            return self.host[name]
+        if not found:
+            raise UnknownServerError("no server is connected; `%mcp connect TARGET` opens one")
+        raise ArgumentsError(f"which server? Connected: {listed(found)}")
+
+    async def tool(self, name: str, words: Sequence[str]) -> tuple[Connection, Tool]:
+        """Find the tool that a line is about; see `Host.resolve`.
+
+        Args:
+            name: `"server:tool"`, or a tool's name alone.
+            words: What follows on the line.
+
+        Raises:
+            ArgumentsError: The name is a server's and the first word the tool's, or nearly.
+        """
+        tools = await self.host[name].listing("tools") if name in self.host and words else ()
+        meant = words[0] if any(tool.name == words[0] for tool in tools) else ""
+        if meant:
+            raise ArgumentsError(f"a tool is SERVER:TOOL, in one word; did you mean {name}:{meant}?")
+        found: tuple[Connection, Tool] = await self.host.resolve(name)
+        return found
+
+    def value(self, word: str) -> Any:
+        """Return the object that `$name` or `{expression}` stands for, or the word; a backslash keeps one as it is."""
+        found = REFERENCE.fullmatch(word)
+        return self._evaluated(found[1] or found[2]) if found else unescape_word(word)
+
+    def text(self, word: str) -> str:
+        """Return a text with every `$name` and `{expression}` in it replaced; a backslash keeps one as it is."""
+        return _INLINE.sub(lambda m: m[0][1:] if m[0][0] == "\\" else str(self._evaluated(m[1] or m[2])), word)
+
+    def _evaluated(self, source: str) -> Any:
+        problem = ""
+        try:
+            return self.evaluate(source)
+        except Exception as error:
+            problem = f"cannot evaluate {source[:60]!r}: {type(error).__name__}: {error}"
+        raise ArgumentsError(problem)
+
+
+class Word(argparse.Action):
+    """An argument that is kept as it is typed.
+
+    Args:
+        completer: What Tab offers for it, a name in `COMPLETERS` (`ipython/candidates.py`), where its metavar is none.
+    """
+
+    def __init__(self, *names: Any, completer: str = "", **options: Any) -> None:
+        super().__init__(*names, **options)
+        self.completer = completer
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Keep its value."""
+        setattr(namespace, self.dest, values)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser whose errors are ours, in one line."""
+
+    def __init__(self, typed: str) -> None:
+        super().__init__(prog=typed, add_help=False, allow_abbrev=False, argument_default=None)
+        self.register("action", None, Word)  # what argparse takes where no `action` is given
+
+    @property
+    def arguments(self) -> tuple[argparse.Action, ...]:
+        """What was added, in its order."""
+        return tuple(self._actions)
+
+    @property
+    def options(self) -> dict[str, argparse.Action]:
+        """The arguments that have a name, by name."""
+        return {option: action for action in self.arguments for option in action.option_strings}
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the line."""
+        raise CommandError(f"{self.prog}: {message}. {_see_help(self.prog)}")
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """What a subcommand does and takes.
+
+    Attributes:
+        run: Does it and returns the value that the cell shows.
+        options: Adds the arguments to a parser.
+        examples: Lines that work, shown by the help.
+        details: More for the subcommand's own help.
+        takes_body: Whether `%%mcp NAME` with a cell below is meant.
+        takes_command: Whether ` -- COMMAND ARG...` may follow.
+        left_over: Where words belong that the line has too many.
+    """
+
+    run: Callable[[Invocation, argparse.Namespace], Awaitable[Any]]
+    options: Callable[[Parser], None] = lambda parser: None
+    examples: tuple[str, ...] = ()
+    details: str = ""
+    takes_body: bool = False
+    takes_command: bool = False
+    left_over: str = ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand of `%mcp`, as far as it is known before it is imported.
+
+    Attributes:
+        name: What is typed.
+        module: The module in `commands` that has its `Implementation`, under the name in capitals.
+        group: One of `GROUPS`.
+        summary: One line for the list of subcommands, without a full stop.
+        everyday: Whether the first screen of the help explains it; the others it names.
+        title: What is typed before the arguments, if that is not `%mcp NAME`.
+    """
+
+    name: str
+    module: str
+    group: str
+    summary: str
+    everyday: bool = False
+    title: str = ""
+
+    @property
+    def typed(self) -> str:
+        """What is typed before the arguments."""
+        return self.title or f"%mcp {self.name}"
+
+    @cached_property
+    def implementation(self) -> Implementation:
+        """What it does; imports its module."""
+        found: Implementation = getattr(import_module(f".{self.module}", COMMANDS_PACKAGE), self.name.upper())
+        return found
+
+    def parser(self) -> Parser:
+        """Return the parser of what follows the subcommand's name."""
+        parser = Parser(self.typed)
+        self.implementation.options(parser)
+        return parser
+
+
+class _Formatter(argparse.HelpFormatter):
+    """A formatter whose usage begins with what is typed, and goes on below that."""
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        super().add_usage(usage, actions, groups, prefix="")
+
+
+def _see_help(typed: str) -> str:
+    return f"`{typed.replace('%%', '%')} --help` shows what it takes."  # with `%%`, IPython wants a cell below
+
+
+def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Parse the words behind a subcommand.
+
+    Returns:
+        The arguments, and the command line that followed ` -- `.
+
+    Raises:
+        CommandError: They cannot be read.
+    """
+    words, line = list(words), []
+    does = command.implementation
+    if does.takes_command and "--" in words:
+        position = words.index("--")
+        words, line = words[:position], words[position + 1 :]
+        if not line:
+            example = "for example: -- python server.py"
+            raise CommandError(f"{command.typed}: after `--` the command is missing, {example}")
+    parser = command.parser()
+    arguments, left = parser.parse_known_intermixed_args(words)
+    if left:
+        taken = getattr(arguments, "target", []) if does.takes_command and not line else []
+        raise CommandError(f"{command.typed}: {_left_over(command, parser, left, taken)}")
+    return arguments, line
+
+
+def _left_over(command: Command, parser: Parser, left: list[str], taken: list[str]) -> str:
+    """Say what is not understood, and what may be meant: another option, or a command, which begins with `taken`."""
+    near = next((did_you_mean(word, parser.options) for word in left if word.startswith("-")), "")
+    left_over = command.implementation.left_over
+    says = f"unrecognized arguments: {' '.join(mask_arguments(tuple(left)))}."
+    if taken and (taken[0] in _PROGRAMS or shutil.which(taken[0])) and (len(taken) > 1 or not near):
+        line = as_command(mask_arguments((*taken, *left)))
+        return f"{says} A command goes after `--`: {command.typed} -- {line}"
+    return f"{says}{near or (left_over and f' {left_over}')} {_see_help(command.typed)}"
+
+
+def help_for_all(commands: Iterable[Command], *, everyday: bool = False) -> Text:
+    """Return the list of subcommands, by group.
+
+    Args:
+        commands: All of them.
+        everyday: Whether only those of every day have a line of their own; the others are named.
+    """
+    lines = [*(f"{typed:<23} {says}" for typed, says in TYPED.items()), ""]
+    for group in GROUPS:
+        members = [command for command in commands if command.group == group]
+        shown = [command for command in members if command.everyday or not everyday]
+        if members:
+            lines.append(group)
+            lines += [f"  %mcp {command.name:<12} {command.summary}" for command in shown]
+            others = ", ".join(command.name for command in members if command not in shown)
+            lines += [f"  and {others}"] if others else []
+    lines.append("")
+    lines.append("%mcp SUBCOMMAND --help shows arguments and examples. Settings: %config MCPMagics")
+    lines += ["%mcp --help all lists every subcommand"] if everyday else []
+    return Text("\n".join(lines))
+
+
+def help_for_one(command: Command) -> Text:
+    """Return the help of one subcommand: usage, what it does, its arguments, examples."""
+    parser, does = command.parser(), command.implementation
+    width = min(terminal_width(), 100)
+    parser.formatter_class = lambda prog: _Formatter(prog, max_help_position=28, width=width)
+    head, _, arguments = parser.format_help().strip().partition("\n\n")
+    if does.takes_command:
+        head += " [-- COMMAND ARG...]"
+    if does.takes_body and not command.title:
+        head += f"\n%%mcp {command.name} ...   with a cell below"
+    parts = [head, f"{command.summary}."]
+    parts += [textwrap.fill(text, width) for text in does.details.split("\n\n") if text]
+    parts += [arguments] if arguments else []
+    if does.examples:
+        parts.append("examples:\n" + "\n".join(f"  {example}" for example in does.examples))
+    return Text("\n\n".join(parts))
+
+
+# The words of a `%mcp` line.
+#
+# Words are separated by spaces and quoted as in a POSIX shell, with three differences. A JSON value after `name:=`, a
+# JSON list or object after `name=`, a JSON object alone, a `{python expression}` and a Python dict are one word
+# although they have quotes and spaces. A backslash escapes a quote and nothing else, so `C:\data` is typed as it is;
+# but what follows `--` is a shell's, where it escapes any character. A `#` that stands alone begins a comment.
+
+_JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])|[^\s'"=:{]+=(?=[\[{])|(?=\{)""")
+_EXPRESSION_START = re.compile(r"""(?:[^\s'"=:{]+=)?(?=\{)""")
+_BACKSLASHES = re.compile(r"\\+")
+_DECODER = json.JSONDecoder()
+
+
+def split_line(line: str) -> list[str]:
+    r"""Split a line into words.
+
+    >>> split_line('call math:add a=1 note="two words"')
+    ['call', 'math:add', 'a=1', 'note=two words']
+    >>> split_line('call t rows:=[{"a": 1}, {"a": 2}] x={df[df.a > 1]}')
+    ['call', 't', 'rows:=[{"a": 1}, {"a": 2}]', 'x={df[df.a > 1]}']
+    >>> split_line(r'call t path=C:\data tags=["a", "b"]')
+    ['call', 't', 'path=C:\\data', 'tags=["a", "b"]']
+    >>> split_line("ping --timeout 1   # all of them")
+    ['ping', '--timeout', '1']
+
+    Raises:
+        CommandError: A quotation is not closed.
+    """
+    words: list[str] = []
+    position, in_command = 0, False
+    while position < len(line):
+        if line[position].isspace():
+            position += 1
+            continue
+        if line[position] == "#" and _ends_here(line, position + 1):
+            break
+        end = _json_end(line, position) or _expression_end(line, position)
+        if end:
+            words.append(line[position:end])
+        elif in_command:
+            end = _shell_end(line, position)
+            words += _shell_words(line[position:end])
+        else:
+            word, end = _word(line, position)
+            words.append(word)
+            in_command = line[position:end] == "--"
+        position = end
+    return words
+
+
+def _ends_here(line: str, position: int) -> bool:
+    return position == len(line) or line[position].isspace()
+
+
+def _json_end(line: str, position: int) -> int:
+    if start := _JSON_START.match(line, position):
+        try:
+            _, end = _DECODER.raw_decode(line, start.end())
+        except ValueError:
+            return 0  # quoted for a shell, or wrong: its own words then say so
+        if _ends_here(line, end):
+            return end
+    return 0
+
+
+def _expression_end(line: str, position: int) -> int:
+    if start := _EXPRESSION_START.match(line, position):
+        end = line.find("}", start.end())
+        while end != -1:
+            if _ends_here(line, end + 1) and python_source(line[start.end() : end + 1]):
+                return end + 1
+            end = line.find("}", end + 1)
+    return 0
+
+
+def _word(line: str, position: int) -> tuple[str, int]:
+    """Return the word that begins at a position, without its quotes, and where it ends.
+
+    As for a program on Windows, backslashes mean something before a quote only: two stand for one, and one that is left
+    makes the quote a character of the word. In single quotes they mean nothing.
+    """
+    start, text, quote = position, "", ""
+    while position < len(line):
+        if line[position] == "\\" and quote != "'":
+            end = _BACKSLASHES.match(line, position).end()  # type: ignore[union-attr]
+            count = end - position
+            if line[end : end + 1] in (tuple(quote) or ("'", '"')):
+                text += "\\" * (count // 2) + line[end] * (count % 2)
+                position = end + count % 2
+            else:
+                text += "\\" * count
+                position = end
+            continue
+        character = line[position]
+        if character == quote:
+            quote = ""
+        elif not quote and character in "'\"":
+            quote = character
+        elif not quote and character.isspace():
+            break
+        else:
+            text += character
+        position += 1
+    if quote:
+        raise _unreadable(line[start:position], "no closing quotation")
+    return text, position
+
+
+def _shell_end(line: str, position: int) -> int:
+    quote = ""
+    while position < len(line):
+        character = line[position]
+        if character == "\\" and quote != "'":
+            position += 1
+        elif quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character.isspace():
+            break
+        position += 1
+    return min(position, len(line))
+
+
+def _shell_words(word: str) -> list[str]:
+    try:
+        return shlex.split(word)
+    except ValueError as error:
+        raise _unreadable(word, str(error).lower()) from None
+
+
+def _unreadable(word: str, why: str) -> CommandError:
+    return CommandError(f"cannot read {word[:60]!r}: {why}; a value with spaces goes in quotes: name='two words'")
+
+
+# Words of a line between what is typed and what is meant: what servers say stays text when it is completed.
+
+
+def meant(word: str) -> str:
+    """Return what a word says without its quotes, of which the last may still be open.
+
+    >>> meant("note='two wor"), meant("'note://x?a='b")
+    ('note=two wor', 'note://x?a=b')
+    """
+    for closing in ("", "'", '"'):
+        with suppress(CommandError):
+            return " ".join(split_line(word + closing))
+    return word
+
+
+def beginning(fragment: str, words: Iterable[str]) -> list[str]:
+    """Return the words that begin with a fragment, however the two are quoted; what cannot be typed is left out.
+
+    >>> beginning("no", ["note://x", "'note://a b'", "x"]), beginning("'note://a", ["'note://a b'", "note://ab"])
+    (['note://x', "'note://a b'"], ["'note://a b'", 'note://ab'])
+    """
+    said = meant(fragment)
+    plain = ((word, meant(word) if "'" in word else word) for word in words)
+    return [word for word, text in plain if (text.startswith(said) or word.startswith(fragment)) and word.isprintable()]
+
+
+def argument(name: str) -> str:
+    """Write an argument's name so that it is read back as one.
+
+    >>> argument("city"), argument("first name")
+    ('city', "'first name'")
+    """
+    return shlex.quote(escape_name(name))
+
+
+def names_in(word: str) -> tuple[str, ...]:
+    """Return the parts of an argument's name as it is typed; none if it cannot be read.
+
+    >>> names_in("at.'first name'"), names_in("at:")
+    (('at', 'first name'), ('at',))
+    """
+    with suppress(ArgumentsError):
+        return read_item(f"{meant(word.removesuffix(':'))}=").parts
+    return ()
+
+
+def assigned(word: str) -> tuple[str, str]:
+    r"""Return the name of an argument and the text of its value, as far as they are typed.
+
+    >>> assigned(r"price='\$5")
+    ('price', '$5')
+    """
+    name, _, value = meant(word).partition("=")
+    plain = value[1:] if value.startswith("\\") and escape_text(value[1:]) == value else value
+    return name, plain
+
+
+def valued(name: str, values: Sequence[Any]) -> list[str]:
+    r"""Return `name=value` for each value, so that it is read back as it is; `name` is as it was typed.
+
+    >>> valued("a", ["b c", "$x", 1]), valued("a:", ["$x"]), valued("'a b", ["c"])
+    (["a='b c'", "a='\\$x'", 'a=1'], ['a:=\'"$x"\''], ["'a b=c'"])
+    """
+    json_only = name.endswith(":")
+    texts = [escape_text(v) if isinstance(v, str) and not json_only else json.dumps(v) for v in values]
+    if name[:1] in ("'", '"'):
+        return [shlex.quote(f"{meant(name)}={text}") for text in texts]
+    return [f"{name}={shlex.quote(text)}" for text in texts]
+
+
+# `--timeout` and `--max-total-timeout`: how long a subcommand waits for an answer.
+
+
+class Limits(TypedDict):
+    """Both, as the arguments of `Connection.call_tool` and its like."""
+
+    timeout: float | None
+    max_total_timeout: float | None
+
+
+def timeout_options(parser: Parser) -> None:
+    """Add both options."""
+    parser.add_argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer")
+    parser.add_argument(
+        "--max-total-timeout", type=seconds_typed, metavar="S", help="seconds it may take while it reports progress"
+    )
+
+
+def timeouts(invocation: Invocation, arguments: argparse.Namespace) -> Limits:
+    """Return what was typed; without `--timeout` the setting holds."""
+    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
+    return {"timeout": timeout, "max_total_timeout": arguments.max_total_timeout}
+
+
+def seconds_typed(word: str) -> float:
+    """Read a number of seconds.
+
+    >>> seconds_typed("1.5"), seconds_typed("1e3")
+    (1.5, 1000.0)
+
+    Raises:
+        ArgumentTypeError: It is none, or not above 0.
+    """
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        problem = f"seconds above 0 are meant, for example 2.5, not {word[:40]!r}"
+        raise argparse.ArgumentTypeError(problem)
+    return seconds
+
+
+# What a declaration puts in place of what it made before: consent rules and agents.
+#
+# A file is known by its path, a cell as its frontend names it. Where it names none (a terminal, nbclient) a cell is
+# known by its text, so one that was changed is another one: what it made before stays, and that is said. A rule that
+# denies must not be gone because somebody declares something else.
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a declaration is in.
+
+    Attributes:
+        source: The file, or what a cell is called.
+        cell: Which cell it is, or "".
+        named: Whether the frontend says that.
+    """
+
+    source: str
+    cell: str = ""
+    named: bool = True
+
+    def made(self, rule: Rule) -> bool:
+        """Whether a rule was declared here."""
+        return (rule.source, rule.cell) == (self.source, self.cell)
+
+    def declared(self, agent: dict[str, Any]) -> bool:
+        """Whether an agent was declared here."""
+        return (agent.get("source"), agent.get("cell")) == (self.source, self.cell)
+
+
+def origin_of(invocation: Invocation, source: str) -> Origin:
+    """Return what a declaration is in.
+
+    Args:
+        invocation: The line, or the cell.
+        source: The file, or what a cell is called.
+    """
+    if invocation.body is None:
+        return Origin(source)
+    cell = current_place(invocation.shell).cell
+    text = "\n".join(line.rstrip() for line in invocation.body.strip().splitlines())
+    # it may have secrets in it, so its digest is kept
+    return Origin(source, cell or f"text {hashlib.sha256(text.encode()).hexdigest()}", named=bool(cell))
+
+
+def take_over(invocation: Invocation, declaration: Declaration, origin: Origin, *, dry: bool) -> list[str]:
+    """Put the declared rules and agents in place of those that an earlier run made; return what is to be said of it.
+
+    Args:
+        invocation: Its host has the rules, its state has the agents.
+        declaration: What is declared.
+        origin: What it is in.
+        dry: Whether nothing is done.
+    """
+    rules, agents = invocation.host.consent.rules, invocation.state.agents
+    new = [_rule(table, declaration, origin) for table in declaration.consent]
+    left = [name for name in agents if origin.declared(agents[name]) and name not in declaration.agents]
+    gone = [f"`{rule}`" for rule in rules if origin.made(rule) and rule not in new]
+    gone += [f"agent {name}" for name in left]
+    others = [f"`{rule}`" for rule in rules if rule.source == origin.source and not origin.made(rule)]
+    if not dry:
+        _replace(rules, new, origin)
+        for name in left:
+            del agents[name]
+        made = {"source": origin.source, "cell": origin.cell}
+        agents.update({name: {**agent, **made} for name, agent in declaration.agents.items()})
+    said = [f"{'would be dropped' if dry else 'no longer in force'}: {listed(gone)}"] if gone else []
+    if others and not origin.named:
+        said.append(f"still in force, from other cells: {listed(others)} (`%mcp approvals --remove N` drops one)")
+    return said
+
+
+def _rule(table: dict[str, Any], declaration: Declaration, origin: Origin) -> Rule:
+    """Make a rule. One that allows means the servers declared with it; that of a file is about no others."""
+    rule = replace(rule_of(table, source=origin.source), cell=origin.cell)
+    if rule.action != "allow":
+        return rule
+    own = {slug(entry.name): entry.spec.identity for entry in declaration.started if entry.spec is not None}
+    rule = replace(rule, identities={**rule.identities, **own})
+    if origin.cell:
+        return rule
+    return replace(rule, servers=tuple(own if rule.servers is None else filter(own.__contains__, rule.servers)))
+
+
+def _replace(rules: list[Rule], new: list[Rule], origin: Origin) -> None:
+    """Put rules where the earlier ones stood: the first that matches decides, so the order is part of what they say."""
+    at = next((number for number, rule in enumerate(rules) if origin.made(rule)), len(rules))
+    rules[at:] = [*new, *(rule for rule in rules[at:] if not origin.made(rule))]
+
+
+# The options of `%mcp connect` that say how to log in.
+
+_REFERENCE = re.compile(r"\$[^\W\d]\w*|\{.+\}", re.DOTALL)
+
+
+def auth_options(parser: Parser) -> None:
+    """Add the arguments."""
+    add = parser.add_argument
+    add("--auth", choices=("none", "oauth", "client-credentials"), help="how to log in (default: as the server asks)")
+    add("--client-id", metavar="ID", help="the client that is registered with the authorization server")
+    add("--client-secret", metavar="$VARIABLE", help="its secret; a variable, so that no notebook keeps it")
+    add("--private-key", metavar="FILE", help="in place of a secret: the client's key (PEM)")
+    add("--issuer", metavar="URL", help="the authorization server that the client belongs to")
+    add("--scope", action="append", default=[], metavar="SCOPE", help="what to ask for, may be repeated")
+    add("--redirect-port", type=int, metavar="PORT", help="the port of the registered redirect URI")
+
+
+def auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """Return what the line says about the log-in, or None.
+
+    Raises:
+        CommandError: A secret is written out; the message does not repeat it.
+    """
+    secret = arguments.client_secret
+    if secret is not None and not _REFERENCE.fullmatch(secret):
+        raise CommandError(
+            "%mcp connect: --client-secret takes a variable, because the notebook keeps the line: "
+            "--client-secret $secret, or --client-secret {os.environ['SECRET']}"
+        )
+    said: dict[str, Any] = {
+        "client_id": arguments.client_id and invocation.text(arguments.client_id),
+        "client_secret": secret and str(invocation.value(secret)),
+        "private_key": arguments.private_key and invocation.text(arguments.private_key),
+        "issuer": arguments.issuer and invocation.text(arguments.issuer),
+        "scopes": [invocation.text(scope) for scope in arguments.scope] or None,
+        "redirect_port": arguments.redirect_port,
+    }
+    if arguments.auth == "client-credentials":
+        said["grant"] = "client_credentials"
+    elif arguments.auth is not None:
+        said["mode"] = arguments.auth
+    return {name: value for name, value in said.items() if value is not None} or None

@@ -1,0 +1,322 @@
+"""`%mcp trace`: messages as a table or as a plot."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.config.parsing import write_text
+from mcp_magic.display import document
+from mcp_magic.display.document import Markup, Part, details, escape, joined, note, preformatted, table, tag
+from mcp_magic.display.json import brief, tree
+from mcp_magic.display.listing import Listing
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import MissingDependencyError
+from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
+from mcp_magic.trace.trace import OUT, STDERR, fault, meaning
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Collection, Mapping, Sequence
+
+    from mcp_magic.trace.trace import Entry
+
+__all__ = ["COLUMNS", "TRACE", "Timeline", "TraceListing", "summary", "timeline", "trace_row"]
+
+
+# The trace as a listing: a row a message, which opens to its JSON.
+
+COLUMNS = ("number", "time", "server", "way", "method", "ms", "bytes", "status", "fault", "says", "message")
+
+SAYS = 120
+"""Characters of what a message says."""
+
+TREE_BYTES = 6000
+"""Bytes of one message's JSON in the page; all of them are in `.df` and in an export."""
+
+LEAST_TREE_BYTES = 1500
+"""The same where many messages share the page."""
+
+
+def trace_row(entry: Entry) -> dict[str, Any]:
+    """Return a message as a row of the listing."""
+    answer = entry.kind in ("answer", "error")
+    return {
+        "number": entry.number,
+        "time": time.strftime("%H:%M:%S", time.localtime(entry.time)) + f".{int(entry.time % 1 * 1000):03d}",
+        "server": entry.server,
+        "way": entry.direction,
+        "method": entry.label,
+        "ms": round(entry.seconds * 1000, 2) if answer and entry.seconds is not None else None,
+        "bytes": entry.size,
+        "status": entry.status,
+        "fault": fault(entry),
+        "says": summary(entry),
+        "message": entry.message,
+    }
+
+
+def summary(entry: Entry) -> str:
+    """Return what a message says, on one line."""
+    message = entry.message
+    if not isinstance(message, dict):
+        return one_line(str(message), SAYS)
+    if isinstance(error := message.get("error"), dict):
+        code = error.get("code")
+        return one_line(f"{code} ({meaning(code)}): {error.get('message')}", SAYS)
+    if "result" in message:
+        return _answer(message["result"])
+    return _params(message.get("params"))
+
+
+def _params(params: Any) -> str:
+    if not isinstance(params, dict):
+        return ""
+    shown = {name: value for name, value in params.items() if name != "_meta"}
+    name = shown.pop("name", None) if isinstance(shown.get("name"), str) else None
+    given = shown.pop("arguments", None) if name else None
+    parts = [name or "", brief(given, SAYS) if given else "", brief(shown, SAYS) if shown else ""]
+    return one_line(" ".join(part for part in parts if part), SAYS)
+
+
+def _answer(result: Any) -> str:
+    if not isinstance(result, dict):
+        return one_line(brief(result, SAYS), SAYS)
+    error = "tool error: " if result.get("isError") is True else ""
+    content = result.get("content")
+    if isinstance(content, list) and content and isinstance(content[0], dict):
+        first = content[0]
+        more = f" (+{len(content) - 1} blocks)" if len(content) > 1 else ""
+        said = first.get("text") if isinstance(first.get("text"), str) else f"[{first.get('type')}]"
+        return one_line(f"{error}{said}{more}", SAYS)
+    counted = [f"{len(items)} {name}" for name, items in result.items() if isinstance(items, list)]
+    return error + (", ".join(counted) or one_line(brief(_plain(result), SAYS), SAYS))
+
+
+def _plain(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if name not in ("_meta", "resultType", "cacheScope", "ttlMs")}
+
+
+class TraceListing(Listing):
+    """A listing whose rows open to the whole message; what servers wrote is escaped."""
+
+    def _with(self, rows: Sequence[Mapping[str, Any]]) -> TraceListing:
+        return TraceListing(
+            rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind
+        )
+
+    def part(self) -> Part:
+        """Return the listing as text and as markup: the newest messages, which open to their JSON."""
+        rows = self.rows[-document.display.listing_rows :]
+        columns = [name for name in self.columns if name != "message"]
+        if not rows:
+            return self._text(rows, columns)
+        columns = [name for name in columns if any(row.get(name) is not None for row in rows)]
+        html, rows, opened = self._table(rows, columns)
+        rest = f"the last {len(rows):,} of {len(self):,} messages: .df has all" if len(rows) < len(self) else ""
+        plain = "\n".join(line for line in (self._text(rows, columns).plain, rest) if line)
+        open_ = f"the newest {opened:,} open to their JSON: .df has all of it" if opened < len(rows) else ""
+        return Part(plain, joined([tag("p", tag("b", self.title)), html, note(rest), note(open_), note(self.note)]))
+
+    def _text(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Part:
+        return Listing(rows, title=self.title, columns=columns, empty=self.empty, note=self.note).part()
+
+    @staticmethod
+    def _table(rows: list[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Markup, list[Mapping[str, Any]], int]:
+        """Return the table, its rows (if they are too long for the page, the newest), and how many of them open."""
+        limit = document.display.bytes
+        cells = [[row.get(name) for name in columns] for row in rows]
+        html, count = table(columns, cells, limit=limit * 2 // 3)  # the rest is for what they open to
+        while count < len(cells):
+            cells = cells[-count:]
+            html, count = table(columns, cells, limit=limit * 2 // 3)
+        opened = _open(cells, rows[-count:], columns, room=limit - len(html.encode()))
+        return table(columns, cells, limit=2 * limit)[0], rows[-count:], opened
+
+
+def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, room: int) -> int:
+    """Let rows open to their JSON, the newest first, as many as fit into `room` bytes; return how many do."""
+    if "says" not in columns:
+        return len(rows)
+    place = columns.index("says")
+    for number, row in enumerate(reversed(rows)):
+        share = 2 * room // (len(rows) - number)
+        opened = _opened(row, min(TREE_BYTES, max(LEAST_TREE_BYTES, share)))
+        room -= len(opened.encode())
+        if room < 0:
+            return number
+        cells[-1 - number][place] = opened
+    return len(rows)
+
+
+def _opened(row: Mapping[str, Any], size: int) -> Markup:
+    message = row.get("message")
+    body = tree(message, size) if isinstance(message, dict | list) else preformatted(one_line(str(message), 1000))
+    opened: Markup = details(escape(row.get("says") or "…"), body)
+    return opened
+
+
+# `%mcp trace`: every message between this kernel and its servers.
+
+SHOWN = 100
+"""Messages listed unless more are asked for."""
+
+
+def options(parser: Parser) -> None:
+    """Add the arguments."""
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
+    parser.add_argument("--method", metavar="M", help="only this method and its answers; also with * and ?")
+    parser.add_argument("--errors", action="store_true", help="only what failed")
+    parser.add_argument("--last", type=int, metavar="N", help=f"the last N messages (default: {SHOWN})")
+    parser.add_argument("--export", metavar="FILE", help="write them all as JSON Lines")
+    parser.add_argument("--plot", action="store_true", help="a timeline of the requests instead of a listing")
+    parser.add_argument("--clear", action="store_true", help="forget all messages")
+
+
+async def run(invocation: Invocation, arguments: argparse.Namespace) -> TraceListing | Timeline:
+    """List, draw or write the messages that are kept."""
+    trace = invocation.host.trace
+    if arguments.clear:
+        trace.clear()
+    found = [entry for entry in _of_server(invocation, arguments.server) if _wanted(entry, arguments)]
+    chosen = found if arguments.last is None else found[-arguments.last :] if arguments.last > 0 else []
+    if arguments.plot:
+        return timeline(chosen)
+    notes = []
+    if arguments.export:
+        lines = (json.dumps(entry.as_dict(), ensure_ascii=False) + "\n" for entry in chosen)
+        write_text(invocation.directory / Path(arguments.export).expanduser(), "".join(lines))
+        notes.append(f"{len(chosen):,} messages written to {arguments.export}, secrets masked")
+    shown = chosen[-SHOWN:] if arguments.last is None else chosen
+    if len(shown) < len(found):
+        notes.append(f"the last {len(shown):,} of {len(found):,} messages: --last N lists more")
+    if trace.dropped:
+        notes.append(f"{trace.dropped:,} older messages were dropped (settings trace_messages, trace_bytes)")
+    of = f" of {arguments.server}" if arguments.server else ""
+    rows = [trace_row(entry) for entry in shown]
+    empty = "nothing is kept: trace_messages is 0" if not trace.messages else "no such messages yet"
+    return TraceListing(rows, title=f"Trace{of}", columns=COLUMNS, empty=empty, note="; ".join(notes), kind="messages")
+
+
+def _of_server(invocation: Invocation, server: str | None) -> Sequence[Entry]:
+    entries = invocation.host.trace.entries(server)
+    if server is not None and not entries:
+        invocation.host[server]  # a name that nobody has is an error; one that said nothing yet is none
+    return entries
+
+
+def _wanted(entry: Entry, arguments: argparse.Namespace) -> bool:
+    if arguments.errors and not entry.failed:
+        return False
+    return arguments.method is None or fnmatchcase(entry.method, arguments.method)
+
+
+TRACE = Implementation(
+    run,
+    options,
+    examples=(
+        "%mcp trace weather",
+        "%mcp trace --method tools/call --last 20",
+        "%mcp trace --errors",
+        "%mcp trace --export trace.jsonl",
+        "%mcp trace weather --plot",
+    ),
+    details="Secrets are masked before anything is kept, long messages are cut. `.df` has the messages with their "
+    "JSON. The number in the first column is what `%mcp replay` takes.",
+)
+
+
+# The trace as a picture: requests as bars on a time axis, a lane for each method of each server.
+
+LANES = 40
+"""Lanes drawn; more are no picture any more."""
+
+SHORTEST = 0.002
+"""Part of the axis that a bar has at least, so that it can be seen."""
+
+_COLOURS = {"answered": "#4c78a8", "failed": "#e45756", "unanswered": "#bab0ac", "said": "#54a24b"}
+
+
+class Timeline:
+    """A picture of requests.
+
+    Attributes:
+        figure: The `matplotlib.figure.Figure`.
+        text: What it shows, for a terminal.
+    """
+
+    def __init__(self, figure: Any, text: str) -> None:
+        self.figure = figure
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        picture = io.BytesIO()
+        self.figure.savefig(picture, format="png", dpi=110, bbox_inches="tight")
+        return {"text/plain": self.text, "image/png": picture.getvalue()}
+
+
+def timeline(entries: Sequence[Entry]) -> Timeline:
+    """Draw messages.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        missing = True
+    else:
+        missing = False
+    if missing:
+        raise MissingDependencyError("%mcp trace --plot needs matplotlib: pip install 'mcp-magic[plot]'")
+    lanes = _lanes(entries)
+    figure = Figure(figsize=(10, 1 + 0.3 * max(len(lanes), 1)))
+    axes = figure.subplots()
+    start = min((entry.time for entry in entries), default=0.0)
+    end = max(
+        (entry.time + (entry.seconds or 0.0 if entry.kind == "request" else 0.0) for entry in entries), default=1.0
+    )
+    failed = {entry.pair for entry in entries if entry.failed}
+    for row, lane in enumerate(lanes.values()):
+        for entry in lane:
+            _draw(axes, row, entry, start, max((end - start) * SHORTEST, 1e-6), failed)
+    axes.set_yticks(range(len(lanes)), [one_line(name, 60) for name in lanes], parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlabel("seconds")
+    axes.grid(axis="x", alpha=0.3)
+    return Timeline(figure, f"<Timeline of {len(entries)} messages in {end - start:.3g} s, {len(lanes)} lanes>")
+
+
+def _lanes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+    lanes: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.kind in ("answer", "error"):
+            continue
+        what = "stderr" if entry.direction == STDERR else entry.label
+        arrow = "" if entry.direction == STDERR or entry.direction == OUT else "← "
+        name = f"{arrow}{entry.server}: {what}"
+        if name in lanes or len(lanes) < LANES:
+            lanes.setdefault(name, []).append(entry)
+    return lanes
+
+
+def _draw(axes: Any, row: int, entry: Entry, start: float, least: float, failed: Collection[int | None]) -> None:
+    at = entry.time - start
+    if entry.kind != "request":
+        axes.plot([at], [row], marker="|", markersize=10, color=_COLOURS["failed" if entry.failed else "said"])
+        return
+    state = "failed" if entry.failed or entry.number in failed else "unanswered" if entry.pair is None else "answered"
+    # the hatching tells a failure where colours do not
+    hatch = "////" if state == "failed" else None
+    axes.barh(
+        row, max(entry.seconds or 0.0, least), left=at, height=0.6, color=_COLOURS[state], hatch=hatch, alpha=0.85
+    )

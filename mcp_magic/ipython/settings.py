@@ -1,0 +1,200 @@
+"""Settings: traits of the magics class, also from the environment and from a declaration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from traitlets import Any as Anything
+from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, validate
+from traitlets.config import Configurable
+
+from mcp_magic.config.masking import Concealed, named_secrets
+from mcp_magic.errors import ConfigError
+from mcp_magic.protocol import LEVELS
+from mcp_magic.schema.secrets import MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["PREFIX", "Settings"]
+
+PREFIX = "MCP_MAGIC_"
+"""Environment variables `MCP_MAGIC_<SETTING>` set what no config file and no `%config` did."""
+
+
+class Secretive(Anything):
+    """A trait for text that may hold a secret, which `%config` does not show, or for an object."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        """Take a value over."""
+        return Concealed(value) if isinstance(value, str) else value
+
+
+class SecretiveEnum(Enum[Any]):
+    """A trait whose value is one of a few; what is none of them is not repeated, for it may be a secret."""
+
+    def error(self, obj: Any, value: Any, error: Exception | None = None, info: str | None = None) -> NoReturn:
+        """Refuse a value."""
+        super().error(obj, MASK, error, info)
+
+
+class Settings(Configurable):
+    """What can be set with `%config MCPMagics.NAME = value`."""
+
+    timeout = Float(30.0, min=0.1, help="Seconds a server has to answer the handshake.").tag(config=True)
+    call_timeout = Float(
+        None,
+        allow_none=True,
+        min=0.001,
+        help="Seconds to wait for the answer of a call, a read or a prompt; None: as long as it takes.",
+    ).tag(config=True)
+    max_total_timeout = Float(
+        None,
+        allow_none=True,
+        min=0.001,
+        help="Seconds a call with a time-out may take, however often progress starts that anew; None: ten time-outs.",
+    ).tag(config=True)
+    show_progress = Bool(True, help="Whether the progress of calls is shown below their cell.").tag(config=True)
+    show_logs = Enum(
+        (*LEVELS, "off"),
+        "warning",
+        help="The least severe log messages that are shown below the cell whose call caused them: "
+        f"{', '.join(LEVELS)}, off.",
+    ).tag(config=True)
+    display_rows = Int(20, min=1, help="Rows shown of a table.").tag(config=True)
+    display_characters = Int(10_000, min=100, help="Characters shown of a text.").tag(config=True)
+
+    approval = Enum(
+        ("ask", "auto", "readonly", "deny"),
+        "ask",
+        help="What decides about calls of agents and servers that no rule matches: ask, auto, "
+        "readonly (asks for what changes things), deny.",
+    ).tag(config=True)
+    ask_with = Enum(
+        ("auto", "panel", "input"),
+        "auto",
+        help="How you are asked: auto, panel (buttons, where the frontend shows widgets), input (a line to type).",
+    ).tag(config=True)
+    approval_timeout = Float(300.0, min=0.1, help="Seconds you have to answer when you are asked.").tag(config=True)
+    max_questions = Int(
+        20, min=0, help="Questions that a server may ask you in the course of one call; it is told if it asks more."
+    ).tag(config=True)
+    audit_file = Unicode("", help="A JSON Lines file to which consent decisions are appended; empty: none.").tag(
+        config=True
+    )
+
+    model = Secretive(
+        "", help="The chat model of agents: PROVIDER:NAME, a LangChain chat model, or offline (the default)."
+    ).tag(config=True)
+    threads = Secretive(
+        "",
+        help="Where agents keep conversations: a file, :memory:, postgresql://..., or a LangGraph checkpointer; "
+        "empty: a file in Jupyter's data directory.",
+    ).tag(config=True)
+    max_steps = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)
+    result_characters = Int(20_000, min=100, help="Characters of one result that a model is given.").tag(config=True)
+
+    reconnect = Enum(
+        ("remote", "all", "off"),
+        "remote",
+        help="Which lost sessions are opened again by themselves: remote (HTTP, SSE, WebSocket), all (stdio servers "
+        "are started again, too), off.",
+    ).tag(config=True)
+
+    trace_messages = Int(10_000, min=0, help="Messages that the trace keeps; 0: none.").tag(config=True)
+    trace_bytes = Int(64_000_000, min=0, help="Bytes that the trace keeps.").tag(config=True)
+
+    tokens = SecretiveEnum(
+        ("auto", "keyring", "file", "memory"),
+        "auto",
+        help="Where tokens of log-ins are kept: auto (a keyring if there is one, else a file), keyring, file, memory.",
+    ).tag(config=True)
+    login_timeout = Float(300.0, min=0.1, help="Seconds you have to log in to a server.").tag(config=True)
+
+    telemetry = Secretive(
+        "",
+        help="Where OpenTelemetry spans go: nowhere (empty), console, otlp (to where OTEL_EXPORTER_OTLP_* say), or a "
+        "SpanExporter. They have no arguments and no results.",
+    ).tag(config=True)
+
+    @validate("telemetry")
+    def _check_telemetry(self, proposal: Any) -> Any:
+        if proposal["value"] != "":
+            from mcp_magic.telemetry.telemetry import check
+
+            check(proposal["value"])
+        return proposal["value"]
+
+    @classmethod
+    def class_get_trait_help(cls, trait: Any, inst: Any = None, helptext: str | None = None) -> str:
+        """Return what `%config MCPMagics` says of a setting; of an object its type, for it may hold a key."""
+        value = getattr(inst, trait.name, None)
+        if not isinstance(trait, Secretive) or isinstance(value, str | None):
+            return super().class_get_trait_help(trait, inst, helptext)
+        said = super().class_get_trait_help(trait, None, helptext)
+        return said.replace(f"Default: {trait.default_value_repr()}", f"Current: <{type(value).__name__}>")
+
+    def known_settings(self) -> dict[str, type]:
+        """Return the names that a declaration's `[settings]` may have, and their types."""
+        kinds: dict[type, type] = {Int: int, Float: float, Bool: bool}
+        return {name: kinds.get(type(trait), str) for name, trait in self.traits(config=True).items()}
+
+    def apply(self, values: Mapping[str, Any]) -> None:
+        """Set several.
+
+        Raises:
+            ConfigError: A value does not fit.
+        """
+        for name, value in values.items():
+            self._set(name, value, where=f"settings.{name}")
+
+    def read_environment(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Take over the environment's settings."""
+        for name, trait in self.traits(config=True).items():
+            text = environ.get(PREFIX + name.upper())
+            if text is not None and name not in self.config.get(type(self).__name__, {}):
+                self._set(name, _value(trait, text), where=PREFIX + name.upper())
+
+    def _set(self, name: str, value: Any, *, where: str) -> None:
+        problem = ""
+        try:
+            setattr(self, name, value)
+        except TraitError:
+            problem = self.trait_metadata(name, "help") or ""
+        if problem:
+            shown = MASK if named_secrets({name: name}) else repr(Concealed(value) if isinstance(value, str) else value)
+            raise ConfigError(f"{where}: {shown} does not fit. {problem}")
+
+    def pass_on(self) -> None:
+        """Hand the settings on to those whom they concern; a load of the extension has no need of them yet."""
+        from mcp_magic.display import document
+        from mcp_magic.notebook import host
+
+        document.display.rows = self.display_rows
+        document.display.characters = self.display_characters
+        host.trace.limit(self.trace_messages, self.trace_bytes)
+        if self.telemetry != "" or "mcp_magic.telemetry.telemetry" in sys.modules:
+            from mcp_magic.telemetry.telemetry import telemetry
+
+            telemetry.export(self.telemetry)
+        host.reports.progress, host.reports.level = self.show_progress, self.show_logs
+        host.reports.max_total_timeout = self.max_total_timeout
+        host.logins.where, host.logins.seconds = self.tokens, self.login_timeout
+        host.reconnection.mode = self.reconnect
+        host.consent.policy, host.consent.magics = self.approval, True
+        host.consent.timeout = self.approval_timeout
+        host.elicitation.max_questions = self.max_questions
+        host.consent.audit.file = Path(self.audit_file) if self.audit_file else None
+
+
+def _value(trait: Any, text: str) -> Any:
+    """Turn a variable's text into what a trait takes; what cannot be turned is refused by the trait."""
+    if trait.allow_none and text.strip().lower() in ("", "none"):
+        return None
+    try:
+        return trait.from_string(text)
+    except (ValueError, TraitError):
+        return text

@@ -1,0 +1,431 @@
+"""The protocol's codes, log levels and versions: what an error means and whose fault it is."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from mcp_magic._text import did_you_mean
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.validate import check_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp import Client, ClientSession
+    from mcp_types import CallToolResult, Tool
+
+__all__ = [
+    "CALLER",
+    "CODES",
+    "HOST",
+    "LEVELS",
+    "NETWORK",
+    "SERVER",
+    "STATUSES",
+    "YOU",
+    "Fault",
+    "LogMessage",
+    "asked_in_vain",
+    "assume_complete",
+    "at_least",
+    "chain_text",
+    "check_output",
+    "checked",
+    "finished",
+    "has_ended",
+    "instead",
+    "is_closed",
+    "is_mcp_error",
+    "is_transport_error",
+    "is_unreachable",
+    "leaf",
+    "leave_outputs_to_us",
+    "log_text",
+    "named",
+    "of_code",
+    "of_status",
+    "ping",
+    "waited_in_vain",
+    "who",
+]
+
+
+# What error codes and HTTP statuses mean, and whose fault each is: the one table of them.
+#
+# Sources: JSON-RPC 2.0, section 5.1; the specification's "Error Handling", whose code space of 2026-07-28 is
+# -32020 to -32099; RFC 9110, section 15. What the SDK makes up by itself (-32000, -32001) stands here too.
+
+CALLER, HOST, SERVER = "the caller", "mcp_magic", "the server"
+NETWORK, YOU = "the network", "you"
+
+
+class Fault(NamedTuple):
+    """An error code or a status.
+
+    Attributes:
+        meaning: What it means, in a few words.
+        who: Whose fault it is where the server says it to this host: `CALLER` (what was asked for), `HOST` (how it
+            was asked), `SERVER`, `NETWORK` or `YOU` (credentials, a page to open).
+        help: What to do, without a full stop, `{server}` for its name; "" where the server's own words say it.
+    """
+
+    meaning: str
+    who: str
+    help: str = ""
+
+
+CODES = {
+    -32700: Fault("parse error", HOST, "it could not read what was sent as JSON; `%mcp trace` shows the message"),
+    -32600: Fault("invalid request", HOST, "the request has not the form it wants; `%mcp trace` shows it"),
+    -32601: Fault("method not found", CALLER, "this server does not have what was asked for"),
+    -32602: Fault("invalid params", CALLER),
+    -32603: Fault("internal error", SERVER, "its log may say more: `%mcp logs {server}`"),
+    -32000: Fault("server error", SERVER),
+    -32001: Fault("no answer in time", SERVER),
+    -32002: Fault("resource not found", CALLER, "`%mcp resources` lists what there is"),
+    -32020: Fault(
+        "header mismatch", HOST, "the HTTP headers do not say what the message says; a proxy may have cut them"
+    ),
+    -32021: Fault("missing client capability", HOST, "it wants something that this host did not announce"),
+    -32022: Fault("unsupported protocol version", HOST, "`%mcp doctor` says which versions it takes"),
+    -32042: Fault("URL elicitation required", YOU, "a page has to be opened first"),
+    -1: Fault("refused by the person", YOU),
+}
+"""JSON-RPC and MCP error codes."""
+
+STATUSES = {
+    400: Fault("", CALLER, "the server did not understand the request; is this its MCP endpoint?"),
+    401: Fault("", YOU, "it wants credentials, for example --header 'Authorization: Bearer TOKEN'"),
+    403: Fault("", YOU, "it refuses these credentials, or this host name"),
+    404: Fault("", CALLER, "nothing is served under this path; it often ends in /mcp or /sse"),
+    405: Fault("", CALLER, "this path takes no POST; is it the MCP endpoint?"),
+    406: Fault("", HOST, "it answers neither JSON nor event streams"),
+    407: Fault("", YOU, "a proxy on the way wants credentials"),
+    408: Fault("", NETWORK, "the request took too long to arrive; try again"),
+    413: Fault("", CALLER, "what was sent is more than it takes"),
+    415: Fault("", CALLER, "it takes no JSON; is this its MCP endpoint?"),
+    429: Fault("", CALLER, "it is asked too often; wait and try again"),
+    502: Fault("", NETWORK, "a proxy could not reach the server behind it"),
+    503: Fault("", SERVER, "the server is not ready; try again"),
+    504: Fault("", NETWORK, "a proxy waited in vain for the server behind it"),
+}
+"""HTTP statuses; their meaning is what RFC 9110 calls them. Of the others those below 500 are the caller's fault."""
+
+_RESERVED = Fault("reserved by the specification", SERVER)
+_OWN = Fault("the server's own code", SERVER)
+
+
+def of_code(code: object) -> Fault:
+    """Return what an error code means.
+
+    >>> of_code(-32602).meaning, of_code(-31999).meaning, of_code(-32050).meaning
+    ('invalid params', "the server's own code", 'reserved by the specification')
+    """
+    if not isinstance(code, int):
+        return Fault("no code", SERVER)
+    reserved = -32099 <= code <= -32020 or -32768 <= code < -32099
+    return CODES.get(code) or (_RESERVED if reserved else _OWN)
+
+
+def of_status(status: int) -> Fault:
+    """Return what an HTTP status means.
+
+    >>> of_status(404)[:2], of_status(418)[:2], of_status(599)[:2]
+    (('not found', 'the caller'), ("i'm a teapot", 'the caller'), ('an error', 'the server'))
+    """
+    known = STATUSES.get(status)
+    if known is None:
+        ours = status < 500
+        known = Fault("", CALLER if ours else SERVER, "the server refused" if ours else "the server failed")
+    try:
+        return known._replace(meaning=HTTPStatus(status).phrase.lower())
+    except ValueError:
+        return known._replace(meaning="an error")
+
+
+def who(fault: Fault, *, asked_by_us: bool = True) -> str:
+    """Return whose fault it is, seen from here.
+
+    Args:
+        fault: What was answered.
+        asked_by_us: Whether it answers a request of this host's; else this host answered so to the server.
+
+    >>> who(of_code(-32602)), who(of_code(-32602), asked_by_us=False), who(of_code(-32603), asked_by_us=False)
+    ('the caller', 'the server', 'mcp_magic')
+    """
+    if asked_by_us or fault.who in (NETWORK, YOU):
+        return fault.who
+    return HOST if fault.who == SERVER else SERVER
+
+
+# Servers that ask in the middle of a call by a request of their own, which 2026-07-28 does not have.
+#
+# `ctx.elicit`, `ctx.session.create_message` and `ctx.session.list_roots` of the Python SDK work on the handshake
+# versions only. It answers the call with an error of its own then, which would blame the request.
+
+_SDK_SAYS = re.compile(r"Cannot send '([\w/]{1,60})': this transport context has no back-channel")
+
+_INSTEAD = {
+    "elicitation/create": (
+        "asks the person by `ctx.elicit`",
+        'answer: Annotated[ElicitationResult[Model], Resolve(ask)]`, where `ask()` returns `Elicit("Where to?", Model)',
+    ),
+    "sampling/createMessage": (
+        "asks a model by `create_message`",
+        "reply: Annotated[CreateMessageResult, Resolve(ask)]`, where `ask()` returns `Sample(messages, max_tokens=100)",
+    ),
+    "roots/list": (
+        "asks for roots by `list_roots`",
+        "roots: Annotated[ListRootsResult, Resolve(ask)]`, where `ask()` returns `ListRoots()",
+    ),
+}
+"""Method -> what the server does, and what works on all versions."""
+
+
+def asked_in_vain(message: object) -> str:
+    """Return the method by which a server asked in vain, if that is what its error says; else "".
+
+    >>> asked_in_vain("Cannot send 'roots/list': this transport context has no back-channel for ...")
+    'roots/list'
+    """
+    found = _SDK_SAYS.match(message) if isinstance(message, str) else None
+    return found[1] if found else ""
+
+
+def instead(method: str) -> str:
+    """Say what a server does wrong that asks by a request, and what to write instead, on two lines."""
+    does, parameter = _INSTEAD.get(method, (f"sends `{method}`", ""))
+    wrong = f"the server {does} in the middle of the call, which 2026-07-28 does not have (fault: the server)"
+    advice = f"\n  A parameter of the tool can ask: `{parameter}`; that works on all versions." if parameter else "."
+    return wrong + advice
+
+
+# Log messages of servers and their levels (specification, "Logging"; RFC 5424, 6.2.1).
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""From the least severe to the most."""
+
+
+class LogMessage(NamedTuple):
+    """A log notification: when it came (`time.time()`), its level, its logger and its data."""
+
+    time: float
+    level: str
+    logger: str
+    data: Any
+
+
+def at_least(level: str, least: str) -> bool:
+    """Whether a level is as severe as another. One that nobody knows is taken to be severe; nothing reaches "off".
+
+    >>> at_least("error", "warning"), at_least("info", "warning"), at_least("loud", "error"), at_least("error", "off")
+    (True, False, True, False)
+    """
+    if least not in LEVELS:
+        return False
+    return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(least)
+
+
+def checked(level: str) -> Any:
+    """Return a level.
+
+    Raises:
+        ArgumentsError: There is no such level.
+    """
+    if level not in LEVELS:
+        near = did_you_mean(level, LEVELS)
+        problem = f"{level!r} is no level of logging.{near} There are: {', '.join(LEVELS)}"
+        raise ArgumentsError(problem)
+    return level
+
+
+def log_text(data: Any, masked: Callable[[str], str] = str, limit: int | None = None) -> str:
+    """Return what was logged as text.
+
+    Args:
+        data: What was logged.
+        masked: Takes secrets out of a text.
+        limit: The characters that are wanted at most.
+
+    >>> log_text("ready"), log_text({"rows": 3}), log_text("a long story", limit=6)
+    ('ready', '{"rows": 3}', 'a long')
+    """
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+    # twice as much is masked: a secret that the first cut has halved is behind the second
+    return masked(text) if limit is None else masked(text[: 2 * limit])[:limit]
+
+
+# What differs between the eras of the protocol, where the SDK leaves it to us.
+
+T = TypeVar("T")
+
+
+def assume_complete(message: Any) -> None:
+    """Take a result of a 2026-07-28 session that does not say what it is for a complete one.
+
+    The SDK refuses it. Source: specification 2026-07-28, "Responses": "clients MUST treat an absent `resultType` as
+    `complete`".
+    """
+    result = getattr(message, "result", None)
+    if isinstance(result, dict) and "resultType" not in result:
+        result["resultType"] = "complete"
+
+
+def finished(answer: T) -> T:
+    """Return an answer of the SDK, which takes results of any kind.
+
+    Source: specification 2026-07-28, "Responses": a `resultType` that is not recognized "MUST be considered invalid".
+
+    Raises:
+        ValueError: Nobody knows its kind.
+    """
+    kind = getattr(answer, "result_type", None)
+    if kind not in (None, "complete"):
+        raise ValueError(f"its resultType is {one_line(str(kind), 40)!r}, which nobody here knows")
+    return answer
+
+
+async def ping(client: Client) -> None:
+    """Ask a server whether it is there: `ping`, or since 2026-07-28, which has none, `server/discover`.
+
+    Raises:
+        MCPError: It answered with an error; the one for an unknown method shows that it is there.
+    """
+    from mcp_types import EmptyResult, PingRequest
+
+    session = client.session
+    if session.discover_result is None:
+        await session.send_request(PingRequest(), EmptyResult)
+    else:
+        await session.send_discover(client.protocol_version)
+
+
+# Recognises errors that others raise: of the SDK, of httpx2, of anyio, of sockets, in groups.
+#
+# Foreign types are told by name, because naming a type must not import its package.
+#
+# A group must not even stay in the `__context__` of what is raised instead: ipykernel then shows the error as a
+# stream, and nbclient waits for its time-out. So errors are noted in the `except` block and raised after it.
+
+CLOSED = -32000
+"""The SDK's code for a request whose connection ended."""
+
+_ENDED = ("Connection closed", "Connection lost", "SSE stream ")
+"""How what the SDK, and `session/http.py` in its place, say then begins."""
+
+
+def leaf(error: BaseException) -> BaseException:
+    """Return the error inside nested groups that says most about what happened.
+
+    >>> leaf(ExceptionGroup("outer", [ExceptionGroup("inner", [ValueError("x")])]))
+    ValueError('x')
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [leaf(inner) for inner in error.exceptions]
+    # "Connection closed" is what the other side of the pipe says about somebody else's failure.
+    return next((e for e in leaves if getattr(e, "code", None) != CLOSED and isinstance(e, Exception)), leaves[0])
+
+
+def named(error: BaseException, package: str, *names: str) -> bool:
+    """Whether an error is of one of a package's types, or of a subclass."""
+    mro = type(error).__mro__
+    return any(c.__module__.split(".")[0] == package and c.__name__ in names for c in mro)
+
+
+def waited_in_vain(error: BaseException) -> bool:
+    """Whether it is asyncio's time-out; a socket's is a TimeoutError too, but has an errno."""
+    return isinstance(error, TimeoutError) and error.errno is None
+
+
+def is_mcp_error(error: BaseException) -> bool:
+    """Whether it is a JSON-RPC error, the server's or one that the SDK made up."""
+    return named(error, "mcp", "MCPError")
+
+
+def is_transport_error(error: BaseException) -> bool:
+    """Whether it comes from the way to the server and not from the server.
+
+    >>> is_transport_error(ConnectionResetError()), is_transport_error(TimeoutError())
+    (True, False)
+    """
+    return (
+        (isinstance(error, OSError | EOFError) and not waited_in_vain(error))
+        or named(error, "httpx2", "TransportError")
+        or named(error, "anyio", "ClosedResourceError", "BrokenResourceError", "EndOfStream")
+        or named(error, "websockets", "ConnectionClosed")
+    )
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Whether an HTTP request never got a connection to its server."""
+    return named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout")
+
+
+def is_closed(error: BaseException) -> bool:
+    """Whether a request failed because there is no connection any more."""
+    return has_ended(error) or is_transport_error(error)
+
+
+def has_ended(error: BaseException) -> bool:
+    """Whether it is what the SDK says of a request whose connection ended: servers use the same code for anything.
+
+    >>> has_ended(RuntimeError("Client must be used within an async context manager"))  # it was left a moment ago
+    True
+    """
+    if isinstance(error, RuntimeError) and str(error).startswith("Client must be used within"):
+        return True
+    return getattr(error, "code", None) == CLOSED and str(error).startswith(_ENDED)
+
+
+def chain_text(error: BaseException) -> str:
+    """Return the texts of an error and of what caused it; libraries wrap the telling one."""
+    texts: list[str] = []
+    seen: BaseException | None = error
+    while seen is not None and len(texts) < 8:
+        texts.append(f"{type(seen).__name__}: {seen}")
+        seen = seen.__cause__ or seen.__context__
+    if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
+        texts.append("refused")
+    return "; ".join(texts)
+
+
+# Structured answers against the output schema of their tool, in the SDK's place.
+#
+# The SDK checks them by itself, with Python's `re` for the server's patterns: one of fifty characters takes all
+# memory.
+
+
+def leave_outputs_to_us(session: ClientSession) -> None:
+    """Have a session of the SDK check no structured answers; `check_output` does."""
+    session.validate_tool_result = _checked_here  # type: ignore[method-assign]  # there is no option for it
+
+
+async def _checked_here(name: str, result: CallToolResult) -> None:
+    pass
+
+
+def check_output(result: CallToolResult, tool: Tool) -> str:
+    """Raise unless a result is what its tool's output schema announces.
+
+    Returns:
+        What the person is told if a pattern of the schema could not be checked, else "".
+
+    Raises:
+        ValueError: It is not, or the schema is invalid.
+    """
+    if tool.output_schema is None or result.is_error:
+        return ""
+    if result.structured_content is None and "structured_content" not in result.model_fields_set:
+        raise ValueError(f"Tool {tool.name} has an output schema but did not return structured content")
+    patterns = check_answer(result.structured_content, tool.output_schema)
+    if not patterns:
+        return ""
+    more = f" and {len(patterns) - 1} more" if len(patterns) > 1 else ""
+    name, pattern = one_line(tool.name, 100), one_line(patterns[0], 60)
+    return f"The answer of {name} was not checked against the pattern {pattern}{more}; the rest of it was checked."

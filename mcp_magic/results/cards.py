@@ -1,0 +1,460 @@
+"""Cards of servers, tools, resources and prompts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp_magic import schema
+from mcp_magic._text import ago, duration, listed
+from mcp_magic.config.specs import StdioSpec
+from mcp_magic.display import document
+from mcp_magic.display.diff import diff_html, diff_text
+from mcp_magic.display.document import (
+    Badge,
+    Markup,
+    Part,
+    aligned,
+    bundle,
+    cell_text,
+    details,
+    facts,
+    joined,
+    note,
+    preformatted,
+    table,
+    tag,
+    terminal_width,
+    tool_badges,
+)
+from mcp_magic.display.json import brief
+from mcp_magic.display.text import cut, one_line
+from mcp_magic.results.content import read_line
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    import mcp_types
+    from mcp_types import Implementation, Prompt, Resource, ResourceTemplate, Tool
+
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.display.diff import Line
+    from mcp_magic.schema.fields import Field
+
+__all__ = [
+    "Changed",
+    "ConnectionInfo",
+    "ToolCard",
+    "edited",
+    "prompt_part",
+    "resource_part",
+    "template_part",
+    "tool_card",
+]
+
+
+# One tool, described.
+
+_CHANGED = "changed since it was first seen"
+_COLUMNS = ("name", "type", "required", "default", "description")
+
+
+class ToolCard:
+    """A tool's description, hints, arguments and an example call.
+
+    Attributes:
+        tool: The SDK's description of the tool.
+        server: The server's name.
+        example: A line that calls it.
+        arguments: One row an argument: name, type, required, default, description.
+        output: Rows of the same kind for the output schema, or None if there is none.
+        trusted: Whether the person believes this server's hints.
+        marks: Badges besides those of the hints.
+        difference: What has changed since it was first seen.
+        unlisted: How many arguments, and fields of the output, have no row because the schema is too large.
+    """
+
+    def __init__(
+        self,
+        tool: mcp_types.Tool,
+        *,
+        server: str,
+        example: str,
+        arguments: Sequence[Mapping[str, Any]],
+        output: Sequence[Mapping[str, Any]] | None = None,
+        trusted: bool = False,
+        marks: Sequence[Badge] = (),
+        difference: Sequence[Line] = (),
+        unlisted: tuple[int, int] = (0, 0),
+    ) -> None:
+        self.tool = tool
+        self.server = server
+        self.example = example
+        self.arguments = list(arguments)
+        self.output = list(output) if output is not None else None
+        self.trusted = trusted
+        self.marks = list(marks)
+        self.difference = list(difference)
+        self.unlisted = unlisted
+
+    @property
+    def name(self) -> str:
+        """The name to call it by."""
+        return f"{self.server}:{self.tool.name}" if self.server else self.tool.name
+
+    @property
+    def title(self) -> str:
+        """The title that the server gives it: `title`, else `annotations.title`, else ""."""
+        annotations = self.tool.annotations
+        return self.tool.title or (annotations.title if annotations else None) or ""
+
+    @property
+    def description(self) -> str:
+        """The description, or ""."""
+        return (self.tool.description or "").strip()
+
+    @property
+    def badges(self) -> list[Badge]:
+        """What was found out about it, whom it is for, and the hints that its server gives."""
+        return [*self.marks, *tool_badges(self.tool, trusted=self.trusted)]
+
+    def __repr__(self) -> str:
+        return f"<ToolCard {one_line(self.name, 100)}>"
+
+    def __str__(self) -> str:
+        text: str = self._repr_mimebundle_()["text/plain"]
+        return text
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return bundle([self.part()], include, exclude)
+
+    def part(self) -> Part:
+        """Return the card as text and markup."""
+        return Part(self._plain(), self._html())
+
+    def _description(self) -> str:
+        limit = document.display.characters
+        text = cut(self.description, limit)
+        return text if len(self.description) <= limit else f"{text}\n… .description has all of it"
+
+    def _plain(self) -> str:
+        heading = one_line(self.name + (f": {self.title}" if self.title else ""), 300)
+        blocks = [f"{heading}\n{' '.join(map(str, self.badges))}"]
+        if self.difference:
+            blocks.append(f"{_CHANGED}\n{diff_text(self.difference, '  ')}")
+        blocks.append(self._description())
+        blocks.append(self._plain_table("arguments", self.arguments, self.unlisted[0]) or "no arguments")
+        blocks.append(self._plain_table("returns", self.output or (), self.unlisted[1]))
+        blocks.append(cut(self.example, 2000))
+        return "\n\n".join(block for block in blocks if block)
+
+    def _plain_table(self, title: str, rows: Sequence[Mapping[str, Any]], unlisted: int) -> str:
+        if not rows:
+            return ""
+        values = [[_cell(row.get(name)) for name in _COLUMNS] for row in rows[: document.display.listing_rows]]
+        more = _more(len(rows) + unlisted - len(values))
+        names, values = _without_empty(values)
+        text = aligned(names, values, total=terminal_width(), cell=document.display.cell, names=True)
+        return f"{title}\n{text}" + (f"\n{more}" if more else "")
+
+    def _html(self) -> Markup:
+        heading = [tag("b", one_line(self.name, 200)), f" {one_line(self.title, 200)} " if self.title else " "]
+        parts = [tag("p", joined([*heading, joined((badge.html() for badge in self.badges), " ")]))]
+        if self.difference:
+            parts.append(details(_CHANGED, diff_html(self.difference), opened=True))
+        if self.description:
+            parts.append(tag("div", self._description(), style="white-space:pre-wrap"))
+        parts.append(self._html_table(self.arguments, self.unlisted[0]) if self.arguments else note("no arguments"))
+        if self.output:
+            parts.append(details("returns", self._html_table(self.output, self.unlisted[1])))
+        parts.append(tag("pre", tag("code", cut(self.example, 2000)), class_="mcp-line"))
+        return joined(parts)
+
+    def _html_table(self, rows: Sequence[Mapping[str, Any]], unlisted: int) -> Markup:
+        names, values = _without_empty([[_cell(row.get(name)) for name in _COLUMNS] for row in rows])
+        html, shown = table(names, values, limit=document.display.bytes // 3)
+        return joined([html, note(_more(len(rows) + unlisted - shown))])
+
+
+def _more(count: int) -> str:
+    return f"… {count:,} more" if count else ""
+
+
+def _cell(value: Any) -> str:
+    return brief(value, 300) if isinstance(value, (dict, list)) else cell_text(value, 300)
+
+
+def _without_empty(values: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Leave out the columns that no row fills."""
+    kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in values)]
+    return [_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in values]
+
+
+# Programs that were written anew while their server runs: it goes on as it was.
+
+PROGRAMS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".jar", ".sh", ".rb", ".php", ".pl", ".r", ".jl", ".lua")
+"""Suffixes of programs: what else a command names may be a file that the server itself writes."""
+
+
+def edited(server: str, spec: Spec, opened: float | None) -> str:
+    """Say which programs of a server's command have changed since its session was opened; "" if none has.
+
+    Args:
+        server: The connection's name.
+        spec: Where the server is.
+        opened: When the session was opened (`time.time()`), or None.
+    """
+    if not isinstance(spec, StdioSpec) or opened is None:
+        return ""
+    paths = [Path(spec.cwd or ".", word) for word in (spec.command, *spec.args) if word.lower().endswith(PROGRAMS)]
+    newer = [path.name for path in paths if _written(path) > opened]
+    if not newer:
+        return ""
+    have = "has" if len(newer) == 1 else "have"
+    return f"{listed(newer)} {have} changed since it was started; `%mcp reconnect {server}` starts it again"
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+# How a server looks in a cell: what is known of a connection, as a card and as a row of a listing.
+
+MAX_INSTRUCTIONS = 4000
+"""Characters shown of a server's instructions."""
+
+
+@dataclass(frozen=True)
+class ConnectionInfo:
+    """What is known of a connection at one time; displayed, it is the connection's card.
+
+    Attributes:
+        name: The connection's name.
+        spec: Where the server is.
+        state: `"connecting"`, `"open"`, `"reconnecting"`, `"lost"` or `"closed"`.
+        problem: Why the session is not open; "" while it is.
+        server: The server's own name and version, or None if it gave none.
+        protocol_version: The negotiated version, or None where there was no session yet.
+        instructions: The server's instructions for models, or None.
+        opened_at: When the session was opened (`time.time()`), or None.
+        found_open: The `opened_at` of the session that `connect` found open already, or None.
+        counts: How many tools, resources, templates and prompts the server lists, by kind; None for a kind that was
+            not fetched.
+        unlisted: Why a listing could not be fetched, by kind.
+        last_seen: When the server last answered (`time.time()`), or None.
+        latency: Seconds that the last request took, or None.
+        calls: How many requests were sent.
+        failures: How many of them failed.
+        reconnects: How often the session came back by itself.
+    """
+
+    name: str
+    spec: Spec
+    state: str
+    problem: str
+    server: Implementation | None
+    protocol_version: str | None
+    instructions: str | None
+    opened_at: float | None
+    found_open: float | None
+    counts: Mapping[str, int | None]
+    unlisted: Mapping[str, str]
+    last_seen: float | None
+    latency: float | None
+    calls: int
+    failures: int
+    reconnects: int
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return bundle([self.card()], include, exclude)
+
+    def card(self) -> Part:
+        """Return the card: what the server is, its state, what it offers, and what to type next."""
+        known = self._facts()
+        is_open = self.state == "open"
+        hints = [("next", f"%mcp {'tools' if is_open else 'reconnect'} {self.name}")]
+        if is_open:
+            hints.append(("explore", f"%mcp ui {self.name}"))
+        instructions = cut((self.instructions or "").strip(), MAX_INSTRUCTIONS)
+        plain = [f"{self.name}: {self.state}", *(f"  {name:<10} {value}" for name, value in [*known, *hints])]
+        state = Badge(self.state, "safe" if is_open else "danger").html()
+        html = [tag("p", joined([tag("b", self.name), " ", state]))]
+        html.append(facts([*known, *((name, tag("code", line)) for name, line in hints)]))
+        if instructions:
+            plain.append(f"\n{instructions}")
+            html.append(details("instructions for models", preformatted(instructions)))
+        return Part("\n".join(plain), joined(html))
+
+    def row(self, **more: Any) -> dict[str, Any]:
+        """Return the connection as a row of a listing: state, transport, protocol version, counts, health.
+
+        Health is the latency of the last request in milliseconds, when the server last answered, how many requests
+        failed, and how often the session came back by itself.
+
+        Args:
+            **more: Further columns.
+        """
+        return {
+            "server": self.name,
+            "state": self.state,
+            "transport": self.spec.transport,
+            "protocol": self.protocol_version,
+            **self.counts,
+            "latency": None if self.latency is None else duration(self.latency),
+            "seen": ago(self.last_seen),
+            "failed": f"{self.failures} of {self.calls}" if self.failures else None,
+            "reconnects": self.reconnects or None,
+            **more,
+        }
+
+    def _facts(self) -> list[tuple[str, str]]:
+        known = [(self.spec.transport, one_line(self.spec.where, 200))]
+        if self.server is not None:
+            known.append(("server", one_line(f"{self.server.title or self.server.name} {self.server.version}", 200)))
+        if self.protocol_version:
+            known.append(("protocol", self.protocol_version))
+        if since := self._since():
+            known.append(("since", since))
+        if offers := [f"{count} {kind if count != 1 else kind[:-1]}" for kind, count in self.counts.items() if count]:
+            known.append(("offers", ", ".join(offers)))
+        for kind, problem in self.unlisted.items():
+            known.append((kind, one_line(f"could not be listed: {problem}", 400)))
+        if self.problem:
+            known.append(("why", one_line(self.problem, 400)))
+        if self.last_seen is not None:
+            known.append(("health", self._health()))
+        return known
+
+    def _since(self) -> str:
+        """Say that a session was open before `connect` was typed, and that its program has changed since then."""
+        if self.state != "open":
+            return ""
+        parts = []
+        if self.opened_at is not None and self.found_open == self.opened_at:
+            parts.append(f"open already since {time.strftime('%H:%M:%S', time.localtime(self.opened_at))}")
+        if changed := edited(self.name, self.spec, self.opened_at):
+            parts.append(changed)
+        return "; ".join(parts)
+
+    def _health(self) -> str:
+        parts = [
+            f"seen {ago(self.last_seen)}",
+            f"latency {duration(self.latency) if self.latency is not None else None}",
+        ]
+        if self.failures:
+            parts.append(f"{self.failures} of {self.calls} requests failed")
+        if self.reconnects:
+            parts.append(f"came back {self.reconnects}x")
+        return ", ".join(parts)
+
+
+# What a server offers, as cards: a tool, a resource, a template, a prompt.
+
+
+class Changed(Protocol):
+    """How a tool differs from what it was, as its card shows it."""
+
+    @property
+    def badge(self) -> Badge:
+        """The mark for it."""
+
+    @property
+    def lines(self) -> list[Line]:
+        """What differs."""
+
+
+def tool_card(server: str, tool: Tool, *, trusted: bool = False, change: Changed | None = None) -> ToolCard:
+    """Return a tool's card: description, hints, what has changed, arguments, output, an example call.
+
+    Args:
+        server: The connection's name.
+        tool: The tool.
+        trusted: Whether the server's hints are believed.
+        change: How the tool has changed since it was first seen, or None.
+    """
+    arguments, unlisted = _field_rows(tool.input_schema)
+    output, output_unlisted = _field_rows(tool.output_schema or {})
+    return ToolCard(
+        tool,
+        server=server,
+        example=schema.call_line(
+            f"{server}:{tool.name}", schema.example_arguments(tool.input_schema), schema=tool.input_schema
+        ),
+        arguments=arguments,
+        output=output if tool.output_schema else None,
+        unlisted=(unlisted, output_unlisted),
+        trusted=trusted,
+        marks=[change.badge] if change else (),
+        difference=change.lines if change else (),
+    )
+
+
+def _field_rows(of: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
+    """Return a row for each property, and how many have none because the schema is too large."""
+    root = schema.root_field(of)
+    rows = [
+        {
+            "name": field.name,
+            "type": field.type_text,
+            "required": field.required,
+            "default": None if field.default is schema.MISSING else field.default,
+            "description": _described(field),
+        }
+        for field in root.children
+    ]
+    return rows, root.unlisted
+
+
+def _described(field: Field) -> str:
+    bounds = field.constraints_text
+    return f"{field.description or ''} ({bounds})".strip() if bounds else field.description or ""
+
+
+def resource_part(server: str, resource: Resource) -> Part:
+    """Return a resource's card: what it is, and the line that reads it."""
+    size = document.size_text(resource.size) if resource.size is not None else ""
+    known = [("uri", str(resource.uri)), ("type", resource.mime_type or ""), ("size", size)]
+    return _card(server, resource, known, read_line(str(resource.uri), server))
+
+
+def template_part(server: str, template: ResourceTemplate) -> Part:
+    """Return a template's card; its line reads what it becomes with its parts filled in."""
+    known = [("template", template.uri_template), ("type", template.mime_type or "")]
+    return _card(server, template, known, read_line(template.uri_template, server))
+
+
+def prompt_part(server: str, prompt: Prompt) -> Part:
+    """Return a prompt's card: its arguments, and the line that gets it with those that are required."""
+    arguments = prompt.arguments or []
+    example = {argument.name: "..." for argument in arguments if argument.required}
+    line = schema.prompt_line(f"{server}:{prompt.name}", example)
+    names = ("argument", "required", "description")
+    rows = [[one_line(a.name, 200), "yes" if a.required else "", one_line(a.description or "", 300)] for a in arguments]
+    shown = rows[: document.display.listing_rows]
+    if not shown:
+        return _card(server, prompt, [], line)
+    markup, _ = table(names, shown, limit=document.display.bytes // 3)
+    return _card(server, prompt, [], line, Part(aligned(names, shown, total=terminal_width(), names=True), markup))
+
+
+def _card(server: str, item: Any, known: list[tuple[str, str]], line: str, more: Part | None = None) -> Part:
+    name, title = one_line(f"{server}:{item.name}", 200), one_line(item.title or "", 200)
+    description = cut((item.description or "").strip(), document.display.characters)
+    known = [(label, one_line(value, 500)) for label, value in known if value]
+    line = cut(line, 2000)
+    plain = [f"{name}: {title}" if title else name, description]
+    plain += ["\n".join(f"{label:<9} {value}" for label, value in known), more.plain if more else "", line]
+    html = [tag("p", joined([tag("b", name), f" {title}" if title else ""]))]
+    html.append(tag("div", description, style="white-space:pre-wrap") if description else Markup())
+    html.append(facts((label, tag("code", value)) for label, value in known) if known else Markup())
+    html += [more.html if more else Markup(), tag("pre", tag("code", line), class_="mcp-line")]
+    return Part("\n\n".join(block for block in plain if block), joined(html))

@@ -1,0 +1,720 @@
+"""What a call, a read and a prompt return."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import mimetypes
+import re
+import secrets
+import traceback
+from collections import OrderedDict, deque
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote, urlsplit
+
+from mcp_magic._text import listed
+from mcp_magic.display.document import Budget, Faceted, Part, Value, counted, error_label, fitting, joined, note, tag
+from mcp_magic.display.json import NOT_JSON, loads
+from mcp_magic.display.tables import data_part, describe, is_wrapper, members_line, verbatim_part
+from mcp_magic.display.text import mime, one_line, shorten
+from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError, ToolError
+from mcp_magic.results.content import Media, message_block, part_of, resource_media, resource_part, to_media
+from mcp_magic.results.frames import (
+    Source,
+    all_frames,
+    argument_value,
+    found_texts,
+    in_contents,
+    in_data,
+    in_texts,
+    names_the_text,
+    one_frame,
+    reason,
+    repeats,
+)
+from mcp_magic.schema.resolve import json_equal
+from mcp_magic.schema.validate import check_arguments, is_secret, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pandas as pd
+    from langchain_core.messages import BaseMessage
+    from mcp_types import (
+        BlobResourceContents,
+        CallToolResult,
+        ContentBlock,
+        GetPromptResult,
+        ReadResourceResult,
+        ResourceLink,
+        TextResourceContents,
+    )
+
+__all__ = [
+    "META",
+    "CellCrashError",
+    "CheckFailedError",
+    "PromptResult",
+    "ResourceResult",
+    "ToolCrashError",
+    "ToolResult",
+    "contains",
+    "equals",
+    "fails",
+    "fits",
+    "last_failed",
+    "recall",
+    "remember",
+    "succeeds",
+    "within",
+]
+
+
+# Exceptions of tools and server cells that run in this kernel, for the person who ran the cell.
+#
+# An answer of a tool is data, so its exception cannot travel in it. A server of the notebook leaves a key in the
+# answer's `_meta` instead, under which the exception is found here: the cell that called shows the tool's own lines,
+# and `%debug` stops in them.
+
+META = "mcp-magic/crash"
+"""The member of `_meta` that holds the key."""
+
+KEPT = 20
+"""Exceptions kept; each holds the frames of its traceback."""
+
+_kept: OrderedDict[str, BaseException] = OrderedDict()
+
+
+class ToolCrashError(ToolError):
+    """A tool that is defined in this notebook raised; `__cause__` is what it raised, with the tool's own frames.
+
+    Attributes:
+        show: Returns the lines that a traceback is shown with; the extension sets IPython's.
+    """
+
+    show: ClassVar[Callable[[BaseException], list[str]]] = traceback.format_exception
+
+    def traceback_lines(self) -> list[str]:
+        """Return the traceback of the cause, and the error."""
+        return [*_shown(self.__cause__), *super().traceback_lines()]
+
+
+class CellCrashError(CommandError):
+    """A cell that was to become a server raised; `__cause__` is what it raised, with the cell's own frames."""
+
+    def traceback_lines(self) -> list[str]:
+        """Return the traceback of the cause, and the error."""
+        return [*_shown(self.__cause__), *super().traceback_lines()]
+
+
+def _shown(cause: BaseException | None) -> list[str]:
+    return ToolCrashError.show(cause) if cause is not None else []
+
+
+def remember(crash: BaseException) -> dict[str, Any]:
+    """Keep an exception; return the `_meta` that leads to it."""
+    key = secrets.token_hex(8)  # nothing that another server could guess
+    _kept[key] = crash
+    if len(_kept) > KEPT:
+        _kept.popitem(last=False)
+    return {META: key}
+
+
+def recall(meta: Mapping[str, Any] | None) -> BaseException | None:
+    """Return the exception that an answer leads to, or None."""
+    key = (meta or {}).get(META)
+    return _kept.get(key) if isinstance(key, str) else None
+
+
+# What a tool answered.
+
+_failed: deque[ToolResult] = deque(maxlen=1)
+
+_REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
+"""Where the rest of a long error is."""
+
+
+class ToolResult(Faceted):
+    """A tool's answer as a value; everything is computed when it is asked for.
+
+    result.data     its JSON as Python values: structured content, or text that is JSON
+    result.df       the table in it as a DataFrame; result.frames has all tables by name
+    result.text     its text; a list where there are several blocks
+    result.images   its images, each with .bytes and .save(path); result.audio, .links and .resources likewise
+    result.raw      the SDK's result, nothing left out
+
+    Attributes:
+        raw: The SDK's result, nothing left out.
+        server: The server's name.
+        tool: The tool's name.
+        seconds: How long the call took.
+        output_schema: The tool's output schema, or None.
+        clue: Where it failed: what else is known of why, or where that may be found; "" if nothing is.
+        filled: Required arguments that were left out, by path, with the default of the tool's schema that was sent.
+    """
+
+    __slots__ = ("clue", "filled", "output_schema", "raw", "seconds", "server", "tool")
+    _fields = ("raw", "server", "tool", "seconds", "output_schema", "clue", "filled")
+    _facets = "its value is .data, its table .df, its text .text"
+
+    def __init__(
+        self,
+        raw: CallToolResult,
+        *,
+        server: str = "",
+        tool: str = "",
+        seconds: float = 0.0,
+        output_schema: dict[str, Any] | None = None,
+        clue: str = "",
+        filled: dict[str, Any] | None = None,
+    ) -> None:
+        self.raw = raw
+        self.server = server
+        self.tool = tool
+        self.seconds = seconds
+        self.output_schema = output_schema
+        self.clue = clue
+        self.filled = filled or {}
+        self._cache = None
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of all text blocks."""
+        return [block.text for block in self.raw.content if block.type == "text"]
+
+    @property
+    def text(self) -> str | list[str]:
+        """The text blocks: a string, a list of strings if there are several, "" if there are none."""
+        texts = self.texts
+        return texts if len(texts) > 1 else "".join(texts)
+
+    @property
+    def artifacts(self) -> list[ContentBlock] | None:
+        """The blocks that are not text, or None."""
+        return [block for block in self.raw.content if block.type != "text"] or None
+
+    @property
+    def data(self) -> Any:
+        """The structured content, else the value of a single text block that is JSON, else None.
+
+        A box `{"result": ...}` is opened, unless the output schema declares more than the box.
+        """
+        return self._once("data", self._find_data)
+
+    def _find_data(self) -> Any:
+        structured = self.raw.structured_content
+        if structured is not None:
+            return structured["result"] if self._boxed else structured
+        texts = self.texts
+        value = loads(texts[0]) if len(texts) == 1 else NOT_JSON
+        return None if value is NOT_JSON else value
+
+    @property
+    def _boxed(self) -> bool:
+        structured = self.raw.structured_content
+        return isinstance(structured, dict) and list(structured) == ["result"] and is_wrapper(self.output_schema)
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """A DataFrame of the table that is shown: in the data, the text (JSON, CSV, TSV, Markdown) or a resource.
+
+        Every access returns one of its own.
+
+        Raises:
+            NoTableError: There is no table, or there are several; the message says what there is.
+        """
+        made: pd.DataFrame = self._once("df", lambda: one_frame(self._sources(), "result", self._found))
+        return made.copy()
+
+    @property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """All tables as DataFrames, by the names of the members that hold them ("entities"); {} if there are none."""
+        return all_frames(self._sources())
+
+    def _sources(self) -> list[Source]:
+        """Return the parts in which tables are looked for: those that are shown."""
+        blocks = [block for block in self._blocks if block.type == "resource"]
+        resources = [in_contents(block.resource) for block in blocks]
+        if self.raw.structured_content is None and self.data is not None:
+            return [in_data(self.data), *resources]
+        data = [in_data(self.data, self.output_schema, boxed=self._boxed)] if self._shows_data else []
+        return [*data, *in_texts([block.text for block in self._blocks if block.type == "text"]), *resources]
+
+    @property
+    def _shows_data(self) -> bool:
+        """Whether the structured content is shown: not that of an error, and not where it is the text under a name."""
+        structured = self.raw.structured_content
+        return structured is not None and not self.is_error and not names_the_text(self.texts, self.data)
+
+    @property
+    def _blocks(self) -> list[ContentBlock]:
+        """The blocks that are shown: without those that only repeat the structured content."""
+        if not self._shows_data:
+            return self.raw.content
+        repeated: bool = self._once("repeats", lambda: repeats(self.texts, self.raw.structured_content, self.data))
+        return (self.artifacts or []) if repeated else self.raw.content
+
+    def _found(self) -> list[str]:
+        found = [describe(self.data)] if self._shows_data else found_texts(self.texts)
+        kinds = [block.type.replace("_", " ") for block in self.artifacts or ()]
+        counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+        return found + [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items()]
+
+    @property
+    def images(self) -> list[Media]:
+        """The images, embedded ones too: `.bytes`, `.mime_type`, `.save(path)`; each displays itself."""
+        return self._media("image/")
+
+    @property
+    def audio(self) -> list[Media]:
+        """The sounds, embedded ones too."""
+        return self._media("audio/")
+
+    def _media(self, family: str) -> list[Media]:
+        found = (to_media(block) for block in self.raw.content)
+        return [media for media in found if media is not None and media.mime_type.startswith(family)]
+
+    @property
+    def links(self) -> list[ResourceLink]:
+        """The resource links, in order."""
+        return [block for block in self.raw.content if block.type == "resource_link"]
+
+    @property
+    def resources(self) -> list[ResourceResult]:
+        """The embedded resources, each as a value like the one that `%mcp read` returns."""
+        from mcp_types import ReadResourceResult
+
+        embedded = [block.resource for block in self.raw.content if block.type == "resource"]
+        return [ResourceResult(ReadResourceResult(contents=[c]), server=self.server, uri=str(c.uri)) for c in embedded]
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool reported an error."""
+        return self.raw.is_error
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The result's `_meta`."""
+        return dict(self.raw.meta or {})
+
+    def raise_for_error(self) -> ToolResult:
+        """Return the result itself, or raise what the tool reported.
+
+        Raises:
+            ToolError: The tool reported an error; its `.result` is this value.
+        """
+        if not self.is_error:
+            return self
+        _failed.append(self)
+        text = f"{self._name} failed{reason(self.texts, self.tool, self.clue, _REST)}"
+        if (crash := recall(self.raw.meta)) is not None:
+            raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
+        raise ToolError(text, self)
+
+    def __mcp_argument__(self, wanted: str) -> Any:
+        """Return what stands for it as an argument: its one image or sound as bytes, its text, else its data."""
+        self.raise_for_error()
+        media = self._media("") if wanted == "bytes" else []
+        return media[0].bytes if len(media) == 1 else argument_value(self.data, self.texts, wanted)
+
+    @property
+    def _name(self) -> str:
+        return one_line(":".join(part for part in (self.server, self.tool) if part), 100) or "the tool"
+
+    def __repr__(self) -> str:
+        state = "error: " if self.is_error else ""
+        shown = one_line(" ".join(self.texts[:3]), 40) if self.texts else ", ".join(self._found()) or "empty"
+        return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images)>"
+
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return what is displayed.
+
+        Args:
+            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+        """
+        budget = budget or Budget.full()
+        parts: list[Part] = []
+        if self.is_error:
+            label = f"error from {self._name}"
+            parts.append(Part(label, tag("p", error_label(label))))
+        elif self._shows_data:
+            parts.append(counted(data_part(self.data, budget), budget))
+        parts += fitting(self._blocks, self._block_part, budget, ".text, .artifacts")
+        if beside := self._beside():
+            parts.append(Part(beside, note(beside)))
+        parts = parts or [verbatim_part("(empty result)", budget)]
+        return [*parts, self._filled_part()] if self.filled else parts
+
+    def _filled_part(self) -> Part:
+        given = listed(
+            f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
+        )
+        text = f"filled in from the tool's schema: {given}"
+        return Part(text, note(text))
+
+    def _beside(self) -> str:
+        """Return what the structured content says beside the text that is shown instead of it."""
+        structured = self.raw.structured_content
+        if self.is_error or self._shows_data or not isinstance(structured, dict) or self._boxed:
+            return ""
+        return members_line({name: value for name, value in structured.items() if value not in self.texts})
+
+    def _block_part(self, block: Any, budget: Budget) -> Part:
+        if self.is_error and block.type == "text":
+            return verbatim_part(block.text, budget)
+        return part_of(block, budget, self.server)
+
+
+def last_failed() -> ToolResult | None:
+    """Return the answer of which a `ToolError` was raised last, or None."""
+    return _failed[-1] if _failed else None
+
+
+# What reading a resource returned.
+
+
+class ResourceResult(Faceted):
+    """The contents of a resource as a value; a resource may have several.
+
+    Attributes:
+        raw: The SDK's result, nothing left out.
+        server: The server's name.
+        uri: What was read.
+        seconds: How long it took.
+    """
+
+    __slots__ = ("raw", "seconds", "server", "uri")
+    _fields = ("raw", "server", "uri", "seconds")
+    _facets = "its contents are .text, .data, .df or .bytes"
+
+    def __init__(self, raw: ReadResourceResult, *, server: str = "", uri: str = "", seconds: float = 0.0) -> None:
+        self.raw = raw
+        self.server = server
+        self.uri = uri
+        self.seconds = seconds
+        self._cache = None
+
+    @property
+    def contents(self) -> list[TextResourceContents | BlobResourceContents]:
+        """The contents as the SDK has them."""
+        return self.raw.contents
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the contents that are text."""
+        return [text for text in (getattr(c, "text", None) for c in self.contents) if text is not None]
+
+    @property
+    def text(self) -> str | list[str]:
+        """The text: a string, a list of strings if several contents are text, "" if none is."""
+        texts = self.texts
+        return texts if len(texts) > 1 else "".join(texts)
+
+    @property
+    def bytes(self) -> bytes | list[bytes]:
+        """The data of blobs, text as UTF-8; a list if there are several contents.
+
+        Raises:
+            InvalidResponseError: The server's data is not base64.
+        """
+        found = [_bytes(c) for c in self.contents]
+        return found if len(found) > 1 else b"".join(found)
+
+    @property
+    def mime_type(self) -> str:
+        """The MIME type of the first content, "" if the server does not say it."""
+        said = self.contents[0].mime_type if self.contents else None
+        return mime(said) if said else ""
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The result's `_meta`."""
+        return dict(self.raw.meta or {})
+
+    @property
+    def data(self) -> Any:
+        """The value of a single text that is JSON, else None."""
+        return self._once("data", self._find_data)
+
+    def _find_data(self) -> Any:
+        texts = self.texts
+        value = loads(texts[0]) if len(texts) == 1 else NOT_JSON
+        return None if value is NOT_JSON else value
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """A DataFrame of CSV, TSV, JSON or a Markdown table, as the MIME type says.
+
+        Every access returns one of its own.
+
+        Raises:
+            NoTableError: There is no table, or there are several; the message says what there is.
+        """
+        made: pd.DataFrame = self._once("df", self._make_frame)
+        return made.copy()
+
+    def _make_frame(self) -> pd.DataFrame:
+        return one_frame(list(map(in_contents, self.contents)), "resource", self._found)
+
+    def _found(self) -> list[str]:
+        return found_texts(self.texts) + [media.summary for media in self._blobs()]
+
+    @property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """All tables as DataFrames, by the names of their members or by their URI; {} if there are none."""
+        return all_frames(list(map(in_contents, self.contents)))
+
+    def _blobs(self) -> list[Media]:
+        found = (resource_media(c) for c in self.contents)
+        return [media for media in found if media is not None]
+
+    @property
+    def images(self) -> list[Media]:
+        """The images; each displays itself."""
+        return [media for media in self._blobs() if media.mime_type.startswith("image/")]
+
+    @property
+    def audio(self) -> list[Media]:
+        """The sounds."""
+        return [media for media in self._blobs() if media.mime_type.startswith("audio/")]
+
+    def save(self, path: str | Path) -> Path | list[Path]:
+        """Write the contents to files and say where.
+
+        Args:
+            path: The file; a folder if it is one, or if there are several contents. In a folder files
+                are named after their URI.
+
+        Returns:
+            The file, or the files if there are several contents.
+        """
+        target = Path(path)
+        if len(self.contents) == 1 and not target.is_dir():
+            target.write_bytes(_bytes(self.contents[0]))
+            return target
+        target.mkdir(parents=True, exist_ok=True)
+        written: list[Path] = []
+        for content in self.contents:
+            file = _unused(target / _file_name(str(content.uri), content.mime_type))
+            file.write_bytes(_bytes(content))
+            written.append(file)
+        return written if len(written) != 1 else written[0]
+
+    def __mcp_argument__(self, wanted: str) -> Any:
+        """Return what stands for it as an argument: bytes, its text, or its data."""
+        if wanted == "bytes" or not self.texts:
+            return self.bytes
+        return argument_value(self.data, self.texts, wanted)
+
+    def __repr__(self) -> str:
+        what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._blobs()[:3])
+        return f"<ResourceResult {one_line(self.uri, 80)}: {what or 'empty'}>"
+
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return what is displayed.
+
+        Args:
+            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+        """
+        show = _titled if len(self.contents) > 1 else resource_part
+        parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
+        return parts or [Part("(empty resource)", tag("p", "(empty resource)"))]
+
+
+def _titled(content: Any, budget: Budget) -> Part:
+    """Return one of several contents, under its own URI."""
+    part = resource_part(content, budget)
+    title = one_line(str(content.uri), 200)
+    return Part(f"{title}\n{part.plain}", joined([tag("b", title), part.html]), media=part.media)
+
+
+def _bytes(content: Any) -> bytes:
+    blob = getattr(content, "blob", None)
+    if blob is None:
+        text: str = content.text
+        return text.encode()
+    return Media(blob, content.mime_type).bytes
+
+
+def _file_name(uri: str, mime_type: str | None) -> str:
+    """Return a file name for a URI that cannot lead out of its folder.
+
+    >>> _file_name("demo://a/b/report.csv", None), _file_name("x://..", "text/plain")
+    ('report.csv', 'resource.txt')
+    """
+    parts = urlsplit(uri)
+    name = PurePosixPath(unquote(parts.path or parts.netloc)).name
+    name = re.sub(r"[^\w.-]+", "_", name).strip("._")[-100:] or "resource"
+    return name if "." in name else name + (mimetypes.guess_extension(mime(mime_type)) or "")
+
+
+def _unused(path: Path) -> Path:
+    """Return `path`, numbered if it exists: two contents may end in the same name."""
+    number = 1
+    free = path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
+
+
+# What a prompt became.
+
+
+class PromptResult(Value):
+    """A prompt's messages as a value.
+
+    Attributes:
+        raw: The SDK's result, nothing left out.
+        server: The server's name.
+        prompt: The prompt's name.
+        arguments: What it was asked with.
+        seconds: How long it took.
+    """
+
+    __slots__ = ("arguments", "prompt", "raw", "seconds", "server")
+    _fields = ("raw", "server", "prompt", "arguments", "seconds")
+
+    def __init__(
+        self,
+        raw: GetPromptResult,
+        *,
+        server: str = "",
+        prompt: str = "",
+        arguments: dict[str, Any] | None = None,
+        seconds: float = 0.0,
+    ) -> None:
+        self.raw = raw
+        self.server = server
+        self.prompt = prompt
+        self.arguments = arguments
+        self.seconds = seconds
+        self._cache = None
+
+    @property
+    def description(self) -> str:
+        """The description, or ""."""
+        return self.raw.description or ""
+
+    @property
+    def text(self) -> str:
+        """The texts of all messages, with an empty line between."""
+        return "\n\n".join(m.content.text for m in self.raw.messages if m.content.type == "text")
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The result's `_meta`."""
+        return dict(self.raw.meta or {})
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """The messages for LangChain: text as a string, everything else as content blocks."""
+        from langchain_core.messages import AIMessage, HumanMessage
+
+        classes = {"user": HumanMessage, "assistant": AIMessage}
+        return [classes[message.role](content=_content(message.content)) for message in self.raw.messages]
+
+    def __len__(self) -> int:
+        return len(self.raw.messages)
+
+    def __repr__(self) -> str:
+        name = one_line(":".join(part for part in (self.server, self.prompt) if part), 100)
+        count = len(self.raw.messages)
+        return f"<PromptResult {name}: {count} message{'s' if count != 1 else ''}, {one_line(self.text, 60)}>"
+
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return what is displayed.
+
+        Args:
+            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+        """
+        described = shorten(self.description, 500)
+        heading = [Part(described, note(described))] if described else []
+        parts = heading + fitting(self.raw.messages, self._turn, budget or Budget.full(), ".messages")
+        return parts or [Part("(no messages)", tag("p", "(no messages)"))]
+
+    def _turn(self, message: Any, budget: Budget) -> Part:
+        """Return one message under its role."""
+        part = part_of(message.content, budget, self.server)
+        plain = "\n".join(f"    {line}" if line else "" for line in part.plain.split("\n"))
+        html = joined([tag("div", tag("b", message.role)), tag("div", part.html, class_="mcp-turn")])
+        return Part(f"{message.role}:\n{plain}", html, media=part.media)
+
+
+def _content(block: Any) -> Any:
+    return block.text if block.type == "text" else [message_block(block)]
+
+
+# What a result must be: checks, and what differs where one fails.
+
+DIFFERENCE = 20
+"""Lines of a difference that are shown."""
+
+
+class CheckFailedError(MCPMagicError, AssertionError):
+    """A result is not what it must be; the message has the difference."""
+
+
+def succeeds(result: ToolResult) -> str:
+    """Return "" if a tool reported no error, else what it said."""
+    return f"the tool reported an error: {_text(result)}" if result.is_error else ""
+
+
+def fails(result: ToolResult, text: str) -> str:
+    """Return "" if a tool reported an error that has a text in it, else what it did."""
+    if not result.is_error:
+        return f"no error, it answered {_text(result)}"
+    return "" if text in _joined(result) else f"the error has no {text!r} in it: {_text(result)}"
+
+
+def equals(result: ToolResult, value: Any) -> str:
+    """Return "" if a result's data, or its text, is a value, else how they differ."""
+    found = value_of(result)
+    if json_equal(found, value):
+        return ""
+    lines = difflib.unified_diff(_pretty(value), _pretty(found), "expected", "got", lineterm="", n=2)
+    shown = list(lines)[:DIFFERENCE]
+    return "it differs:\n" + "\n".join(f"  {line}" for line in shown)
+
+
+def contains(result: ToolResult, text: str) -> str:
+    """Return "" if a text stands in what a tool said, else what it said."""
+    return "" if text in _joined(result) else f"no {text!r} in {_text(result)}"
+
+
+def fits(result: ToolResult, schema: Mapping[str, Any]) -> str:
+    """Return "" if a result's data fits a JSON Schema, else what does not."""
+    boxed = {"type": "object", "properties": {"data": schema}, "required": ["data"]}
+    if "$defs" in schema or "definitions" in schema:
+        boxed |= {name: schema[name] for name in ("$defs", "definitions") if name in schema}
+    try:
+        check_arguments({"data": value_of(result)}, boxed)
+    except ArgumentsError as error:
+        return f"it does not fit the schema: {error}"
+    return ""
+
+
+def within(result: ToolResult, milliseconds: float) -> str:
+    """Return "" if the call took less than that."""
+    taken = result.seconds * 1000
+    return "" if taken < milliseconds else f"it took {taken:.0f} ms, and may take {milliseconds:g}"
+
+
+def value_of(result: ToolResult) -> Any:
+    """Return a result's data, or its text where it has none."""
+    return result.text if result.data is None else result.data
+
+
+def _joined(result: ToolResult) -> str:
+    return "\n".join(result.texts) or json.dumps(result.data, ensure_ascii=False)
+
+
+def _text(result: ToolResult) -> str:
+    return repr(one_line(_joined(result), 200))
+
+
+def _pretty(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return value.splitlines()
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=repr).splitlines()

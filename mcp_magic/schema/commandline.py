@@ -1,0 +1,914 @@
+"""Arguments of a tool or prompt on a `%mcp` line: read, coerced, and written again."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.convert import base64_text, to_json_value
+from mcp_magic.schema.fields import Field, root_field, shorten
+from mcp_magic.schema.formats import fits_format
+from mcp_magic.schema.patterns import matches
+from mcp_magic.schema.resolve import is_number, json_equal
+from mcp_magic.schema.secrets import is_secret_name
+from mcp_magic.schema.validate import check_arguments, unfit, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcp_types import PromptArgument
+
+__all__ = [
+    "CELL",
+    "REFERENCE",
+    "Item",
+    "UnfitText",
+    "as_command",
+    "as_word",
+    "call_line",
+    "check_prompt_arguments",
+    "escape_name",
+    "escape_text",
+    "escape_word",
+    "from_text",
+    "is_stray",
+    "line_or_comment",
+    "parse_arguments",
+    "parse_prompt_arguments",
+    "prompt_line",
+    "prompt_schema",
+    "python_source",
+    "read_item",
+    "read_json",
+    "stray_error",
+    "unescape_word",
+]
+
+
+# JSON as people and servers write it, read strictly.
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text; integers are exact, NaN and Infinity are refused (RFC 8259, section 6).
+
+    Raises:
+        ValueError: It is no JSON; the message says why in a few words.
+
+    >>> read_json("[1, 2.0]")
+    [1, 2.0]
+    >>> read_json("NaN")
+    Traceback (most recent call last):
+    ValueError: NaN is not JSON
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
+        raise ValueError(f"{error.msg} at {where}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return value
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is too large for a float")
+    return value
+
+
+# The spelling of one argument on a command line, as httpie writes them.
+#
+# `name=text`, `name:=json`, `name=$variable`, `name={expression}`, `name=@file`, `name:=@file`, where `@cell` is the
+# cell below the line; without a name `$dict`, `{expression}` and a JSON object are all arguments. In a name, a
+# backslash makes the next character ordinary; in front of a value it keeps `$`, `{` and `@` as text.
+
+Source = Literal["text", "json", "python", "file", "json file"]
+
+CELL = "cell"
+"""What `@` is followed by where the cell below the line is meant."""
+
+MAX_SUGGESTED = 200
+"""Characters of a text that a message repeats, quoted; of a longer one it says only how."""
+
+_VARIABLE = re.compile(r"\$([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
+_ESCAPED = re.compile(r"\\+[${@]")
+
+_WITH_APOSTROPHE = re.compile(r"""[^"\\]*'[^"\\]*""")
+"""A text that reads better in double quotes."""
+
+_SPELLINGS = "write name=value, name:=json, or $dict for all arguments"
+
+REFERENCE = re.compile(r"\$([^\W\d]\w*)|\{(.+)\}", re.DOTALL)
+"""A word of its own, no argument, that stands for an object: the variable or the expression."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One argument as it was written.
+
+    Attributes:
+        parts: The name, split at its dots; none for all arguments at once.
+        source: Where the value comes from.
+        text: The text, JSON, Python source or file name.
+    """
+
+    parts: tuple[str, ...]
+    source: Source
+    text: str
+
+    @property
+    def name(self) -> str:
+        """The whole name, for messages."""
+        return ".".join(self.parts)
+
+
+def read_item(written: str, *, objects: bool = True) -> Item:
+    """Take one argument apart.
+
+    Args:
+        written: For example `city=Oslo`.
+        objects: Whether `$variable` and `{expression}` stand for Python objects; else they are text.
+
+    Raises:
+        ArgumentsError: There is no `=` in it, and it is no object either.
+
+    >>> read_item("a.b:=[1]")
+    Item(parts=('a', 'b'), source='json', text='[1]')
+    >>> read_item("n={x + 1}")
+    Item(parts=('n',), source='python', text='x + 1')
+    >>> read_item("$settings")
+    Item(parts=(), source='python', text='settings')
+    """
+    if written[:1] in ("$", "{") and (whole := _whole(written, objects)):
+        return whole
+    parts, end, is_json = _read_name(written)
+    value = written[end:]
+    if is_json:
+        return Item(parts, "json file", value[1:]) if value.startswith("@") else Item(parts, "json", value)
+    if _ESCAPED.match(value):
+        return Item(parts, "text", value[1:])
+    if value.startswith("@") and len(value) > 1:
+        return Item(parts, "file", value[1:])
+    source = _python(value) if objects else None
+    return Item(parts, "text", value) if source is None else Item(parts, "python", source)
+
+
+def _read_name(written: str) -> tuple[tuple[str, ...], int, bool]:
+    """Return the parts of the name, where the value starts, and whether it is JSON."""
+    parts: list[str] = []
+    part = ""
+    index = 0
+    while index < len(written):
+        char = written[index]
+        if char == "\\" and index + 1 < len(written):
+            part += written[index + 1]
+            index += 2
+            continue
+        if char == "=" or written.startswith(":=", index):
+            is_json = char == ":"
+            return (*parts, part), index + (2 if is_json else 1), is_json
+        if char == ".":
+            parts.append(part)
+            part = ""
+        else:
+            part += char
+        index += 1
+    raise ArgumentsError(f"cannot read {shorten(written)!r} as an argument: {_SPELLINGS}")
+
+
+def is_stray(word: str) -> bool:
+    """Return whether a word gives no argument, because there is no `=` in it.
+
+    >>> is_stray("Oslo"), is_stray("city=Oslo"), is_stray('{"city": "Oslo"}')
+    (True, False, False)
+    """
+    if word[:1] in ("$", "{") and _whole(word, objects=True):
+        return False
+    try:
+        _read_name(word)
+    except ArgumentsError:
+        return True
+    return False
+
+
+def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
+    """Return the error for a stray word, with what to type: the text that it belongs to in quotes.
+
+    >>> print(stray_error(["query=Ada", "Lovelace"], 1))
+    cannot read 'Lovelace' as an argument; quote it: query='Ada Lovelace'
+    >>> print(stray_error(["query", "=", "Ada"], 0))
+    cannot read 'query' as an argument; without spaces around the =: query=Ada
+    """
+    problem = f"cannot read {shorten(words[index])!r} as an argument"
+    if index + 1 < len(words) and words[index + 1].startswith(("=", ":=")):
+        equals, _, first = words[index + 1].partition("=")
+        name, rest = f"{words[index]}{equals}=", words[index + 2 :]
+        advice = "without spaces around the ="
+    elif index and not is_stray(words[index - 1]):
+        _, end, is_json = _read_name(words[index - 1])
+        name, first, rest = words[index - 1][:end], words[index - 1][end:], words[index:]
+        advice = "quote it" if first else "without spaces around the ="
+        if is_json or first[:1] in ("$", "{", "@"):
+            return ArgumentsError(f"{problem}: {_SPELLINGS}")
+    else:
+        return ArgumentsError(f"{problem}: {_SPELLINGS}")
+    # In a shell, a backslash before a space makes it part of the word; here it stays, and is not what is meant.
+    texts = [word.removesuffix("\\") for word in (first, *itertools.takewhile(is_stray, rest)) if word]
+    text = " ".join(texts)
+    if is_secret_name(name.rstrip(":=")):
+        return ArgumentsError(f"cannot read what follows {name!r} as one argument; {advice}: {name}'...'")
+    if text.startswith("["):
+        return ArgumentsError(f'{problem}; a list is JSON: {name}["a", "b"], or Python in braces: {name}{{[a, b]}}')
+    if len(text) > MAX_SUGGESTED:
+        return ArgumentsError(f"{problem}; {advice}: {name}'...'")
+    quoted = f'"{text}"' if _WITH_APOSTROPHE.fullmatch(text) else shlex.quote(text)
+    return ArgumentsError(f"{problem}; {advice}: {name}{quoted}")
+
+
+def _whole(written: str, objects: bool) -> Item | None:
+    """All arguments in one word, or None if it is something else, such as a name with a dollar in it."""
+    if _is_json(written):
+        return Item((), "json", written)
+    match = _VARIABLE.fullmatch(written)
+    source = match[1] if match else python_source(written)
+    return Item((), "python", source) if objects and source else None
+
+
+def _python(value: str) -> str | None:
+    """The Python source in a value, or None. A JSON object in braces is no expression."""
+    if match := _VARIABLE.fullmatch(value):
+        return match[1]
+    if not _in_braces(value) or _is_json(value):
+        return None
+    return python_source(value) or value[1:-1].strip() or None
+
+
+def python_source(value: str) -> str | None:
+    """Return the expression in a pair of braces, which may be a dict's own; None if there is none.
+
+    >>> python_source("{x + 1}"), python_source("{'x': x, **more}"), python_source('{"x": 1}'), python_source("{x +}")
+    ('x + 1', "{'x': x, **more}", None, None)
+    """
+    if not _in_braces(value) or _is_json(value):
+        return None
+    return next((source for source in (value[1:-1].strip(), value) if _is_expression(source)), None)
+
+
+def _in_braces(value: str) -> bool:
+    return len(value) > 2 and value.startswith("{") and value.endswith("}")
+
+
+def _is_expression(source: str) -> bool:
+    try:
+        ast.parse(source, mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _is_json(value: str) -> bool:
+    try:
+        read_json(value)
+    except ValueError:
+        return False
+    return True
+
+
+def escape_name(name: str) -> str:
+    r"""Write a property's name so that it is read back as one part.
+
+    >>> escape_name("a.b")
+    'a\\.b'
+    """
+    escaped = re.sub(r"[\\.=]|:(?==|$)", r"\\\g<0>", name)
+    # A dash would make an option of it, and what begins as an object does may be read as all arguments.
+    return f"\\{escaped}" if escaped[:1] in ("-", "$", "{") else escaped
+
+
+def escape_text(text: str) -> str:
+    r"""Write a text so that it is read back as it is.
+
+    >>> escape_text("$5"), escape_text("5 $")
+    ('\\$5', '5 $')
+    """
+    return f"\\{text}" if re.match(r"\\*[${@]", text) else text
+
+
+def escape_word(text: str) -> str:
+    r"""Write a text so that a command reads it back as it is, not as a variable or an expression.
+
+    >>> escape_word("{x}"), escape_word("$x"), escape_word("note://{x}")
+    ('\\{x}', '\\$x', 'note://{x}')
+    """
+    return f"\\{text}" if REFERENCE.fullmatch(text.lstrip("\\")) else text
+
+
+def unescape_word(word: str) -> str:
+    r"""Return the text of a word, the inverse of `escape_word`.
+
+    >>> unescape_word(r"\{x}"), unescape_word(r"\x")
+    ('{x}', '\\x')
+    """
+    return word[1:] if word.startswith("\\") and escape_word(word[1:]) == word else word
+
+
+# Text from a command line as the value that a schema asks for.
+
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+# ASCII only: Python's int() would take digits of any script, and underscores.
+_INTEGER = re.compile(r"([+-]?[0-9]+)(\.0*)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+class UnfitText(ValueError):
+    """A text that is no value of the field; the caller knows its name and makes the message."""
+
+
+def from_text(text: str, field: Field) -> Any:
+    """Return the value that `text` stands for; a text stays a text wherever the field takes one.
+
+    A single value for an array becomes a list of one; `[...]` is read as JSON. `null` is null
+    wherever null is allowed (the word itself is written as JSON, `name:='"null"'`).
+
+    Raises:
+        UnfitText: It stands for no value of the field.
+
+    >>> from mcp_magic.schema.fields import root_field
+    >>> from_text("12", root_field({"type": ["integer", "null"]}))
+    12
+    >>> from_text("12", root_field({"type": ["integer", "string"]}))
+    '12'
+    """
+    if text == "null" and field.nullable:
+        return None
+    reader = _READERS.get(field.kind)
+    if reader is None:
+        return text
+    try:
+        return reader(text, field)
+    except UnfitText:
+        if "type" not in field.schema and field.kind in ("object", "array"):
+            # The kind was guessed from other keywords; by JSON Schema a text is fine as well.
+            return text
+        raise
+
+
+def _string(text: str, field: Field) -> str:
+    if not fits_format(text, field.format):
+        raise UnfitText
+    return text
+
+
+def _integer(text: str, field: Field) -> int:
+    match = _INTEGER.fullmatch(text.strip())
+    if match is None:
+        raise UnfitText
+    return _exact(match[1])
+
+
+def _exact(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # more than 4,300 digits, which json would not write either
+        raise UnfitText from None
+
+
+def _number(text: str, field: Field) -> int | float:
+    text = text.strip()
+    if re.fullmatch(r"[+-]?[0-9]+", text):
+        return _exact(text)
+    if not _NUMBER.fullmatch(text) or not math.isfinite(value := float(text)):
+        raise UnfitText
+    return value
+
+
+def _boolean(text: str, field: Field) -> bool:
+    value = _WORDS.get(text.strip().lower())
+    if value is None:
+        raise UnfitText
+    return value
+
+
+def _null(text: str, field: Field) -> None:
+    if text != "null":
+        raise UnfitText
+
+
+def _choice(text: str, field: Field) -> Any:
+    """By value first, then by label, then by how JSON writes the value."""
+    for value, _ in field.choices:
+        if isinstance(value, str) and value == text:
+            return value
+    for value, label in field.choices:
+        if label == text:
+            return value
+    for value, _ in field.choices:
+        if not isinstance(value, str) and _reads_as(text, value):
+            return value
+    raise UnfitText
+
+
+def _reads_as(text: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return _WORDS.get(text.lower()) is value
+    try:
+        read = read_json(text)
+    except ValueError:
+        return False
+    return type(read) is type(value) and bool(read == value)
+
+
+def _array(text: str, field: Field) -> list[Any]:
+    if text.lstrip().startswith("["):
+        try:
+            value = read_json(text)
+        except ValueError:
+            value = None
+        if isinstance(value, list):
+            return value
+    item = field.at(0)
+    return [text if item is None else from_text(text, item)]
+
+
+def _object(text: str, field: Field) -> dict[str, Any]:
+    try:
+        value = read_json(text)
+    except ValueError:
+        raise UnfitText from None
+    if not isinstance(value, dict):
+        raise UnfitText
+    return value
+
+
+def _union(text: str, field: Field) -> Any:
+    """Text where a variant takes this very text, else the first variant that the text stands for."""
+    for variant in field.variants:
+        if variant.kind in ("string", "any", "enum", "const") and _takes(variant, text):
+            return text
+    opening = text.lstrip()[:1]
+    variants = sorted(field.variants, key=lambda each: _RANK.get((opening, each.kind), _RANK.get(("", each.kind), 0)))
+    for variant in variants:
+        try:
+            return from_text(text, variant)
+        except UnfitText:
+            continue
+    raise UnfitText
+
+
+_RANK = {("[", "array"): -1, ("{", "object"): -1, ("", "object"): 1, ("", "array"): 2, ("", "string"): 3}
+"""Which variant is tried first: what the text looks like, then scalars, a list of one, and a string it does not fit."""
+
+
+def _takes(field: Field, text: str) -> bool:
+    """Whether this text itself is a value of a field."""
+    if field.kind in ("enum", "const"):
+        return any(value == text for value, _ in field.choices if isinstance(value, str))
+    schema = field.schema
+    low, high = schema.get("minLength"), schema.get("maxLength")
+    long_enough = not is_number(low) or len(text) >= low
+    short_enough = not is_number(high) or len(text) <= high
+    return bool(
+        long_enough
+        and short_enough
+        and fits_format(text, field.format)
+        and matches(schema.get("pattern"), text) is not False
+    )
+
+
+_READERS: dict[str, Callable[[str, Field], Any]] = {
+    "string": _string,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "null": _null,
+    "enum": _choice,
+    "const": _choice,
+    "array": _array,
+    "object": _object,
+    "union": _union,
+}
+"""Kind -> how its text is read; a kind without a row takes any text."""
+
+
+# The arguments of a `%mcp call` line as the JSON object that is sent.
+
+Evaluate = Callable[[str], Any]
+Convert = Callable[[Any, Field, str], Any]
+Path_ = tuple[str, ...]
+
+
+@dataclass
+class _Given:
+    """What the line gives for one property."""
+
+    where: Field
+    items: list[Item] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads values; holds what is outside of the line."""
+
+    evaluate: Evaluate
+    directory: Path
+    convert: Convert
+    cell: str | None
+
+
+def parse_arguments(
+    items: Sequence[str],
+    schema: Mapping[str, Any],
+    *,
+    evaluate: Evaluate | None = None,
+    directory: Path | None = None,
+    convert: Convert = to_json_value,
+    cell: str | None = None,
+) -> dict[str, Any]:
+    r"""Return the arguments that a command line gives.
+
+    Texts become what the schema asks for; `check_arguments` says whether the whole is valid.
+
+    Args:
+        items: `name=text` (repeated for a list), `name:=json`, `name=$variable`, `name={expression}`,
+            `name=@file`, `name=@cell`, `a.b=text` for what is inside of `a`; `\$`, `\{` and `\@` start a text.
+            `$dict` or a JSON object alone is all arguments; what is given by name counts then.
+        schema: The tool's input schema.
+        evaluate: Returns the object that a Python expression stands for. Without it, `$` and `{` are text.
+        directory: What file names are relative to; the working directory if left out.
+        convert: Makes the JSON value of an object, given its field and how messages name it.
+        cell: The text that `@cell` stands for; without one, it is a file of that name.
+
+    Raises:
+        ArgumentsError: An item cannot be read, names nothing, is given twice, or has a value that does not fit.
+
+    >>> schema = {"properties": {"n": {"type": "integer"}, "tags": {"type": "array"}, "at": {"type": "object"}}}
+    >>> parse_arguments(["n=12", "tags=a", "tags=b", "at.x:=1"], schema)
+    {'n': 12, 'tags': ['a', 'b'], 'at': {'x': 1}}
+    """
+    root = root_field(schema)
+    reader = _Reader(evaluate or _nothing, directory or Path(), convert, cell)
+    given: dict[Path_, _Given] = {}
+    result: dict[str, Any] = {}
+    for index, written in enumerate(items):
+        if is_stray(written):
+            raise stray_error(items, index)
+        item = read_item(written, objects=evaluate is not None)
+        if not item.parts:
+            result |= _all(item, written, root, reader)
+            continue
+        path, where = _locate(root, item.parts)
+        given.setdefault(path, _Given(where)).items.append(item)
+    _refuse_overlap(given)
+    for path, each in given.items():
+        _place(result, path, _value(each, reader))
+    return result
+
+
+def _all(item: Item, written: str, root: Field, reader: _Reader) -> dict[str, Any]:
+    value = _read(item, root, reader, shorten(written))
+    if isinstance(value, dict):
+        return value
+    what = f"it is {type(value).__name__}, not a dict of all arguments; write name={written} for one of them"
+    raise ArgumentsError(f"cannot read {shorten(written)!r} as arguments: {what}")
+
+
+def _locate(root: Field, parts: Path_, path: Path_ = ()) -> tuple[Path_, Field]:
+    """Find the field that a dotted name means: a property that has dots in its name wins over nesting."""
+    for size in range(len(parts), 0, -1):
+        name = ".".join(parts[:size])
+        child = root.listed(name)
+        if child is not None:
+            return _inside(child, parts[size:], (*path, name))
+    child = root.at(parts[0])
+    if child is None:
+        raise ArgumentsError(_nowhere(root, parts, path))
+    return _inside(child, parts[1:], (*path, parts[0]))
+
+
+def _inside(field: Field, rest: Path_, path: Path_) -> tuple[Path_, Field]:
+    return _locate(field, rest, path) if rest else (path, field)
+
+
+def _nowhere(field: Field, parts: Path_, path: Path_) -> str:
+    where = ".".join(path)
+    if path and field.kind not in ("object", "union"):
+        name = ".".join((*path, *parts))
+        return f"{name}: {where} is {field.type_text} and has no names inside; give it whole, as {where}:=JSON"
+    # Dots may be part of a misspelt name: "did you mean" should see all of it.
+    return unknown([".".join(parts)], field, where)
+
+
+def _value(given: _Given, reader: _Reader) -> Any:
+    path = given.items[0].name
+    if len(given.items) == 1:
+        return _read(given.items[0], given.where, reader, path)
+    lists = [each for each in (given.where, *given.where.variants) if each.kind in ("array", "any")]
+    if not lists:
+        message = f"{path} is given {len(given.items)} times; it takes one value ({given.where.type_text})"
+        raise ArgumentsError(message)
+    return [
+        _read(item, lists[0].at(index) or given.where, reader, f"{path}[{index}]")
+        for index, item in enumerate(given.items)
+    ]
+
+
+def _read(item: Item, field: Field, reader: _Reader, path: str) -> Any:
+    match item.source:
+        case "json":
+            return _json(item.text, path)
+        case "json file":
+            return _json(_decoded(_file(item.text, reader, path), path), path)
+        case "file":
+            return _from_file(_file(item.text, reader, path), field, path)
+        case "python":
+            return reader.convert(_evaluated(item.text, reader, path), field, path)
+        case "text":
+            return _text(item.text, field, path)
+
+
+def _text(text: str, field: Field, path: str) -> Any:
+    try:
+        return from_text(text, field)
+    except UnfitText:
+        several = f"; several are {path}=A {path}=B" if field.kind == "array" and "," in text else ""
+        raise ArgumentsError(unfit(path, field, text) + several) from None
+
+
+def _json(text: str, path: str) -> Any:
+    try:
+        return read_json(text)
+    except ValueError as error:
+        raise ArgumentsError(f"{path}: what follows := is not JSON: {error}; for text write {path}=text") from None
+
+
+def _nothing(source: str) -> Any:
+    raise NameError("there is no Python scope here")
+
+
+def _evaluated(source: str, reader: _Reader, path: str) -> Any:
+    try:
+        return reader.evaluate(source)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    # Raised out here, since an exception group must not even be the context of what leaves the package.
+    raise ArgumentsError(f"{path}: cannot evaluate {source!r}: {problem}")
+
+
+def _file(name: str, reader: _Reader, path: str) -> bytes:
+    if name == CELL and reader.cell is not None:
+        return reader.cell.encode()
+    place = reader.directory / Path(name).expanduser()
+    try:
+        return place.read_bytes()
+    except OSError as error:
+        why = (error.strerror or type(error).__name__).lower()
+        below = "; the text of a cell needs %%mcp above it" if name == CELL else ""
+        message = f"{path}: cannot read {str(place)!r}: {why}; for the text write '\\@{name}'{below}"
+        raise ArgumentsError(message) from None
+
+
+def _from_file(data: bytes, field: Field, path: str) -> Any:
+    """Base64 where the schema asks for it and for what is no text, else the text as the field reads it."""
+    if field.is_base64:
+        return base64_text(data, field)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        if _takes_text(field):
+            return base64_text(data, field)
+        raise ArgumentsError(f"{path}: expected {field.type_text}, got a file that is not UTF-8 text") from None
+    return text if _takes_text(field) else _text(text.strip(), field, path)
+
+
+def _decoded(data: bytes, path: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ArgumentsError(f"{path}: the file is not UTF-8 text, so it is not JSON") from None
+
+
+def _takes_text(field: Field) -> bool:
+    return any(each.kind in ("string", "any") for each in (field, *field.variants))
+
+
+def _refuse_overlap(paths: Iterable[Path_]) -> None:
+    whole = set(paths)
+    for path in whole:
+        if any(path[:size] in whole for size in range(1, len(path))):
+            raise ArgumentsError(f"{path[0]} is given whole and in parts ({'.'.join(path)}); give one of them")
+
+
+def _place(result: dict[str, Any], path: Path_, value: Any) -> None:
+    """Put a value where its path says, making the objects on the way."""
+    for part in path[:-1]:
+        if not isinstance(result.get(part), dict):
+            result[part] = {}
+        result = result[part]
+    result[path[-1]] = value
+
+
+# Arguments as the `%mcp` line that gives them, the inverse of `parse_arguments`.
+
+MAX_REPEATED = 4
+"""Items of a list that are written as repeated `name=`; longer lists are JSON."""
+
+_RESERVED_WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "null"))
+
+
+def call_line(
+    tool: str,
+    arguments: Mapping[str, Any],
+    command: str = "%mcp call",
+    *,
+    schema: Mapping[str, Any] | None = None,
+) -> str:
+    r"""Return the line that calls a tool; `parse_arguments` reads exactly these arguments back.
+
+    The names come from a server: where one of an argument cannot be typed, all are a JSON object, and where that of
+    the tool cannot, the line is a comment (see `line_or_comment`).
+
+    Args:
+        tool: `server:tool`.
+        arguments: JSON values.
+        command: The magic and its subcommand.
+        schema: The tool's input schema. With it the simplest spelling is chosen that it reads back; without
+            it only texts that look like nothing else are written as text.
+
+    Raises:
+        ArgumentsError: A value is no JSON.
+
+    >>> call_line("math:add", {"a": 1, "note": "it's"})
+    '%mcp call math:add a:=1 \'note=it\'"\'"\'s\''
+    >>> call_line("math:add", {"a": 1}, schema={"properties": {"a": {"type": "integer"}}})
+    '%mcp call math:add a=1'
+    """
+    if all(map(str.isprintable, arguments)):
+        items = [item for name, value in arguments.items() for item in _items(name, value, schema)]
+    else:
+        items = [_json_item("arguments", dict(arguments))]
+    return line_or_comment(" ".join([command, *map(shlex.quote, [tool, *items])]))
+
+
+def line_or_comment(line: str, *, typed: bool = True) -> str:
+    r"""Return a line, or a comment in its place if it cannot be typed as one.
+
+    Line ends would begin a line of their own, and what does not show (bidirectional controls, zero-width spaces)
+    is not what is read.
+
+    Args:
+        line: The line.
+        typed: Whether its words can be typed as they are meant.
+
+    >>> line_or_comment("%mcp read 'a\n!rm x'")
+    "# cannot be typed: %mcp read 'a\\n!rm x'"
+    """
+    if typed and line.isprintable():
+        return line
+    written = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return f"# cannot be typed: {written}"
+
+
+def as_word(text: str) -> str | None:
+    r"""Return a text as one word of a line, which a command takes as it is; None if it cannot be typed.
+
+    >>> as_word("note://x"), as_word("{x}"), as_word("a b"), as_word("--all"), as_word("a\n!rm x")
+    ('note://x', "'\\{x}'", "'a b'", None, None)
+    """
+    return shlex.quote(escape_word(text)) if text.isprintable() and not text.startswith("-") else None
+
+
+def as_command(words: Iterable[str]) -> str:
+    r"""Return a command as it is typed behind `--`: its words are read back as they are.
+
+    >>> as_command(["python", "my server.py", "-v", "{x}"])
+    "python 'my server.py' -v '\\{x}'"
+    """
+    return " ".join(shlex.quote(escape_word(word)) for word in words)
+
+
+def prompt_line(prompt: str, arguments: Mapping[str, str], command: str = "%mcp prompt") -> str:
+    """Return the line that gets a prompt.
+
+    >>> prompt_line("docs:review", {"code": "x = 1"})
+    "%mcp prompt docs:review 'code=x = 1'"
+    """
+    return call_line(prompt, arguments, command, schema={"additionalProperties": {"type": "string"}})
+
+
+def _items(name: str, value: Any, schema: Mapping[str, Any] | None) -> list[str]:
+    """The items for one argument, the simplest spelling that reads back."""
+    written = escape_name(name)
+    exact = [f"{written}:={_json_item(name, value)}"]
+    if schema is None:
+        plain = isinstance(value, str) and value.isprintable() and not _looks_like_json(value)
+        return [f"{written}={escape_text(value)}"] if plain else exact
+    return next((items for items in _simpler(written, value) if _reads_back(items, name, value, schema)), exact)
+
+
+def _simpler(written: str, value: Any) -> Iterator[list[str]]:
+    if (text := _as_text(value)) is not None:
+        yield [f"{written}={text}"]
+    if isinstance(value, list) and 0 < len(value) <= MAX_REPEATED:
+        texts = [text for text in map(_as_text, value) if text is not None]
+        if len(texts) == len(value):
+            yield [f"{written}={text}" for text in texts]
+    if isinstance(value, dict) and 0 < len(value) <= MAX_REPEATED:
+        pairs = [(str(key), _as_text(item)) for key, item in value.items()]
+        if all(text is not None and key.isprintable() for key, text in pairs):
+            yield [f"{written}.{escape_name(key)}={text}" for key, text in pairs]
+
+
+def _as_text(value: Any) -> str | None:
+    """A scalar as it is typed, or None for what only JSON can write on one line."""
+    if isinstance(value, str):
+        return escape_text(value) if value.isprintable() else None
+    return json.dumps(value) if isinstance(value, bool | int | float) else None
+
+
+def _reads_back(items: list[str], name: str, value: Any, schema: Mapping[str, Any]) -> bool:
+    try:
+        read = parse_arguments(items, schema)
+    except ArgumentsError:
+        return False
+    return json_equal(read, {name: value}) and repr(read) == repr({name: value})
+
+
+def _looks_like_json(text: str) -> bool:
+    """Whether some schema could read a text as something else: a number, a word for a value, a list."""
+    if text.lower() in _RESERVED_WORDS or text.lstrip()[:1] in ("[", "{"):
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _json_item(name: str, value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentsError(f"{name}: no JSON value: {shorten(str(error), 100)}") from None
+    # Line separators of any kind would end the magic's line; in ASCII they are escaped.
+    return text if text.isprintable() else json.dumps(value, allow_nan=False)
+
+
+# A prompt's arguments: names and texts, described by the protocol and not by a schema.
+
+
+def prompt_schema(arguments: Iterable[PromptArgument]) -> dict[str, Any]:
+    """Return the JSON Schema that says what a prompt takes: an object of strings."""
+    arguments = list(arguments)
+    return {
+        "type": "object",
+        "properties": {
+            a.name: {"type": "string", **({"description": a.description} if a.description else {})} for a in arguments
+        },
+        "required": [a.name for a in arguments if a.required],
+        "additionalProperties": False,
+    }
+
+
+def parse_prompt_arguments(
+    items: Sequence[str],
+    arguments: Iterable[PromptArgument],
+    *,
+    evaluate: Callable[[str], Any] | None = None,
+    directory: Path | None = None,
+) -> dict[str, str]:
+    """Turn `name=value` words into a prompt's arguments; Python objects become their text.
+
+    Raises:
+        ArgumentsError: A word is no argument of the prompt.
+    """
+    schema = prompt_schema(arguments)
+    return parse_arguments(items, schema, evaluate=evaluate, directory=directory, convert=_prompt_text)
+
+
+def _prompt_text(value: Any, field: Field, path: str) -> Any:
+    if field.kind == "object" and isinstance(value, Mapping):  # all arguments at once
+        return {str(name): str(each) for name, each in value.items()}
+    return str(value)
+
+
+def check_prompt_arguments(given: Mapping[str, Any], arguments: Iterable[PromptArgument]) -> None:
+    """Hold arguments against what the prompt takes.
+
+    Raises:
+        ArgumentsError: One is missing, unknown or no text.
+    """
+    check_arguments(given, prompt_schema(arguments))

@@ -1,0 +1,499 @@
+"""Python values as JSON for a schema: dates, numbers, arrays, tables and bytes."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import io
+import math
+import numbers
+import os
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
+from typing import Any, Literal
+
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.fields import Field, root_field
+
+__all__ = ["base64_text", "check_text", "encoded", "json_arguments", "picture", "to_json_value", "unpacked"]
+
+
+# Arrays and tables of numpy, pandas, polars and pyarrow as plain lists and dicts.
+#
+# None of them is imported: an object of theirs can only be here if its library is loaded already.
+
+
+def unpacked(value: Any, field: Field, path: str) -> tuple[bool, Any]:
+    """Return (True, the plain value) for an array, a table or a scalar of these libraries, else (False, None).
+
+    What a table calls missing (NaN, NaT, NA) becomes None; what is inside may need converting still.
+
+    Raises:
+        ArgumentsError: A table has two columns of the same name, or a Series two values for one name.
+    """
+    convert = _converter(type(value))  # type: ignore[arg-type]  # mypy #11469: classes are hashable
+    return (False, None) if convert is None else (True, convert(value, field, path))
+
+
+@functools.lru_cache(maxsize=256)
+def _converter(kind: type) -> Callable[[Any, Field, str], Any] | None:
+    for each in kind.__mro__:
+        library = each.__module__.partition(".")[0]
+        convert = _LIBRARIES.get((library, each.__name__)) or _LIBRARIES.get((library, ""))
+        if convert is not None:
+            return convert
+    return None
+
+
+def _numpy(value: Any, field: Field, path: str) -> Any:
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        raise ArgumentsError(f"{path}: cannot send a {type(value).__name__}; expected {field.type_text}")
+    if dtype.names:
+        return [dict(zip(dtype.names, row, strict=True)) for row in value.reshape(-1).tolist()]
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        value = value.astype("f8")  # Python has no long double, so tolist() would give one back
+    if dtype.kind in "mM":
+        # tolist() of nanoseconds gives bare integers.
+        value = value.astype(f"{dtype.kind}8[us]")
+    return value.tolist()
+
+
+def _cells(value: Any) -> list[Any]:
+    """The values of a pandas Series, Index or array, with None for what is missing (NaN, NaT, NA)."""
+    return [None if missing else each for each, missing in zip(value.tolist(), value.isna(), strict=True)]
+
+
+def _listed(value: Any, field: Field, path: str) -> list[Any]:
+    return _cells(value)
+
+
+def _multi_index(value: Any, field: Field, path: str) -> list[Any]:
+    levels = [_cells(value.get_level_values(level)) for level in range(value.nlevels)]
+    return [list(each) for each in zip(*levels, strict=True)]
+
+
+def _series(value: Any, field: Field, path: str) -> Any:
+    """A list; for an object its values by their labels; for a list of records or rows, a table of one column."""
+    layout, _ = _layout(field)
+    if layout == "list":
+        return _cells(value)
+    if layout != "columns":
+        return _frame(value.to_frame("value" if value.name is None else value.name), field, path)
+    if value.index.has_duplicates:
+        twice = value.index[value.index.duplicated()][0]
+        raise ArgumentsError(f"{path}: the Series has two values for {twice!r}, and an object has each name once")
+    return dict(zip(value.index.tolist(), _cells(value), strict=True))
+
+
+def _frame(value: Any, field: Field, path: str) -> Any:
+    names = [str(name) for name in value.columns]
+    columns = [_cells(value.iloc[:, position]) for position in range(len(names))]
+    numbered = list(value.columns) == list(range(len(names)))
+    labels = _labels(value.index, names)
+    return _table([*labels, *names], [*labels.values(), *columns], field, path, header=not numbered)
+
+
+def _labels(index: Any, columns: list[str]) -> dict[str, list[Any]]:
+    """The levels of an index as columns, unless they only number the rows or a column has their name."""
+    labels = {}
+    for level, name in enumerate(index.names):
+        if name is None and index.nlevels == 1:
+            if index.inferred_type in ("integer", "empty"):
+                break
+            name = "index"
+        name = f"level_{level}" if name is None else str(name)
+        if name not in columns:
+            labels[name] = _cells(index.get_level_values(level))
+    return labels
+
+
+def _polars(value: Any, field: Field, path: str) -> Any:
+    return _table(value.columns, [column.to_list() for column in value.get_columns()], field, path)
+
+
+def _arrow(value: Any, field: Field, path: str) -> Any:
+    return _table(value.column_names, [column.to_pylist() for column in value.columns], field, path)
+
+
+def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, *, header: bool = True) -> Any:
+    """Return a table as the schema wants it: records, an object of columns, or rows.
+
+    Above rows stand the names of the columns, where the schema takes text there; `header=False` leaves them out.
+    """
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ArgumentsError(f"{path}: the DataFrame has two columns {twice!r}; rename one of them")
+    layout, row = _layout(field)
+    if layout == "columns":
+        return dict(zip(names, columns, strict=True))
+    if row is None:
+        return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    cells = [row.at(position) for position in range(len(names))]
+    fitting = [
+        _texts(column, cell) if cell is not None and cell.kind == "string" else column
+        for cell, column in zip(cells, columns, strict=True)
+    ]
+    rows = [list(each) for each in zip(*fitting, strict=True)]
+    takes_names = all({"string", "any"} & {each.kind for each in (cell, *cell.variants)} for cell in cells if cell)
+    return [list(names), *rows] if header and takes_names else rows
+
+
+def _texts(column: list[Any], cell: Field) -> list[Any]:
+    """Return a column for cells that take text only: numbers as text, and what is missing empty, as in CSV."""
+    missing = None if cell.nullable else ""
+    return [missing if each is None else str(each) if isinstance(each, int | float) else each for each in column]
+
+
+def _layout(field: Field) -> tuple[Literal["columns", "records", "rows", "list"], Field | None]:
+    """Return which form of a table a schema wants, and of rows the field of one."""
+    variants = field.variants or (field,)
+    kinds = {each.kind for each in variants}
+    if "object" in kinds and not kinds & {"array", "any"}:
+        return "columns", None
+    items = [item for each in variants if each.kind == "array" and (item := each.at(0)) is not None]
+    items = [variant for item in items for variant in item.variants or (item,)]
+    if any(item.kind == "object" for item in items):
+        return "records", None
+    if any(item.kind == "any" for item in items):
+        return "list", None
+    row = next((item for item in items if item.kind == "array"), None)
+    return ("list", None) if row is None else ("rows", row)
+
+
+def _missing(value: Any, field: Field, path: str) -> None:
+    return None
+
+
+def _call(method: str) -> Callable[[Any, Field, str], Any]:
+    return lambda value, _field, _path: getattr(value, method)()
+
+
+_LIBRARIES: dict[tuple[str, str], Callable[[Any, Field, str], Any]] = {
+    ("numpy", ""): _numpy,
+    ("pandas", "DataFrame"): _frame,
+    ("pandas", "Series"): _series,
+    ("pandas", "MultiIndex"): _multi_index,
+    ("pandas", "Index"): _listed,
+    ("pandas", "ExtensionArray"): _listed,
+    ("pandas", "NAType"): _missing,
+    ("pandas", "NaTType"): _missing,
+    ("pandas", "Period"): _call("__str__"),
+    ("polars", "DataFrame"): _polars,
+    ("polars", "Series"): _call("to_list"),
+    ("pyarrow", "Table"): _arrow,
+}
+"""(library, class, "" for any) -> how to make it plain."""
+
+
+# Bytes and pictures as base64, where a schema asks for it.
+
+
+def base64_text(data: bytes, field: Field) -> str:
+    """Return bytes in the alphabet that the schema names (RFC 4648, section 4 or 5)."""
+    schemas = [field.schema, *(variant.schema for variant in field.variants)]
+    url_safe = any("base64url" in (schema.get("contentEncoding"), schema.get("format")) for schema in schemas)
+    return (base64.urlsafe_b64encode(data) if url_safe else base64.b64encode(data)).decode("ascii")
+
+
+def encoded(data: bytes, field: Field, path: str, what: str) -> str:
+    """Return the base64 of bytes.
+
+    Raises:
+        ArgumentsError: The schema does not say that it wants base64.
+    """
+    if field.is_base64:
+        return base64_text(data, field)
+    instead = "decode it first" if what == "bytes" else "give its bytes another way"
+    raise ArgumentsError(
+        f"{path}: expected {field.type_text}, got {what}, and the schema does not ask for base64; {instead}, "
+        "or give base64.b64encode(data).decode() if the tool means that"
+    )
+
+
+def picture(value: Any, field: Field) -> bytes | None:
+    """Return a picture's file: of a matplotlib figure, a PIL image or whatever shows itself as PNG; else None."""
+    library = type(value).__module__.partition(".")[0]
+    buffer = io.BytesIO()
+    if callable(getattr(type(value), "savefig", None)):
+        value.savefig(buffer, format="png")
+        return buffer.getvalue()
+    if library == "PIL" and callable(getattr(type(value), "save", None)):
+        value.save(buffer, format="JPEG" if field.schema.get("contentMediaType") == "image/jpeg" else "PNG")
+        return buffer.getvalue()
+    if callable(getattr(type(value), "_repr_png_", None)):
+        data = value._repr_png_()
+        return data if isinstance(data, bytes) else None
+    return None
+
+
+# Python objects as JSON values.
+#
+# The schema decides where there is a choice: a `datetime` for a date, bytes where base64 is asked for, a DataFrame as
+# records, as rows or, for an object, as columns. Nothing is guessed: what has no JSON form is an error.
+
+_ANYTHING = root_field(True)
+MAX_DIGITS = 4_300
+"""Digits Python's json writes for an integer (`sys.set_int_max_str_digits`)."""
+
+
+def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str, Any]:
+    """Return the arguments of a call as JSON values; those that are JSON already are returned as they are.
+
+    Args:
+        arguments: The arguments by name, as Python objects.
+        schema: The schema that they are meant for.
+
+    Raises:
+        ArgumentsError: One has no JSON form.
+
+    >>> json_arguments({"days": (1, 2)})
+    {'days': [1, 2]}
+    """
+    if _is_json(arguments):
+        return arguments  # type: ignore[return-value]
+    root = root_field(schema)
+    made: dict[str, Any] = {}
+    for key, value in arguments.items():
+        name = _name(key, "arguments")
+        made[name] = to_json_value(value, root.at(name), name)
+    return made
+
+
+def check_text(value: Any, path: str) -> None:
+    """Raise where a text, or one of the texts in a list or dict, cannot be sent.
+
+    Args:
+        value: What is to be sent.
+        path: How the message names it.
+
+    Raises:
+        ArgumentsError: A text has a lone surrogate. UTF-8 cannot encode one, and a message with one would end a session
+            over stdio.
+
+    >>> check_text({"city": "Oslo"}, "params")
+    """
+    if not _is_json(value):
+        to_json_value(value, None, path)
+
+
+def to_json_value(value: Any, field: Field | None = None, path: str = "") -> Any:
+    """Return the JSON value that stands for a Python object: None, bool, int, float, str, list or dict.
+
+    Args:
+        value: Numbers, text, containers, dataclasses, enums, dates, UUIDs, paths, decimals, bytes, pydantic
+            models, numpy arrays, DataFrames, pictures; results of this package, which say what they stand for.
+        field: What the schema expects there.
+        path: How messages name the value; the field's name if left out.
+
+    Raises:
+        ArgumentsError: The value, or something in it, has no JSON form; the message names it.
+
+    >>> to_json_value({"when": datetime.date(2026, 1, 2), "size": 2**80})
+    {'when': '2026-01-02', 'size': 1208925819614629174706176}
+    """
+    field = field or _ANYTHING
+    path = path or field.name or "value"
+    try:
+        return value if _is_plain(value) else _convert(value, field, path)
+    except RecursionError:
+        raise ArgumentsError(f"{path}: contains itself, or is nested too deeply for JSON") from None
+
+
+def _convert(value: Any, field: Field, path: str) -> Any:
+    if type(value) is dict:
+        return _object(value, field, path)
+    if type(value) is list:
+        return _array(value, field, path)
+    return _scalar(value, field, path)
+
+
+def _scalar(value: Any, field: Field, path: str) -> Any:
+    if isinstance(value, enum.Enum):
+        return to_json_value(value.value, field, path)
+    if isinstance(value, str):
+        return _text(str.__str__(value), path)
+    if isinstance(value, float):
+        return _finite(float(value), field, path)
+    known, plain = unpacked(value, field, path)  # before integers: numpy calls its timedelta64 one
+    if known:
+        return to_json_value(plain, field, path)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    for types, convert in _SCALARS:
+        if isinstance(value, types):
+            return convert(value, field, path)
+    return _container(value, field, path)
+
+
+def _container(value: Any, field: Field, path: str) -> Any:
+    kind = type(value)
+    if callable(getattr(kind, "__mcp_argument__", None)):
+        return to_json_value(value.__mcp_argument__("bytes" if field.is_base64 else field.kind), field, path)
+    if callable(getattr(kind, "model_dump", None)):
+        return to_json_value(value.model_dump(mode="json"), field, path)
+    if dataclasses.is_dataclass(kind):
+        return _object({each.name: getattr(value, each.name) for each in dataclasses.fields(value)}, field, path)
+    if isinstance(value, Mapping):
+        return _object(value, field, path)
+    if isinstance(value, tuple) and hasattr(value, "_asdict") and field.kind == "object":
+        return _object(value._asdict(), field, path)
+    if isinstance(value, Set):
+        return _array(_ordered(value), field, path)
+    if isinstance(value, Sequence | ValuesView | collections.deque):
+        return _array(value, field, path)
+    data = picture(value, field)
+    if data is None:
+        raise ArgumentsError(f"{path}: cannot send a {kind.__name__} object; expected {field.type_text}")
+    return encoded(data, field, path, kind.__name__)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is JSON as it is; most cells of a long table are, and need no path and no field."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() or _surrogate(value) is None
+    return kind is int or value is None or kind is bool or (kind is float and math.isfinite(value))
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value can be sent as it is: a walk that needs neither schema nor paths."""
+    try:
+        return _is_plain(value) or _holds_json(value)
+    except RecursionError:
+        return False
+
+
+def _holds_json(value: Any) -> bool:
+    items = value
+    if type(value) is dict:
+        for key in value:
+            if type(key) is not str or not (key.isascii() or _is_plain(key)):
+                return False
+        items = value.values()
+    elif type(value) is not list:
+        return False
+    for item in items:  # `all()` of a generator, and a call for each leaf, take twice the time
+        kind = type(item)
+        if kind is str:
+            if not item.isascii() and _surrogate(item) is not None:
+                return False
+        elif kind is not int and item is not None and not _is_plain(item) and not _holds_json(item):
+            return False
+    return True
+
+
+def _surrogate(text: str) -> int | None:
+    """Return where the first lone surrogate of a text is, or None. C code looks for it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None
+
+
+def _text(text: str, path: str) -> str:
+    at = _surrogate(text)
+    if at is None:
+        return text
+    raise ArgumentsError(
+        f"{path}: character {at + 1} is {text[at]!r}, half of a surrogate pair, and JSON in UTF-8 cannot hold it; "
+        "text.encode(errors='replace').decode() has ? in its place"
+    )
+
+
+def _object(value: Mapping[Any, Any], field: Field, path: str) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, item in value.items():
+        name = key if type(key) is str and key.isascii() else _name(key, path)
+        made[name] = item if _is_plain(item) else _convert(item, _inner(field, name), f"{path}.{name}")
+    return made
+
+
+def _name(key: Any, path: str) -> str:
+    if isinstance(key, enum.Enum):
+        key = key.value
+    if isinstance(key, str):
+        return _text(str.__str__(key), f"{path}: the key {key!r}")
+    if not isinstance(key, bool) and isinstance(key, numbers.Integral | uuid.UUID | datetime.date):
+        return str(key)
+    raise ArgumentsError(f"{path}: the key {key!r} is no text, and JSON names are")
+
+
+def _array(value: Iterable[Any], field: Field, path: str) -> list[Any]:
+    return [
+        item if _is_plain(item) else _convert(item, _inner(field, index), f"{path}[{index}]")
+        for index, item in enumerate(value)
+    ]
+
+
+def _inner(field: Field, key: str | int) -> Field:
+    return (None if field.kind == "any" else field.at(key)) or _ANYTHING
+
+
+def _ordered(value: Set[Any]) -> list[Any]:
+    """A set in an order that is the same the next time, if its members have one."""
+    try:
+        return sorted(value)
+    except TypeError:
+        return list(value)
+
+
+def _finite(value: float, field: Field, path: str) -> float | None:
+    if math.isfinite(value):
+        return value
+    if math.isnan(value) and (field.nullable or field.kind in ("any", "null")):
+        return None
+    raise ArgumentsError(f"{path}: expected {field.type_text}, got {value}, which JSON does not have")
+
+
+def _decimal(value: decimal.Decimal, field: Field, path: str) -> Any:
+    if field.kind == "string":
+        return str(value)
+    if value.is_finite() and value.adjusted() < MAX_DIGITS and value == value.to_integral_value():
+        return int(value)
+    return _finite(float(value), field, path)
+
+
+def _datetime(value: datetime.datetime, field: Field, path: str) -> str:
+    return value.date().isoformat() if field.format == "date" else value.isoformat()
+
+
+def _date(value: datetime.date, field: Field, path: str) -> str:
+    if field.format == "date-time":
+        return datetime.datetime.combine(value, datetime.time()).isoformat()
+    return value.isoformat()
+
+
+def _duration(value: datetime.timedelta, field: Field, path: str) -> Any:
+    seconds = value.total_seconds()
+    whole = int(seconds) if seconds.is_integer() else seconds
+    if field.kind in ("integer", "number"):
+        return whole
+    # Exactly: a float has neither all microseconds of a century nor a spelling without exponent for a few of them.
+    # Only pandas has nanoseconds.
+    parts = ((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds) * 1000
+    total, part = divmod(abs(parts + getattr(value, "nanoseconds", 0)), 10**9)
+    fraction = f".{part:09}".rstrip("0") if part else ""
+    # ISO 8601 has no negative parts, but everyone reads a sign in front.
+    return f"{'-' if seconds < 0 else ''}PT{total}{fraction}S"
+
+
+_SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [
+    (datetime.datetime, _datetime),
+    (datetime.date, _date),
+    (datetime.time, lambda value, _field, _path: value.isoformat()),
+    (datetime.timedelta, _duration),
+    (decimal.Decimal, _decimal),
+    (fractions.Fraction, lambda value, field, path: _finite(float(value), field, path)),
+    (uuid.UUID, lambda value, _field, _path: str(value)),
+    (os.PathLike, lambda value, _field, path: _text(os.fsdecode(value), path)),
+    (bytes | bytearray | memoryview, lambda value, field, path: encoded(bytes(value), field, path, "bytes")),
+]
+"""What has one value, the more special type first."""

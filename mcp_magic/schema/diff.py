@@ -1,0 +1,204 @@
+"""What changed between two schemas, and whether that breaks whoever relied on the old one.
+
+Of an input schema that is whoever sends arguments, of an output schema whoever reads results: what makes the one
+stricter makes the other safer, so each difference is looked at from one side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from mcp_magic.schema.fields import MISSING, Field, root_field
+from mcp_magic.schema.resolve import is_number, json_equal, json_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["SchemaChange", "schema_changes"]
+
+Side = Literal["input", "output"]
+
+_LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_EXACT = ("pattern", "format", "multipleOf", "uniqueItems", "contentEncoding")
+
+
+class SchemaChange(NamedTuple):
+    """One difference.
+
+    Attributes:
+        path: Where, such as `"filter.tags[]"`; "" for the whole value.
+        text: What, such as `"is required now"`.
+        breaking: Whether what worked with the old schema may fail with the new one.
+    """
+
+    path: str
+    text: str
+    breaking: bool
+
+
+def schema_changes(old: Any, new: Any, side: Side = "input") -> list[SchemaChange]:
+    """Compare two schemas.
+
+    Args:
+        old: The schema before.
+        new: The schema now.
+        side: `"input"` for what is sent to the server, `"output"` for what it answers.
+
+    >>> before = {"properties": {"n": {"type": "integer"}}}
+    >>> after = {"properties": {"n": {"type": "integer"}, "unit": {"type": "string"}}, "required": ["unit"]}
+    >>> schema_changes(before, after)
+    [SchemaChange(path='unit', text='is new and required (string)', breaking=True)]
+    >>> schema_changes(after, before, "output")
+    [SchemaChange(path='unit', text='is gone', breaking=True)]
+    """
+    if json_equal(old, new):
+        return []
+    return list(_Comparison(side).value(root_field(old), root_field(new), ""))
+
+
+class _Comparison:
+    """Walks two schemas side by side; a pair of definitions that refer to themselves is compared once."""
+
+    def __init__(self, side: Side) -> None:
+        self.side = side
+        self._seen: set[tuple[str, str]] = set()
+
+    def value(self, old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
+        """Yield what differs between two values."""
+        refers = (repr(old.raw), repr(new.raw))
+        if "$ref" not in refers[0] + refers[1] and json_equal(old.raw, new.raw):
+            return
+        if refers in self._seen:
+            return
+        self._seen.add(refers)
+        if (types := _types(old, new, path, self.side)) is not None:
+            yield types
+            return
+        yield from _choices(old, new, path, self.side)
+        yield from _limits(old.schema, new.schema, path, self.side)
+        yield from _texts(old, new, path)
+        yield from self._children(old, new, path)
+        if old.item is not None and new.item is not None:
+            yield from self.value(old.item, new.item, f"{path}[]")
+
+    def _children(self, old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
+        before = {child.name: child for child in old.children}
+        now = {child.name: child for child in new.children}
+        for name in [name for name in before if name not in now]:
+            lost = before[name]
+            breaking = self.side == "input" or lost.required or not new.is_open
+            yield SchemaChange(_at(path, name), "is gone", breaking)
+        for name, child in now.items():
+            yield from self._child(before.get(name), child, _at(path, name))
+        yield from _others(old, new, path, self.side)
+
+    def _child(self, old: Field | None, new: Field, path: str) -> Iterator[SchemaChange]:
+        if old is None:
+            needed = "required" if new.required else "optional"
+            yield SchemaChange(path, f"is new and {needed} ({new.type_text})", self.side == "input" and new.required)
+            return
+        if new.required != old.required:
+            text = "is required now" if new.required else "is optional now"
+            yield SchemaChange(path, text, new.required == (self.side == "input"))
+        yield from self.value(old, new, path)
+
+
+def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaChange]:
+    """Yield what differs in fields that a schema does not describe: those it requires, and whether it takes any."""
+    before, now = (_required(each.schema) for each in (old, new))
+    described = {child.name for child in (*old.children, *new.children)}
+    for name in sorted((before ^ now) - described):
+        text = "is required now" if name in now else "is optional now"
+        yield SchemaChange(_at(path, name), text, (name in now) == (side == "input"))
+    closed, closes = (each.schema.get("additionalProperties") is False for each in (old, new))
+    if closed != closes:
+        text = "takes no other fields any more" if closes else "takes other fields now"
+        yield SchemaChange(path, text, closes and side == "input")
+
+
+def _required(schema: Mapping[str, Any]) -> set[str]:
+    names = schema.get("required")
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+
+
+def _types(old: Field, new: Field, path: str, side: Side) -> SchemaChange | None:
+    before, now = _kinds(old), _kinds(new)
+    if before == now:
+        return None
+    text = f"takes {new.type_text} instead of {old.type_text}"
+    if side == "output":
+        text = f"is {new.type_text} instead of {old.type_text}"
+    had, has = (before, now) if side == "input" else (now, before)
+    return SchemaChange(path, text, not ("any" in has or _within(had, has)))
+
+
+def _within(inner: frozenset[str], outer: frozenset[str]) -> bool:
+    """Whether values of some kinds are values of the others: an integer is a number."""
+    return all(kind in outer or (kind == "integer" and "number" in outer) for kind in inner)
+
+
+def _kinds(field: Field) -> frozenset[str]:
+    variants = field.variants or (field,)
+    kinds = {kind for each in variants for kind in _kinds_of(each)}
+    return frozenset(kinds | ({"null"} if field.nullable else set()))
+
+
+def _kinds_of(field: Field) -> set[str]:
+    if field.kind not in ("enum", "const"):
+        return {field.kind}
+    names = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+    return {names.get(type(value), "any") for value, _ in field.choices}
+
+
+def _choices(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaChange]:
+    before, now = [value for value, _ in old.choices], [value for value, _ in new.choices]
+    if not before and not now:
+        return
+    if not before or not now:
+        narrower = bool(now)
+        text = f"takes only {new.type_text} now" if narrower else f"takes any {new.type_text} now"
+        yield SchemaChange(path, text, narrower == (side == "input"))
+        return
+    had, has = set(map(json_key, before)), set(map(json_key, now))
+    for gone in (value for value in before if json_key(value) not in has):
+        yield SchemaChange(path, f"{gone!r} is no choice any more", side == "input")
+    for added in (value for value in now if json_key(value) not in had):
+        yield SchemaChange(path, f"{added!r} is a choice now", side == "output")
+
+
+def _limits(old: Mapping[str, Any], new: Mapping[str, Any], path: str, side: Side) -> Iterator[SchemaChange]:
+    for keywords, sign in ((_LOWER, 1), (_UPPER, -1)):
+        for keyword in keywords:
+            before, now = old.get(keyword), new.get(keyword)
+            if json_equal(before, now):
+                continue
+            stricter = is_number(now) and (not is_number(before) or (now - before) * sign > 0)
+            yield SchemaChange(path, _changed(keyword, before, now), stricter == (side == "input"))
+    for keyword in _EXACT:
+        before, now = old.get(keyword), new.get(keyword)
+        if not json_equal(before, now):
+            lost = now is None if side == "input" else before is None
+            yield SchemaChange(path, _changed(keyword, before, now), not lost)
+
+
+def _changed(keyword: str, before: Any, now: Any) -> str:
+    if before is None:
+        return f"has {keyword} {now!r} now"
+    return f"has no {keyword} any more" if now is None else f"{keyword} is {now!r} instead of {before!r}"
+
+
+def _texts(old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
+    if old.default is not MISSING or new.default is not MISSING:
+        if old.default is MISSING:
+            yield SchemaChange(path, f"the default is {new.default!r} now", False)
+        elif new.default is MISSING:
+            yield SchemaChange(path, "has no default any more", False)
+        elif not json_equal(old.default, new.default):
+            yield SchemaChange(path, f"the default is {new.default!r} instead of {old.default!r}", False)
+    if (old.description, old.title) != (new.description, new.title) and path:
+        yield SchemaChange(path, "is described in other words", False)
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,413 @@
+"""`%%mcp_server`: functions of a cell as tools, resources and prompts."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import json
+import re
+import types
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+
+from mcp.server.mcpserver import MCPServer
+from mcp_types import CallToolResult, TextContent
+from pydantic import Base64Bytes
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
+
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+__all__ = [
+    "CellServer",
+    "Marks",
+    "as_json",
+    "as_rows",
+    "base64_code",
+    "giving_rows",
+    "make_server",
+    "read_docstring",
+    "rows_code",
+    "rows_type",
+]
+
+
+# What a docstring says of a function and of its arguments.
+
+_SECTION = re.compile(r"^(?:Args|Arguments|Parameters):\s*$")
+_ARGUMENT = re.compile(r"^\s+(\*{0,2}\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+
+
+def read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    r"""Return what a docstring says of a function, and of its arguments (Google style).
+
+    >>> read_docstring("Adds.\n\nArgs:\n    a: One.\n    b (int): The\n        other.\n\nReturns:\n    It.")
+    ('Adds.\n\nReturns:\n    It.', {'a': 'One.', 'b': 'The other.'})
+    """
+    kept: list[str] = []
+    arguments: dict[str, str] = {}
+    inside, last = False, ""
+    for line in text.splitlines():
+        if _SECTION.match(line):
+            inside, last = True, ""
+        elif inside and line and not line[0].isspace():
+            inside = False
+        if not inside:
+            kept.append(line)
+        elif (found := _ARGUMENT.match(line)) and len(line) - len(line.lstrip()) <= 4:
+            last = found[1].lstrip("*")
+            arguments[last] = found[2].strip()
+        elif last and line.strip():
+            arguments[last] = f"{arguments[last]} {line.strip()}".strip()
+    return "\n".join(kept).strip(), arguments
+
+
+# DataFrames and Series as results of tools: rows, a list of objects, because JSON has no tables.
+#
+# `giving_rows` and `as_rows` are also written into exported programs as they stand here.
+
+_TABLES = ("DataFrame", "Series")
+_LIBRARIES = ("pandas", "polars")
+
+
+def giving_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a tool return rows where it returns a DataFrame or a Series, also without an annotation that says so."""
+    announced = getattr(function, "__annotations__", {}).get("return", Any) not in (Any, object, "Any", "object")
+
+    def given(value: Any) -> Any:
+        rows = as_rows(value)
+        if announced or rows is value:
+            return rows
+        structured = rows if isinstance(rows, dict) else {"result": rows}
+        return CallToolResult(content=[TextContent(type="text", text=json.dumps(rows))], structured_content=structured)
+
+    async def later(*arguments: Any, **named: Any) -> Any:
+        return given(await function(*arguments, **named))
+
+    def now(*arguments: Any, **named: Any) -> Any:
+        return given(function(*arguments, **named))
+
+    return functools.wraps(function)(later if inspect.iscoroutinefunction(function) else now)
+
+
+def as_rows(value: Any) -> Any:
+    """Return a table as a list of objects; anything else as it is.
+
+    Its index is columns, unless it is whole numbers without a name, which only number the rows.
+    """
+    if type(value) is dict:
+        made = {name: as_rows(item) for name, item in value.items()}
+        return made if any(made[name] is not item for name, item in value.items()) else value
+    if type(value) in (list, tuple):
+        items = [as_rows(item) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
+    if kinds.isdisjoint((library, name) for library in ("pandas", "polars") for name in ("DataFrame", "Series")):
+        return value
+    if not hasattr(value, "columns"):
+        value = value.to_frame(value.name or "value")
+    if hasattr(value, "to_dicts"):
+        return to_jsonable_python(value.to_dicts(), fallback=str, inf_nan_mode="null")
+    index = value.index
+    if index.nlevels > 1 or index.name is not None or index.inferred_type not in ("integer", "empty"):
+        value = value.reset_index(allow_duplicates=True)
+    names = ["_".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in value.columns]
+    value = value.set_axis(names, axis=1).astype(object).where(value.notna().to_numpy(), None)
+    return to_jsonable_python(value.to_dict("records"), fallback=str, inf_nan_mode="null")
+
+
+def rows_type(kind: Any) -> Any:
+    """Return a return type with rows in place of DataFrames and Series, or the type itself."""
+    if isinstance(kind, type) and _is_table(kind):
+        return list[dict[str, Any]]
+    origin, given = get_origin(kind), get_args(kind)
+    changed = tuple(map(rows_type, given))
+    if all(new is old for new, old in zip(changed, given, strict=True)):
+        return kind
+    return Union[changed] if origin in (Union, type(int | str)) else origin[changed]  # noqa: UP007
+
+
+def _is_table(kind: type) -> bool:
+    return any(each.__name__ in _TABLES and each.__module__.partition(".")[0] in _LIBRARIES for each in kind.__mro__)
+
+
+def rows_code(annotation: ast.expr) -> str | None:
+    """Return the code of a return annotation with rows in place of DataFrames and Series, or None if it has none.
+
+    >>> rows_code(ast.parse("dict[str, pd.DataFrame] | None", mode="eval").body)
+    'dict[str, list[dict[str, Any]]] | None'
+    >>> rows_code(ast.parse("list[int]", mode="eval").body) is None
+    True
+    """
+    before = ast.unparse(annotation)
+    after = ast.unparse(_Rows().visit(ast.parse(before, mode="eval").body))
+    return after if after != before else None
+
+
+class _Rows(ast.NodeTransformer):
+    """Does in code what `rows_type` does with types."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._rows() if node.id in _TABLES else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return self._rows() if node.attr in _TABLES else node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if isinstance(node.value, str):
+            with suppress(SyntaxError):
+                return ast.Constant(rows_code(ast.parse(node.value, mode="eval").body) or node.value)
+        return node
+
+    def _rows(self) -> ast.expr:
+        return ast.parse("list[dict[str, Any]]", mode="eval").body
+
+
+# Parameters of type `bytes`: JSON has none, so they are offered as base64 and decoded for the function.
+#
+# The SDK would hand the function the base64 itself (pydantic takes any text for bytes), and nothing would fail. What
+# a function returns is changed at the same place (`rows`).
+
+
+@contextmanager
+def as_json(function: Callable[..., Any]) -> Iterator[None]:
+    """Let the SDK see types that JSON has: base64 where a parameter is `bytes`, rows where a DataFrame is returned."""
+    written = inspect.unwrap(function, stop=lambda each: hasattr(each, "__signature__"))
+    kept = getattr(written, "__annotations__", None)
+    if not kept:
+        yield
+        return
+    written.__annotations__ = kept | _changed(written)
+    try:
+        yield
+    finally:
+        written.__annotations__ = kept
+
+
+def _changed(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        found = inspect.get_annotations(function, eval_str=True)
+    except Exception:  # the SDK says what is wrong with them
+        return {}
+    changed = {name: rows_type(kind) if name == "return" else _decoded(kind) for name, kind in found.items()}
+    return {name: kind for name, kind in changed.items() if kind is not found[name]}
+
+
+def _decoded(kind: Any) -> Any:
+    """Return a type with base64 in place of bytes, or the type itself; own validators are left alone."""
+    if kind is bytes:
+        return Base64Bytes
+    origin, given = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        if not all(isinstance(each, str | FieldInfo) for each in given[1:]):
+            return kind
+        inner = _decoded(given[0])
+        return kind if inner is given[0] else Annotated[(inner, *given[1:])]
+    changed = tuple(map(_decoded, given))
+    if all(new is old for new, old in zip(changed, given, strict=True)):
+        return kind
+    return Union[changed] if origin in (Union, types.UnionType) else origin[changed]  # noqa: UP007
+
+
+def base64_code(annotation: ast.expr) -> str | None:
+    """Return the code of an annotation with `Base64Bytes` in place of `bytes`, or None if it has none.
+
+    >>> base64_code(ast.parse("list[bytes] | None", mode="eval").body)
+    'list[Base64Bytes] | None'
+    >>> base64_code(ast.parse("Annotated[bytes, EncodedBytes(encoder=Hex)]", mode="eval").body) is None
+    True
+    """
+    before = ast.unparse(annotation)
+    after = ast.unparse(_Decoded().visit(ast.parse(before, mode="eval").body))
+    return after if after != before else None
+
+
+class _Decoded(ast.NodeTransformer):
+    """Does in code what `_decoded` does with types."""
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name("Base64Bytes") if node.id == "bytes" else node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        if not isinstance(node.value, str):
+            return node
+        with suppress(SyntaxError):
+            return ast.Constant(base64_code(ast.parse(node.value, mode="eval").body) or node.value)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
+        generic = ast.unparse(node.value).rpartition(".")[2]
+        if generic == "Annotated" and isinstance(node.slice, ast.Tuple):
+            kind, *more = node.slice.elts
+            if all(isinstance(each, ast.Constant) or _is_field(each) for each in more):
+                node.slice.elts[0] = self.visit(kind)
+        elif generic != "Literal":
+            node.slice = self.visit(node.slice)
+        return node
+
+
+def _is_field(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Field"
+
+
+# An in-process MCP server made of the functions of a cell.
+
+_HINTS = ("read_only", "destructive", "idempotent", "open_world")
+
+
+@dataclass
+class Marks:
+    """What the decorators of a cell say: `@tool`, `@resource`, `@prompt`.
+
+    A decorated function stays the function that it is.
+
+    Attributes:
+        tools: Function and options.
+        resources: Function, URI and options.
+        prompts: Function and options.
+    """
+
+    tools: list[tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
+    resources: list[tuple[Callable[..., Any], str, dict[str, Any]]] = field(default_factory=list)
+    prompts: list[tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
+
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Say more of a tool than its function does: `@tool(title=..., read_only=True)`."""
+        return self._marked(self.tools, function, options)
+
+    def prompt(self, function: Any = None, /, **options: Any) -> Any:
+        """Make a function a prompt instead of a tool."""
+        return self._marked(self.prompts, function, options)
+
+    def resource(self, uri: str, /, **options: Any) -> Any:
+        """Make a function a resource, or a template of resources where the URI has `{names}`."""
+        if not isinstance(uri, str):
+            raise CommandError('%%mcp_server: @resource needs a URI, such as @resource("data://table").')
+
+        def mark(function: Any) -> Any:
+            self.resources.append((function, uri, options))
+            return function
+
+        return mark
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The decorators by name."""
+        return {"tool": self.tool, "resource": self.resource, "prompt": self.prompt}
+
+    @staticmethod
+    def _marked(where: list[Any], function: Any, options: dict[str, Any]) -> Any:
+        def mark(function: Any) -> Any:
+            where.append((function, options))
+            return function
+
+        return mark if function is None else mark(function)
+
+
+class CellServer(MCPServer[Any]):
+    """A server that a cell has made.
+
+    Attributes:
+        source: The code of its cell.
+        marks: What the decorators in it said.
+    """
+
+    source: str
+    marks: Marks
+
+    def add_function(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        """Offer a function as a tool: its docstring describes it and its arguments."""
+        from mcp_types import ToolAnnotations
+
+        given = dict(options)
+        hints = {f"{hint}_hint": given.pop(hint) for hint in _HINTS if hint in given}
+        if hints:
+            given["annotations"] = ToolAnnotations(**hints)
+        described, arguments = read_docstring(inspect.getdoc(function) or "")
+        given.setdefault("description", described)
+        with as_json(function):
+            self.add_tool(function, **given)
+        tool = self._tool_manager.get_tool(given.get("name") or function.__name__)
+        if tool is not None and _may_give_tables(function):
+            tool.fn = giving_rows(function)
+        properties = tool.parameters.get("properties", {}) if tool is not None else {}
+        for name, text in arguments.items():
+            if isinstance(properties.get(name), dict):
+                properties[name].setdefault("description", text)
+
+
+def make_server(
+    name: str,
+    functions: Sequence[Callable[..., Any]],
+    marks: Marks,
+    *,
+    source: str = "",
+    instructions: str | None = None,
+) -> CellServer:
+    """Return a server of functions.
+
+    Args:
+        name: What it calls itself.
+        functions: Those of the cell; they become tools, except where a decorator says something else.
+        marks: What the decorators said.
+        source: The code of the cell, for `%mcp export`.
+        instructions: What it tells models about itself.
+
+    Raises:
+        CommandError: A function that cannot be offered, and why.
+    """
+    # At the SDK's own level every call would write a line into the notebook.
+    server = CellServer(name, instructions=instructions, log_level="CRITICAL")
+    server.source, server.marks = source, marks
+    marked = {id(function): options for function, options in marks.tools}
+    elsewhere = {id(function) for function, *_ in [*marks.resources, *marks.prompts]}
+    for function in [*functions, *(f for f, _ in marks.tools if f not in functions)]:
+        if id(function) not in elsewhere:
+            _offer(function, server.add_function, function, marked.get(id(function), {}))
+    for function, uri, options in marks.resources:
+        _offer(function, _add_resource, server, function, uri, options)
+    for function, options in marks.prompts:
+        _offer(function, _add_prompt, server, function, options)
+    return server
+
+
+def _offer(function: Callable[..., Any], add: Callable[..., Any], *arguments: Any) -> None:
+    try:
+        add(*arguments)
+    except Exception as error:  # the SDK, pydantic and typing have no errors in common
+        reason = one_line(str(error), 300) or type(error).__name__
+    else:
+        return
+    called = getattr(function, "__name__", repr(function))
+    advice = "" if called.startswith("_") else "; `_` in front of its name makes it a helper."
+    raise CommandError(f"%%mcp_server: {called}{_signature(function)} cannot be offered: {reason}{advice}")
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    try:
+        return str(inspect.signature(function))
+    except (TypeError, ValueError):
+        return "()"
+
+
+def _may_give_tables(function: Callable[..., Any]) -> bool:
+    """Whether a function returns DataFrames, or does not say what it returns."""
+    try:
+        kind = inspect.signature(function, eval_str=True).return_annotation
+    except Exception:  # the SDK has said what is wrong with it
+        return False
+    return kind in (inspect.Signature.empty, Any, object) or rows_type(kind) is not kind
+
+
+def _add_resource(server: CellServer, function: Callable[..., Any], uri: str, options: Mapping[str, Any]) -> None:
+    server.resource(uri, **options)(function)
+
+
+def _add_prompt(server: CellServer, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    server.prompt(**options)(function)

@@ -1,0 +1,401 @@
+"""The documentation of a server, and what changed between two snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic._text import HIDDEN
+from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
+from mcp_magic.display.document import NO_HINTS, tool_badges
+from mcp_magic.display.text import harmless, one_line
+from mcp_magic.errors import ConfigError
+from mcp_magic.schema.diff import schema_changes
+from mcp_magic.schema.fields import constraints_text
+from mcp_magic.schema.resolve import json_equal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from markdown_it.token import Token
+    from mcp_types import Prompt, Tool
+
+    from mcp_magic.schema.fields import Field
+    from mcp_magic.session.connection import Connection
+
+__all__ = ["FORMAT", "Change", "compared", "interface_of", "page", "quoted", "read_snapshot", "written"]
+
+
+# A server's tools, prompts and resources as a page of Markdown.
+#
+# What a server says of itself is data: its descriptions keep their emphasis, lists and code, but bring no HTML, no
+# links, no images and no headings into the page. They stand in quotes, because a quote ends what is begun in it: a
+# fence that is never closed would make code of what follows, and text of the code after that.
+
+MAX_QUOTE = 20_000
+"""Characters of a description or of instructions; to read Markdown takes up to 20 seconds a megabyte."""
+
+MAX_DEPTH = 4
+"""Levels of nested objects that get rows of their own."""
+
+MAX_ROWS = 500
+"""Rows of a table of arguments."""
+
+# Mathematics that goes on over what follows, fences too: `$$`, `\\\\[` (nbconvert).
+_MATHEMATICS = re.compile(r"(?<=\$)\$|(?<=\\\\)\[")
+# What may be attributes: `{onclick=x}` (Python-Markdown).
+_BRACED = re.compile(r"[^}\n]+")
+# The beginning of a heading, in a list or a quote too; nbconvert needs no space behind it.
+_HASH = re.compile(r"^((?:[ \t>]|[-*+] |\d+[.)] )*)#")
+_UNDERLINE = re.compile(r"^([ \t>]*)(=+[ \t]*|-+[ \t]*)$")
+# Code that ends within its own cell of a table, as every renderer reads it.
+_PAIRED = re.compile(r"(?:[^`]*(?<!\\)`[^`]*[^`\\]`)*[^`]*")
+
+
+async def page(connection: Connection) -> str:
+    """Return the page of a connected server.
+
+    Raises:
+        SessionError: It cannot be listed.
+    """
+    parts = [_heading(connection)]
+    tools = await connection.listing("tools")
+    if tools:
+        parts.append("## Tools")
+        parts += [_tool(connection, tool) for tool in tools]
+    prompts = await connection.listing("prompts")
+    if prompts:
+        parts.append("## Prompts")
+        parts += [_prompt(connection.name, prompt) for prompt in prompts]
+    for kind, uri in (("resources", "uri"), ("templates", "uri_template")):
+        found = await connection.listing(kind)
+        if found:
+            parts.append("## Resources" if kind == "resources" else "## Resource templates")
+            parts.append(_resources(found, uri))
+    return "\n\n".join(parts) + "\n"
+
+
+def _heading(connection: Connection) -> str:
+    info = connection.server_info
+    title = (info.title or info.name) if info else connection.name
+    facts = [f"version {info.version}"] if info and info.version else []
+    facts.append(f"MCP {connection.protocol_version}")
+    parts = [f"# {_inline(title)}", _inline(", ".join(facts))]
+    if connection.instructions:
+        parts.append(quoted(connection.instructions))
+    return "\n\n".join(parts)
+
+
+def _tool(connection: Connection, tool: Tool) -> str:
+    parts = [f"### {_code(tool.name)}" + (f" {_inline(tool.title)}" if tool.title else "")]
+    badges = tool_badges(tool)
+    whose = "" if NO_HINTS in badges else " (the server's own words)"
+    parts.append(f"*{', '.join(badge.text for badge in badges)}*{whose}" if badges else "")
+    parts.append(quoted(tool.description or ""))
+    parts.append(_fields("Arguments", schema.root_field(tool.input_schema)))
+    if tool.output_schema:
+        parts.append(_fields("Returns", schema.root_field(tool.output_schema)))
+    example = schema.example_arguments(tool.input_schema)
+    line = schema.call_line(f"{connection.name}:{tool.name}", example, schema=tool.input_schema)
+    python = f'await host["{connection.name}"].call({tool.name!r}, {example!r})'
+    parts.append(f"{_fence(line)}\n\n{_fence(python, 'python')}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _prompt(server: str, prompt: Prompt) -> str:
+    parts = [f"### {_code(prompt.name)}" + (f" {_inline(prompt.title)}" if prompt.title else "")]
+    parts.append(quoted(prompt.description or ""))
+    rows = [
+        (_code(argument.name), "yes" if argument.required else "no", _inline(argument.description or ""))
+        for argument in prompt.arguments or ()
+    ]
+    if rows:
+        parts.append(f"**Arguments**\n\n{_table(('name', 'required', 'description'), rows)}")
+    example = {argument.name: "text" for argument in prompt.arguments or () if argument.required}
+    parts.append(_fence(schema.prompt_line(f"{server}:{prompt.name}", example)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _resources(found: Iterable[Any], uri: str) -> str:
+    rows = [
+        (_code(getattr(each, uri)), _code(each.mime_type or ""), _inline(each.description or each.title or each.name))
+        for each in found
+    ]
+    return _table(("URI", "type", "description"), rows)
+
+
+def _fields(heading: str, root: Field) -> str:
+    rows = [
+        (
+            _code(path),
+            _inline(field.type_text),
+            "yes" if field.required else "no",
+            "" if field.default is schema.MISSING else _code(json.dumps(field.default, ensure_ascii=False)),
+            _inline(" ".join(part for part in (field.description, _limits(field)) if part)),
+        )
+        for path, field in itertools.islice(_rows(root, "", 0), MAX_ROWS)
+    ]
+    if not rows:
+        return f"**{heading}**: none" if heading == "Arguments" else f"**{heading}**: {_inline(root.type_text)}"
+    text = f"**{heading}**\n\n{_table(('name', 'type', 'required', 'default', 'description'), rows)}"
+    return f"{text}\n\n… and more: the schema is too large for a page" if len(rows) == MAX_ROWS or root.is_cut else text
+
+
+def _limits(field: Field) -> str:
+    limits = constraints_text(field.schema)
+    return f"({limits})" if limits else ""
+
+
+def _rows(field: Field, path: str, depth: int) -> Iterator[tuple[str, Field]]:
+    for child in field.children:
+        where = f"{path}.{child.name}" if path else child.name
+        yield where, child
+        if depth < MAX_DEPTH:
+            yield from _rows(child, where, depth + 1)
+            if child.item is not None:
+                yield from _rows(child.item, f"{where}[]", depth + 1)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _fence(code: str, language: str = "") -> str:
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", code) or [""]))
+    return f"{fence}{language}\n{code}\n{fence}"
+
+
+def _code(text: Any) -> str:
+    """Return a text as code in one line, in a table too; "" for none."""
+    shown = _cell(one_line(str(text), 300))
+    if not shown:
+        return ""
+    ticks = "`" * (max((len(run) for run in re.findall(r"`+", shown)), default=0) + 1)
+    space = " " if "`" in shown else ""
+    return f"{ticks}{space}{shown}{space}{ticks}"
+
+
+def _inline(text: str) -> str:
+    shown = _cell(one_line(text, 1000))
+    return shown if _PAIRED.fullmatch(shown) else shown.replace("`", "&#96;")
+
+
+def _cell(line: str) -> str:
+    """Return a line that cannot leave its cell: a pipe after an escaped backslash would be the cell's end."""
+    return re.sub(r"\\*\|", r"\|", _plain(line))
+
+
+def quoted(text: str) -> str:
+    r"""Return a server's Markdown as a quote without HTML, links, images and headings.
+
+    >>> quoted("# See\n<b>![x](http://y)</b> and `a[0] < 1`")
+    '> \\# See\n> &lt;b>[x]\\(http://y)&lt;/b> and `a[0] < 1`'
+    """
+    shown = inspect.cleandoc(text[:MAX_QUOTE].strip())
+    if len(text) > MAX_QUOTE:
+        shown += f"\n\n… {MAX_QUOTE:,} of {len(text):,} characters"
+    lines = _without_headings(_plain(shown).split("\n"))
+    return "\n".join(f"> {line}".rstrip() for line in lines) if any(lines) else ""
+
+
+def _plain(text: str) -> str:
+    """Return Markdown that stays harmless in dialects, too."""
+    text = _MATHEMATICS.sub(lambda found: f"&#{ord(found[0])};", harmless(text, links=False))
+    return _BRACED.sub(_without_attributes, text)
+
+
+def _without_attributes(found: re.Match[str]) -> str:
+    before, equals, rest = found[0].rpartition("=")
+    return before.replace("{", "&#123;") + equals + rest
+
+
+def _without_headings(lines: list[str]) -> list[str]:
+    """Return lines with a backslash before what makes headings of some of them, which the page has of its own."""
+    for token in _blocks(lines):
+        if token.type not in ("heading_open", "paragraph_open") or token.map is None:
+            continue
+        for number in range(*token.map):
+            lines[number] = _HASH.sub(r"\1\\#", lines[number])
+        if token.markup in ("=", "-"):
+            lines[token.map[1] - 1] = _UNDERLINE.sub(r"\1\\\2", lines[token.map[1] - 1])
+    if any(token.type == "heading_open" for token in _blocks(lines)):  # one that was kept from it may make the next one
+        return [_UNDERLINE.sub(r"\1\\\2", _HASH.sub(r"\1\\#", line)) for line in lines]
+    return lines
+
+
+def _blocks(lines: list[str]) -> list[Token]:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").disable("inline").parse("\n".join(lines))
+
+
+# A server's interface as plain data, to keep beside a notebook and to compare with later.
+#
+# A snapshot is JSON: tools, prompts, resources and templates by name, as the server defines them, sorted so that two
+# snapshots of the same server are the same text.
+
+FORMAT = 1
+"""The version of a snapshot's format, its member "mcp_magic"."""
+
+_KEYS = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "uriTemplate"}
+"""What is in a snapshot, and the member by which it is found again."""
+
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference between two interfaces.
+
+    Attributes:
+        kind: `"tool"`, `"prompt"`, `"resource"`, `"template"` or `"server"`.
+        name: Its name or URI.
+        where: The argument or the part that differs, or "".
+        text: What happened, in words.
+        breaking: Whether what relied on the old interface may fail with the new one.
+    """
+
+    kind: str
+    name: str
+    where: str
+    text: str
+    breaking: bool = False
+
+    def __str__(self) -> str:
+        mark = "breaking: " if self.breaking else ""
+        return f"{mark}{self.kind} {self.name}: {' '.join(part for part in (self.where, self.text) if part)}"
+
+
+async def interface_of(connection: Connection) -> dict[str, Any]:
+    """Return the interface of a connected server.
+
+    Raises:
+        SessionError: It cannot be listed.
+    """
+    kinds = await asyncio.gather(*(connection.listing(kind) for kind in _KEYS))
+    info = connection.server_info
+    found: dict[str, Any] = {
+        "mcp_magic": FORMAT,
+        "server": {"name": info.name, "version": info.version} if info else {},
+        "instructions": connection.instructions or "",
+    }
+    for (kind, key), items in zip(_KEYS.items(), kinds, strict=True):
+        plain = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
+        found[kind] = {each.pop(key): each for each in sorted(plain, key=lambda each: str(each[key]))}
+    return found
+
+
+def written(interface: Mapping[str, Any]) -> str:
+    """Return a snapshot as text that a version control system can compare."""
+    text = json.dumps(interface, indent=2, sort_keys=True, ensure_ascii=False)
+    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n"
+
+
+def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
+    """Read a snapshot, of the server with this name.
+
+    Raises:
+        ConfigError: There is none, or it is none that this version reads.
+    """
+    advice = f"`%mcp snapshot {server} -o {path.name}` writes one"
+    try:
+        found: Any = json.loads(read_bytes(path, LARGEST_DATA))
+    except OSError as error:
+        problem = f"{path}: {error.strerror}; {advice}"
+    except (ValueError, RecursionError) as error:
+        problem = f"{path} is no JSON ({error}); {advice}"
+    else:
+        version = found.get("mcp_magic") if isinstance(found, dict) else None
+        if version == FORMAT and all(isinstance(found.get(kind), dict) for kind in _KEYS):
+            return dict(found)
+        newer = isinstance(version, int) and version > FORMAT
+        problem = f"{path} is of a newer mcp_magic" if newer else f"{path} is no snapshot of a server; {advice}"
+    raise ConfigError(problem)
+
+
+def compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Return what changed from one interface to another, breaking changes first."""
+    changes = list(_server(old, new))
+    for kind in _KEYS:
+        changes += _listed(kind.removesuffix("s"), old[kind], new[kind])
+    return sorted(changes, key=lambda change: not change.breaking)
+
+
+def _server(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    before, now = old.get("server", {}), new.get("server", {})
+    if before.get("version") != now.get("version"):
+        yield Change(
+            "server", now.get("name", ""), "version", f"{now.get('version')} instead of {before.get('version')}"
+        )
+    if old.get("instructions", "") != new.get("instructions", ""):
+        yield Change("server", now.get("name", ""), "instructions", "changed")
+
+
+def _listed(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    for name in [name for name in old if name not in new]:
+        yield Change(kind, name, "", "is gone", breaking=True)
+    for name, definition in new.items():
+        if name not in old:
+            yield Change(kind, name, "", "is new")
+        elif not json_equal(old[name], definition):
+            yield from _COMPARE[kind](kind, name, old[name], definition)
+            yield from _described(kind, name, old[name], definition)
+
+
+def _tool_changes(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    for change in schema_changes(old.get("inputSchema"), new.get("inputSchema"), "input"):
+        yield Change(kind, name, change.path, change.text, change.breaking)
+    before, now = old.get("outputSchema"), new.get("outputSchema")
+    if (before is None) != (now is None):
+        yield Change(kind, name, "result", "has no schema any more" if now is None else "has a schema now", now is None)
+    elif before is not None:
+        for change in schema_changes(before, now, "output"):
+            yield Change(kind, name, f"result.{change.path}".rstrip("."), change.text, change.breaking)
+    yield from _hints(kind, name, old.get("annotations") or {}, new.get("annotations") or {})
+
+
+def _hints(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    for hint in _HINTS:
+        if old.get(hint) != new.get(hint):
+            yield Change(kind, name, hint, f"is {_said(new.get(hint))} instead of {_said(old.get(hint))}")
+
+
+def _said(value: Any) -> str:
+    return "not said" if value is None else str(value).lower()
+
+
+def _prompt_changes(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    before = {argument["name"]: argument for argument in old.get("arguments") or []}
+    now = {argument["name"]: argument for argument in new.get("arguments") or []}
+    for gone in [argument for argument in before if argument not in now]:
+        yield Change(kind, name, gone, "is gone", breaking=True)
+    for argument, definition in now.items():
+        needed = bool(definition.get("required"))
+        if argument not in before:
+            yield Change(kind, name, argument, f"is new and {'required' if needed else 'optional'}", breaking=needed)
+        elif needed != bool(before[argument].get("required")):
+            yield Change(kind, name, argument, f"is {'required' if needed else 'optional'} now", breaking=needed)
+
+
+def _resource(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    before, now = old.get("mimeType"), new.get("mimeType")
+    if before != now:
+        yield Change(kind, name, "type", f"is {_said(now)} instead of {_said(before)}", breaking=before is not None)
+
+
+def _described(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    for word in ("title", "description"):
+        if old.get(word) != new.get(word):
+            yield Change(kind, name, word, "changed")
+
+
+_COMPARE = {"tool": _tool_changes, "prompt": _prompt_changes, "resource": _resource, "template": _resource}
+"""How two definitions of a kind are compared."""

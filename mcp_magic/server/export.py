@@ -1,0 +1,330 @@
+"""Writes a server of a notebook to a file that runs by itself."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import inspect
+import pprint
+import symtable
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.errors import CommandError
+from mcp_magic.schema.validate import is_secret
+from mcp_magic.server.cell import as_rows, base64_code, giving_rows, read_docstring, rows_code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from mcp_magic.server.cell import CellServer
+
+__all__ = ["Needs", "program"]
+
+
+# What the code of a cell needs of the notebook around it, written out as code.
+#
+# A function of a cell sees the notebook's variables; a program has none. So each name that the code uses and does not
+# define is followed: imports are imported again, functions and classes of the notebook bring their own code, plain
+# data is written down. What is none of these is an error that names it.
+
+MAX_DATA = 20_000
+"""Characters of a value that is written into a program."""
+
+
+class Needs:
+    """Collects what code needs, in an order in which it can stand in a module.
+
+    Args:
+        namespace: The notebook's variables.
+        cells: The code of the cells that were run, oldest first.
+
+    Attributes:
+        imports: Lines.
+        definitions: Values, functions and classes.
+        environment: Names of variables that hold a secret: the program reads them from its environment.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any], cells: Sequence[str]) -> None:
+        self.imports: list[str] = []
+        self.definitions: list[str] = []
+        self.environment: list[str] = []
+        self._namespace = namespace
+        self._cells = cells
+        self._known: set[str] = set()
+
+    def follow(self, source: str, given: Iterable[str] = ()) -> None:
+        """Collect what some code needs.
+
+        Args:
+            source: The code.
+            given: Names that it finds elsewhere.
+
+        Raises:
+            CommandError: It needs something that cannot be written down.
+        """
+        self._known |= set(given)
+        for name, user in _free(source):
+            if name not in self._known and not hasattr(builtins, name):
+                self._known.add(name)
+                self._add(name, user)
+
+    def _add(self, name: str, user: str) -> None:
+        if name not in self._namespace:
+            raise CommandError(f"%mcp export: {user} uses {name!r}, which the notebook does not define.")
+        value = self._namespace[name]
+        if isinstance(value, ModuleType):
+            self._import(f"import {value.__name__}", name, value.__name__)
+        elif (line := _importable(value)) is not None:
+            self._import(line, name, line.rpartition(" ")[2])
+        elif (code := self._defined(name, value)) is not None:
+            self.follow(code)
+            self.definitions.append(code)
+        elif is_secret(name):
+            self.environment.append(name)
+            self._known.add("os")
+            self.definitions.append(f'{name} = os.environ["{name}"]')
+        else:
+            self.definitions.append(_literal(name, value, user))
+
+    def _import(self, line: str, name: str, own: str) -> None:
+        self.imports.append(line if own == name else f"{line} as {name}")
+
+    def _defined(self, name: str, value: Any) -> str | None:
+        """Return the code of a function or class of the notebook, as it was run last."""
+        if not callable(value) or getattr(value, "__module__", None) != "__main__":
+            return None
+        for cell in reversed(self._cells):
+            try:
+                tree = ast.parse(cell)
+            except SyntaxError:
+                continue
+            for node in reversed(tree.body):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
+                    return _segment(cell, node)
+        return None
+
+
+def _segment(source: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return "\n".join(source.split("\n")[first - 1 : node.end_lineno])
+
+
+def _free(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the names that code uses and does not define, each with what uses it."""
+    table = symtable.symtable(source, "cell", "exec")
+    own = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    yield from ((name, user) for name, user in _globals(table, "the cell") if name not in own)
+
+
+def _globals(table: symtable.SymbolTable, user: str) -> Iterator[tuple[str, str]]:
+    top = table.get_type() == "module"
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (top or symbol.is_global()):
+            yield symbol.get_name(), user
+    for child in table.get_children():
+        yield from _globals(child, child.get_name() if user == "the cell" else user)
+
+
+def _importable(value: Any) -> str | None:
+    """Return the line that imports a function or class of a package, or None."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or module == "__main__" or "." in name:
+        return None
+    try:
+        found = getattr(sys.modules.get(module) or importlib.import_module(module), name, None)
+    except ImportError:
+        return None
+    return f"from {module} import {name}" if found is value else None
+
+
+def _literal(name: str, value: Any, user: str) -> str:
+    text = pprint.pformat(value, width=100, sort_dicts=False)
+    try:
+        same = ast.literal_eval(text) == value
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        same = False
+    if not isinstance(same, bool) or not same:
+        kind = type(value).__name__
+        raise CommandError(
+            f"%mcp export: {user} uses {name!r}, a {kind} of the notebook; make or load it in the cell of the server."
+        )
+    if len(text) > MAX_DATA:
+        raise CommandError(
+            f"%mcp export: {user} uses {name!r}, {len(text):,} characters of data; load it from a file in the cell."
+        )
+    return f"{name} = {text}"
+
+
+# A server of the notebook as a program of its own, with the same interface.
+
+_HINTS = ("read_only", "destructive", "idempotent", "open_world")
+_MARKS = ("tool", "resource", "prompt")
+_HEAD = '''"""{name}: an MCP server, written in a notebook.
+
+    python {file}               over stdio
+    python {file} --http 8000   streamable HTTP at http://127.0.0.1:8000/mcp
+{environment}"""
+
+'''
+_TAIL = """
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--http", type=int, metavar="PORT", help="serve streamable HTTP on 127.0.0.1 instead of stdio")
+    port = parser.parse_args().http
+    if port is None:
+        server.run()
+    else:
+        server.run("streamable-http", host="127.0.0.1", port=port)
+"""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[str], file: str) -> str:
+    """Return the code of a program that is the same server.
+
+    Args:
+        server: A server of the notebook.
+        namespace: The notebook's variables.
+        cells: The code of the cells that were run, oldest first.
+        file: What the program will be called.
+
+    Raises:
+        CommandError: The cell needs something of the notebook that cannot be written down.
+    """
+    tree = _parsed(server.source)
+    needs = Needs(namespace, cells)
+    needs.follow(server.source, given=_MARKS)
+    tables = any(library in code for code in (server.source, *needs.imports) for library in ("pandas", "polars"))
+    edits = _Edits(server.source, tables=tables)
+    for node in tree.body:
+        if isinstance(node, Function):
+            edits.offer(node)
+    body = edits.text().strip("\n")
+    options = f", instructions={server.instructions!r}" if server.instructions else ""
+    imports = ["import argparse", *(["import os"] if needs.environment else []), *needs.imports, *edits.imports]
+    imports.append("from mcp.server.mcpserver import MCPServer")
+    future = [line for line in body.split("\n") if line.startswith("from __future__")]
+    body = "\n".join(line for line in body.split("\n") if line not in future)
+    names = f"\nIt reads from the environment: {', '.join(needs.environment)}\n" if needs.environment else ""
+    return (
+        _HEAD.format(name=server.name, file=file, environment=names)
+        + "".join(f"{line}\n" for line in [*future, *sorted(set(imports), key=_order)])
+        + f"\nserver = MCPServer({server.name!r}{options})\n"
+        + "".join(f"\n{definition}\n" for definition in [*needs.definitions, *edits.definitions])
+        + f"\n\n{body}\n{_TAIL}"
+    )
+
+
+def _order(line: str) -> tuple[bool, str]:
+    return line.startswith("from"), line
+
+
+def _parsed(source: str) -> ast.Module:
+    try:
+        tree = ast.parse(source)
+        compile(tree, "cell", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        problem = f"line {(error.lineno or 0) + 1} of its cell is no plain Python (a magic, or an await): {error.msg}"
+    else:
+        return tree
+    raise CommandError(f"%mcp export: {problem}")
+
+
+class _Edits:
+    """Changes of a cell's code, by position; what is not changed stays as it was written.
+
+    Args:
+        source: The code.
+        tables: Whether functions may return DataFrames without saying so.
+    """
+
+    def __init__(self, source: str, *, tables: bool) -> None:
+        self.imports: set[str] = set()
+        self.definitions: list[str] = []
+        self._tables = tables
+        self._lines = source.split("\n")
+        self._done: list[tuple[int, int, int, int, str]] = []
+
+    def offer(self, node: Function) -> None:
+        """Let a function be offered by the server: with the SDK's decorators instead of the cell's."""
+        marks = [decorator for decorator in node.decorator_list if _mark(decorator)]
+        tool = not any(_mark(mark) != "tool" for mark in marks) and not node.name.startswith("_")
+        is_tool = tool or any(_mark(mark) == "tool" for mark in marks)
+        rows = "\n@giving_rows" if is_tool and self._gives_rows(node) else ""
+        for mark in marks:
+            self._replace(mark, self._decorator(mark, node) + (rows if _mark(mark) == "tool" else ""))
+        if tool and not marks:
+            first = min([node, *node.decorator_list], key=lambda each: each.lineno)
+            column = first.col_offset - (first is not node)  # before the @
+            self._done.append((first.lineno, column, first.lineno, column, f"@{self._decorator(None, node)}{rows}\n"))
+        if is_tool:
+            self._describe(node)
+
+    def _gives_rows(self, node: Function) -> bool:
+        """Let a function return rows if it may return DataFrames, and say so in its annotation."""
+        code = rows_code(node.returns) if node.returns is not None else None
+        if code is None and (node.returns is not None or not self._tables):
+            return False
+        if node.returns is not None and code is not None:
+            self._replace(node.returns, code)
+        self.definitions = [inspect.getsource(giving_rows), inspect.getsource(as_rows)]
+        self.imports |= {"import functools", "import inspect", "import json", "from typing import Any"}
+        self.imports |= {"from collections.abc import Callable", "from pydantic_core import to_jsonable_python"}
+        self.imports.add("from mcp_types import CallToolResult, TextContent")
+        return True
+
+    def _decorator(self, mark: ast.expr | None, node: Function) -> str:
+        name = _mark(mark) if mark is not None else "tool"
+        if name == "resource":
+            assert mark is not None
+            return f"server.{ast.unparse(mark)}"
+        keywords = list(mark.keywords) if isinstance(mark, ast.Call) else []
+        hints = [word for word in keywords if word.arg in _HINTS]
+        words = [ast.unparse(word) for word in keywords if word not in hints]
+        if hints:
+            self.imports.add("from mcp_types import ToolAnnotations")
+            said = ", ".join(f"{word.arg}_hint={ast.unparse(word.value)}" for word in hints)
+            words.append(f"annotations=ToolAnnotations({said})")
+        text = ast.get_docstring(node) or ""
+        described, arguments = read_docstring(text)
+        if name == "tool" and arguments and not any(word.arg == "description" for word in keywords):
+            words.append(f"description={described!r}")
+        return f"server.{name}({', '.join(words)})"
+
+    def _describe(self, node: Function) -> None:
+        """Write what the docstring says of arguments where pydantic finds it, and base64 where they are bytes."""
+        described = read_docstring(ast.get_docstring(node) or "")[1]
+        for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+            if argument.annotation is None:
+                continue
+            decoded = base64_code(argument.annotation)
+            code = decoded or ast.unparse(argument.annotation)
+            if decoded:
+                self.imports.add("from pydantic import Base64Bytes")
+            if text := described.get(argument.arg):
+                self.imports |= {"from typing import Annotated", "from pydantic import Field"}
+                code = f"Annotated[{code}, Field(description={text!r})]"
+            if decoded or text:
+                self._replace(argument.annotation, code)
+
+    def _replace(self, node: ast.expr, text: str) -> None:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        self._done.append((node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text))
+
+    def text(self) -> str:
+        """Return the code."""
+        lines = [line.encode() for line in self._lines]  # ast counts bytes
+        for first, start, last, end, text in sorted(self._done, reverse=True):
+            lines[first - 1 : last] = [lines[first - 1][:start] + text.encode() + lines[last - 1][end:]]
+        return b"\n".join(lines).decode()
+
+
+def _mark(decorator: ast.expr) -> str:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return called.id if isinstance(called, ast.Name) and called.id in _MARKS else ""

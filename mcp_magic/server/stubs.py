@@ -1,0 +1,263 @@
+"""Typed Python stubs of a server's tools."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.display.text import one_line
+from mcp_magic.schema.fields import MISSING, Field, root_field
+from mcp_magic.schema.signature import identifier, make_docstring
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping
+
+    from mcp_types import Tool
+
+__all__ = ["USED", "Types", "stubs"]
+
+
+# JSON Schema as Python type hints, written out as code: TypedDicts for objects, Literals for choices.
+
+USED = frozenset(("bool", "dict", "float", "int", "list", "str", "Any", "Literal", "NotRequired", "TypedDict"))
+"""Names that type hints are made of; whatever else were called so, a type checker would take for them."""
+
+MAX_DEPTH = 6
+"""Levels of objects that get types of their own; recursive schemas have no end."""
+
+_PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+
+
+class Types:
+    """Writes type hints, and the classes that they need.
+
+    Args:
+        taken: Names of the module that no class may have.
+
+    Attributes:
+        classes: The code of each class, in an order in which they can stand in a module.
+    """
+
+    def __init__(self, taken: Container[str] = ()) -> None:
+        self.classes: list[str] = []
+        self._taken = taken
+        self._names: set[str] = set()
+        self._made: dict[tuple[str, str], str] = {}
+
+    def hint(self, field: Field, called: str, depth: int = 0) -> str:
+        """Return the type hint of a field.
+
+        Args:
+            field: The field.
+            called: What a class for it is called.
+            depth: How many levels of objects it is inside of.
+        """
+        text = self._plain(field, called, depth)
+        return f"{text} | None" if field.nullable and text not in ("None", "Any") else text
+
+    def _plain(self, field: Field, called: str, depth: int) -> str:
+        kind = field.kind
+        if kind in _PLAIN:
+            return _PLAIN[kind]
+        if kind in ("enum", "const"):
+            return _literal([value for value, _ in field.choices])
+        if kind == "union":
+            hints = [self.hint(each, f"{called}{number}", depth) for number, each in enumerate(field.variants, 1)]
+            return " | ".join(dict.fromkeys(hints)) if "Any" not in hints else "Any"
+        if kind == "array":
+            inner = self.hint(field.item, f"{called}Item", depth) if field.item is not None else "Any"
+            return f"list[{inner}]"
+        if kind == "object":
+            return self._object(field, called, depth)
+        return "Any"
+
+    def _object(self, field: Field, called: str, depth: int) -> str:
+        if not field.children:
+            rest = field.additional
+            inner = "Any" if isinstance(rest, bool) else self.hint(rest, f"{called}Value", depth + 1)
+            return f"dict[str, {inner}]"
+        if depth >= MAX_DEPTH:
+            return "dict[str, Any]"
+        key = (called, repr(field.raw))
+        if key not in self._made:
+            self._made[key] = name = self._unique(called)
+            children = [
+                (child.name, self.hint(child, f"{name}{_camel(child.name)}", depth + 1), child)
+                for child in field.children
+            ]
+            self.classes.append(_class(name, children, field.description, self._names | USED))
+        return self._made[key]
+
+    def _unique(self, called: str) -> str:
+        called = name = identifier(called)
+        number = 2
+        while name in self._names or name in self._taken or name in USED:
+            name, number = f"{called}{number}", number + 1
+        self._names.add(name)
+        return name
+
+
+def _literal(values: list[object]) -> str:
+    simple = [value for value in values if value is None or isinstance(value, str | int | bool)]
+    if not simple or len(simple) < len(values):
+        return "Any"
+    return f"Literal[{', '.join(map(repr, simple))}]"
+
+
+def _class(name: str, children: list[tuple[str, str, Field]], description: str, types: Container[str]) -> str:
+    keys = [
+        (key, hint if child.required else f"NotRequired[{hint}]", child.description) for key, hint, child in children
+    ]
+    if any(key != identifier(key) or key in types or key.startswith("__") for key, *_ in keys):
+        members = ", ".join(f"{key!r}: {hint}" for key, hint, _ in keys)
+        return f"{name} = TypedDict({name!r}, {{{members}}})"
+    lines = [f"class {name}(TypedDict):", f"    {docstring(description or 'An object.')}", ""]
+    for key, hint, said in keys:
+        lines.append(f"    {key}: {hint}")
+        if said:
+            lines.append(f"    {docstring(said)}")
+    return "\n".join(lines)
+
+
+def docstring(text: str) -> str:
+    """Return a text as a docstring that ends where it should, in one line."""
+    shown = " ".join(text.split()).replace("\\", "\\\\").replace('"""', "'''")
+    return f'"""{shown} """' if shown.endswith('"') else f'"""{shown}"""'
+
+
+def _camel(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in re.split(r"[\W_]+", name) if part) or "Value"
+
+
+# A server's tools as a typed Python module that runs on mcp_magic.
+
+_HEAD = '''"""Functions for the tools of the MCP server {server!r}, written by `%mcp stubs {server}`.
+
+They call the session of that name: `await host.connect(...)` or `%mcp connect ... --name {server}` opens it.
+"""
+
+from __future__ import annotations
+
+from typing import {typing}
+
+from mcp_magic import host
+
+__all__ = [{names}]
+
+_UNSET: Any = object()
+
+
+async def _call(tool: str, /, **arguments: Any) -> Any:
+    """Call a tool with what is given, and return its data, or its text where it has none."""
+    given = {{_NAMES.get((tool, name), name): value for name, value in arguments.items() if value is not _UNSET}}
+    result = await host[{server!r}].call(tool, given)
+    return result.text if result.data is None else result.data
+
+
+_NAMES: dict[tuple[str, str], str] = {mangled}
+'''
+
+_RESERVED = USED | {"_NAMES", "_UNSET", "_call", "annotations", "host", "object", "tuple"}
+"""Names that the module uses itself."""
+
+
+def stubs(server: str, tools: Iterable[Tool]) -> str:
+    """Return the code of a module with one async function a tool.
+
+    Args:
+        server: The name of the session.
+        tools: Their definitions.
+    """
+    named: dict[str, Tool] = {}
+    for tool in tools:
+        named[_free(tool.name, named)] = tool
+    types = Types(named)
+    mangled: dict[tuple[str, str], str] = {}
+    functions = [_function(name, tool, types, mangled) for name, tool in named.items()]
+    code = "\n\n\n".join([*types.classes, *functions])
+    words = [word for word in ("Literal", "NotRequired", "TypedDict") if f"{word}[" in code or f"{word})" in code]
+    if "TypedDict(" in code and "TypedDict" not in words:
+        words.append("TypedDict")
+    head = _HEAD.format(
+        server=server,
+        typing=", ".join(["Any", *sorted(set(words))]),
+        names=", ".join(f'"{name}"' for name in named),
+        mangled=repr(mangled),
+    )
+    return f"{head}\n\n{code}\n" if code else head
+
+
+def _free(name: str, taken: Container[str], reserved: Container[str] = _RESERVED) -> str:
+    """Return an identifier for a name that means nothing else yet, as a module's `__getattr__` does."""
+    made = identifier(name)
+    while made in taken or made in reserved or re.fullmatch("__.*[^_]__", made):
+        made += "_"
+    return made
+
+
+def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str], str]) -> str:
+    base = "".join(part[:1].upper() + part[1:] for part in name.split("_") if part) or "Tool"
+    fields: dict[str, Field] = {}
+    root = root_field(tool.input_schema)
+    for child in sorted(root.children, key=lambda child: not child.needed):
+        parameter = _free(child.name, fields, ("_call",))
+        fields[parameter] = child
+        if parameter != child.name:
+            mangled[tool.name, parameter] = child.name
+    parameters = [_parameter(parameter, child, base, types) for parameter, child in fields.items()]
+    needed = sum(child.needed for child in fields.values())
+    if len(fields) > needed:
+        parameters.insert(needed, "*")
+    returned = _returned(tool.output_schema, base, types)
+    unlisted = f"\n\nIt takes {root.unlisted:,} more arguments, which are not listed here." if root.unlisted else ""
+    said = make_docstring(tool.name, tool.title, (tool.description or "") + unlisted, _described(fields))
+    call = ", ".join([repr(tool.name), *(f"{parameter}={parameter}" for parameter in fields)])
+    lines = [
+        f"async def {name}({', '.join(parameters)}) -> {returned}:",
+        textwrap.indent(_docstring(said), "    "),
+        f"    return await _call({call})" + ("" if returned == "Any" else "  # type: ignore[no-any-return]"),
+    ]
+    return "\n".join(lines)
+
+
+def _parameter(name: str, field: Field, base: str, types: Types) -> str:
+    hint = types.hint(field, f"{base}{identifier(field.name).title().replace('_', '')}")
+    return f"{name}: {hint}" + ("" if field.needed else " = _UNSET")
+
+
+def _described(fields: Mapping[str, Field]) -> Mapping[str, Any]:
+    """Return a schema that documents arguments under the names that the function has for them."""
+    return {
+        "properties": {
+            name: {
+                **_alone(child.schema),
+                "description": one_line(child.description, 300),
+                **({"default": child.default} if child.default is not MISSING else {}),
+            }
+            for name, child in fields.items()
+        },
+        "required": [name for name, child in fields.items() if child.required],
+    }
+
+
+def _alone(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema that needs no definitions beside it: itself, or if it refers to some its type."""
+    return {"type": schema.get("type", [])} if "$ref" in json.dumps(schema) else schema
+
+
+def _returned(schema: Mapping[str, Any] | None, base: str, types: Types) -> str:
+    if not schema:
+        return "Any"
+    root = root_field(schema)
+    if len(root.children) == 1 and root.children[0].name == "result":  # `.data` opens the box
+        return types.hint(root.children[0], f"{base}Result")
+    return types.hint(root, f"{base}Result")
+
+
+def _docstring(text: str) -> str:
+    shown = inspect.cleandoc(text).replace("\\", "\\\\").replace('"""', "'''")
+    shown = shown + " " if shown.endswith('"') else shown
+    return f'"""{shown}\n"""' if "\n" in shown else f'"""{shown}"""'

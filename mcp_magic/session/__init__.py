@@ -1,0 +1,1 @@
+"""One session with a server: transports, requests, reconnecting, and what a server notifies."""

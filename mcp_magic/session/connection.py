@@ -1,0 +1,902 @@
+"""A connection: what people hold of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic._text import clean, did_you_mean, listed
+from mcp_magic.ask.elicitation import Questions
+from mcp_magic.ask.sampling import SamplingQuestions
+from mcp_magic.consent.consent import PERSON, Decision, Request
+from mcp_magic.display.document import bundle
+from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
+from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, is_repeatable
+from mcp_magic.protocol import check_output, checked, is_closed, ping
+from mcp_magic.results.cards import ConnectionInfo
+from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
+from mcp_magic.session.catalog import KINDS, Catalog, all_pages
+from mcp_magic.session.failures import clue
+from mcp_magic.session.notifications import Logs, Notices, request_level
+from mcp_magic.session.requests import RequestSender
+from mcp_magic.session.roots import Roots, tell_changed
+from mcp_magic.session.services import Services
+from mcp_magic.session.subscriptions import check_announces
+from mcp_magic.session.supervisor import Supervisor
+from mcp_magic.session.wire import Place
+from mcp_magic.skills import Skills
+from mcp_magic.telemetry.spans import Measured
+from mcp_magic.trace.trace import Recorder
+
+if TYPE_CHECKING:
+    import inspect
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+
+    from mcp import Client
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult, Implementation, Prompt, ServerCapabilities, Tool
+
+    from mcp_magic.ask.elicitation import Elicitor
+    from mcp_magic.ask.sampling import Prepared
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.consent.consent import Consent
+    from mcp_magic.consent.definitions import Change
+    from mcp_magic.inflight import CallUnderWay
+    from mcp_magic.lint import Findings
+    from mcp_magic.session.services import Holder
+    from mcp_magic.session.subscriptions import Subscription
+    from mcp_magic.stderr import ErrorLog
+    from mcp_magic.telemetry.metrics import Metrics
+
+__all__ = ["Connection", "ToolFunction", "ToolNamespace"]
+
+
+# A server's tools as awaitable Python functions, with the signature that their schema describes.
+
+
+class ToolFunction:
+    """One tool as an async function; Tab completes its arguments and Shift-Tab shows its documentation."""
+
+    def __init__(self, connection: Connection, tool: Tool) -> None:
+        self._connection = connection
+        self.definition = tool
+        self.__name__ = self.__qualname__ = tool.name
+        self.__module__ = f"mcp_magic.{connection.name}"
+        self.__doc__ = schema.make_docstring(
+            tool.name, tool.title, tool.description, tool.input_schema, tool.output_schema
+        )
+        self.__signature__: inspect.Signature = schema.make_signature(tool.input_schema)
+        self.__annotations__ = {name: parameter.annotation for name, parameter in self.__signature__.parameters.items()}
+
+    async def __call__(self, /, *args: Any, **kwargs: Any) -> ToolResult:
+        """Call the tool; its own documentation says with what."""
+        arguments = schema.bind_arguments(self.__signature__, self.definition.input_schema, args, kwargs)
+        return await self._connection.call(self.definition.name, arguments)
+
+    def __repr__(self) -> str:
+        return clean(f"<tool {self._connection.name}:{self.definition.name}{self.__signature__}>").replace("\n", "\\n")
+
+
+class ToolNamespace:
+    """The tools of one server: `tools.add(a=1, b=2)`, `tools["any name"]`, `len(tools)`, iteration over names.
+
+    As an attribute, a name that Python cannot write has underscores: `tools.get_sum` is `tools["get-sum"]`, unless
+    another tool is called so or could be.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._functions: tuple[Any, dict[str, ToolFunction]] = ((), {})
+
+    def __getattr__(self, name: str) -> ToolFunction:
+        if name.startswith("_"):  # copy, pickle and IPython's displays ask for names of their own
+            raise AttributeError(name)
+        try:
+            return self[name if name in self else self._attributes().get(name, name)]
+        except UnknownToolError as error:
+            raise AttributeError(str(error)) from None
+
+    def __getitem__(self, name: str) -> ToolFunction:
+        definitions, made = self._known()
+        if name not in definitions:
+            near = did_you_mean(name, definitions)
+            message = f"{self._connection.name} has no tool {name!r}.{near} It has: {listed(definitions)}"
+            raise UnknownToolError(message)
+        if name not in made:
+            made[name] = ToolFunction(self._connection, definitions[name])
+        return made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known()[0])
+
+    def __len__(self) -> int:
+        return len(self._known()[0])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known()[0]
+
+    def __dir__(self) -> list[str]:
+        return list(self._attributes())
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
+    def __repr__(self) -> str:
+        return f"<tools of {self._connection.name!r}: {listed(self)}>"
+
+    def _attributes(self) -> dict[str, str]:
+        """The tools by the names that Python can write, as far as each means one tool."""
+        tools: dict[str, list[str]] = {}
+        for name in self:
+            tools.setdefault(schema.identifier(name), []).append(name)
+        unique = {written: names[0] for written, names in tools.items() if len(names) == 1 or written in names}
+        return {written: written if written in self else name for written, name in unique.items() if written[0] != "_"}
+
+    def _known(self) -> tuple[dict[str, Tool], dict[str, ToolFunction]]:
+        definitions = self._connection.tool_index()
+        if self._functions[0] is not definitions:
+            self._functions = (definitions, {})
+        return definitions, self._functions[1]
+
+
+# One server: what is known of it, and what can be asked of it.
+
+AGAIN_SECONDS = 2.0
+"""Seconds between two fetches of a listing because something was not found in it: a loop with a typo costs one."""
+
+_CALL = "tools/call"
+
+
+class Connection:
+    """An open session to one MCP server.
+
+    Made by `Host.connect`. It outlives the cell that opened it and closes with the kernel.
+
+    Args:
+        name: Its name in the host.
+        spec: Where the server is.
+        services: What the host lends it.
+
+    Attributes:
+        name: Its name in the host.
+        spec: Where the server is.
+        tools: The server's tools as awaitable functions: `await connection.tools.add(a=1, b=2)`.
+        skills: The skills that it publishes: `await connection.skills.list()`.
+        catalog: What the server offers, cached.
+        notices: What the server said unasked: log messages, changes.
+        roots: The directories that the server is told of.
+        trace: What it said and was told; `.entries`.
+        place: Who the errors of this connection are about.
+    """
+
+    def __init__(self, name: str, spec: Spec, services: Services | None = None) -> None:
+        self.name = name
+        self.spec = spec
+        self.place = Place(name, spec)
+        self._services = services = services or Services()
+        self.trace = Recorder(name, spec, services.trace, services.taps(name, spec))
+        self._watching: list[Callable[[], None]] = []
+        self.catalog = Catalog(self._list, lambda kind: self._tell())
+        self.roots = Roots(self._roots_changed)
+        calls: list[CallUnderWay] = []
+        logs = Logs(calls, spec.masked)
+        questions = QuestionQueue(calls, lambda: services.elicitation.max_questions)
+        self.notices = Notices(
+            self.catalog.changed,
+            self.roots,
+            logs,
+            Questions(name, services.elicitation, questions, logs.log, self.trace.conceal),
+            SamplingQuestions(name, spec, services.sampling, services.consent, questions, logs.log),
+            lambda why: self._supervisor.stream_cut(why),
+        )
+        self._supervisor = Supervisor(
+            self.place,
+            services,
+            self.trace,
+            self.notices,
+            self.catalog,
+            lambda seconds: self._sender.drained(seconds),
+            lambda: self.is_held,
+            self._tell,
+        )
+        self._sender = RequestSender(self.place, self._supervisor, self.notices, questions, services.reports)
+        self.tools = ToolNamespace(self)
+        self.skills = Skills(self)
+        self._tool_index: tuple[Any, dict[str, Tool]] = ((), {})
+        self._looked_again: dict[str, float] = {}
+        self._found_open: float | None = None
+
+    # The session
+
+    async def open(self) -> None:
+        """Open the session; when this fails nothing is left running.
+
+        Raises:
+            ConnectError: Why there is none, in words.
+        """
+        await self._supervisor.open()
+
+    async def close(self) -> None:
+        """Close the session and end the server, if it is ours. Idempotent.
+
+        Cancels a `reopen()` in progress, which raises SessionClosedError.
+        """
+        await self._supervisor.close()
+
+    async def reopen(self, *, by_hand: bool = True) -> None:
+        """Close the session, if it is open, and open it again, at once; what was told about it is kept.
+
+        Args:
+            by_hand: Whether the person wants it so.
+
+        Raises:
+            ConnectError: Why it could not be opened; its state is `"lost"` then.
+            SessionClosedError: It was closed meanwhile.
+        """
+        await self._supervisor.reopen(by_hand=by_hand)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever the state changes, and whenever a listing was fetched."""
+        self._watching.append(callback)
+
+    def _tell(self) -> None:
+        for callback in self._watching:
+            callback()
+
+    @property
+    def host(self) -> Holder | None:
+        """The host that it was made by, or None."""
+        return self._services.host
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the host has this connection under its name now."""
+        return self.host is not None and self.host.connections.get(self.name) is self
+
+    @property
+    def consent(self) -> Consent | None:
+        """The host's rules about who may call what, or None where nothing is asked."""
+        return self._services.consent
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """Where the calls of the host are counted, or None."""
+        return self._services.metrics
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop on which the session was opened, or None before."""
+        return self._supervisor.loop
+
+    @property
+    def owner(self) -> asyncio.Task[None] | None:
+        """The task that owns the session, or None before the session was opened."""
+        return self._supervisor.owner
+
+    @property
+    def state(self) -> str:
+        """`"connecting"`, `"open"`, `"reconnecting"`, `"lost"` (the server ended it) or `"closed"`."""
+        return self._supervisor.state
+
+    @property
+    def problem(self) -> str:
+        """Why the session is not open, and what is done about it; "" while it is."""
+        return self._supervisor.problem
+
+    @property
+    def opened_at(self) -> float | None:
+        """When the session was opened (`time.time()`), or None before."""
+        return self._supervisor.opened_at
+
+    @property
+    def connect_seconds(self) -> float:
+        """How long the first opening took."""
+        return self._supervisor.connect_seconds
+
+    @property
+    def reconnects(self) -> int:
+        """How often the session has come back by itself."""
+        return self._supervisor.reconnects
+
+    @property
+    def opened_by_hand(self) -> int:
+        """How often the person had it opened again."""
+        return self._supervisor.opened_by_hand
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts to open a lost session again have failed so far; 0 while it is open."""
+        backoff = self._supervisor.backoff
+        return backoff.attempts if backoff is not None else 0
+
+    @property
+    def found_open(self) -> float | None:
+        """When the session was opened that `connect` found open already, or None."""
+        return self._found_open
+
+    def note_found_open(self) -> None:
+        """Note that `connect` was asked for this session, which is open already."""
+        self._found_open = self.opened_at
+
+    @property
+    def calls(self) -> int:
+        """Requests sent, without those that the host made on its own account."""
+        return self._sender.calls
+
+    @property
+    def failures(self) -> int:
+        """Those of them that failed (a tool's own error is no failure of the session)."""
+        return self._sender.failures
+
+    @property
+    def in_flight(self) -> int:
+        """Requests under way."""
+        return self._sender.in_flight
+
+    @property
+    def latency(self) -> float | None:
+        """Seconds of the last round trip, or None."""
+        return self._sender.latency
+
+    @property
+    def last_seen(self) -> float | None:
+        """When the server last answered (`time.time()`), or None."""
+        return self._sender.last_seen
+
+    @property
+    def client(self) -> Client:
+        """The SDK's client, for what this class does not have.
+
+        Raises:
+            SessionClosedError: The session is not open.
+        """
+        if self._supervisor.client is None:
+            raise self._supervisor.gone()
+        return self._supervisor.client
+
+    @property
+    def protocol_version(self) -> str | None:
+        """The negotiated protocol version, or None where there is no session; the last one while it is opened again."""
+        known = self._supervisor.known
+        return known.protocol_version if known else None
+
+    @property
+    def capabilities(self) -> ServerCapabilities | None:
+        """What the server says it can do."""
+        known = self._supervisor.known
+        return known.capabilities if known else None
+
+    @property
+    def server_info(self) -> Implementation | None:
+        """The server's own name and version, if it gave them."""
+        known = self._supervisor.known
+        return known.server_info if known else None
+
+    @property
+    def instructions(self) -> str | None:
+        """The server's instructions for models, or None."""
+        known = self._supervisor.known
+        return known.instructions if known else None
+
+    def info(self) -> ConnectionInfo:
+        """Return what is known of the connection now, without asking its server."""
+        catalog = self.catalog
+        return ConnectionInfo(
+            name=self.name,
+            spec=self.spec,
+            state=self.state,
+            problem=self.problem,
+            server=self.server_info,
+            protocol_version=self.protocol_version,
+            instructions=self.instructions,
+            opened_at=self.opened_at,
+            found_open=self.found_open,
+            counts={kind: len(catalog.cached(kind)) if catalog.known(kind) else None for kind in KINDS},
+            unlisted={kind: why.removeprefix(f"{self.name}: {kind}: ") for kind, why in catalog.problems.items()},
+            last_seen=self.last_seen,
+            latency=self.latency,
+            calls=self.calls,
+            failures=self.failures,
+            reconnects=self.reconnects,
+        )
+
+    def change_of(self, tool: Tool) -> Change | None:
+        """Return how a tool of the server has changed since this kernel saw it first, or None."""
+        return self.consent.definitions.change(f"{self.name}:{tool.name}") if self.consent else None
+
+    def stderr(self) -> str:
+        """Return the end of what a stdio server wrote to its standard error, secrets masked."""
+        self.trace.stderr()  # what is shown is in the trace, and on the cassette
+        return self.place.stderr()
+
+    @property
+    def errlog(self) -> ErrorLog | None:
+        """Where a stdio server's stderr goes, or None."""
+        return self.place.wire.errlog if self.place.wire is not None else None
+
+    @property
+    def replayed(self) -> bool:
+        """Whether a cassette answers, and no server."""
+        return self.place.wire is not None and self.place.wire.replayed
+
+    # Requests
+
+    async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
+        """Call a tool.
+
+        Args:
+            tool: Its name on this server.
+            arguments: Its arguments, Python objects that JSON can hold (DataFrames, dates, ...; see
+                `schema.to_json_value`); those named as keywords are added.
+            **named: Arguments by name.
+
+        Returns:
+            The answer, as a value that displays itself.
+
+        Raises:
+            ArgumentsError: They do not fit the tool's schema; nothing was sent.
+            ToolError: The tool reported an error.
+            SessionError: The session failed.
+        """
+        result = await self.call_tool(tool, {**arguments, **named} if arguments else named)
+        return result.raise_for_error() if result.is_error else result
+
+    async def call_tool(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        on_progress: ProgressFnT | None = None,
+        validate: bool = True,
+        asker: str = PERSON,
+        run: str | None = None,
+        decision: Decision | None = None,
+        elicitor: Elicitor | None = None,
+        prepared: Prepared | None = None,
+        repeat: bool = True,
+        wait_if_busy: bool = True,
+    ) -> ToolResult:
+        """Call a tool and return what it answers, an error it reports too.
+
+        Args:
+            tool: Its name on this server.
+            arguments: Its arguments, as of `call`.
+            timeout: Seconds to wait for the answer, or None for as long as it takes. While the server asks the
+                person something the time stands still; with each progress notification it begins anew.
+            max_total_timeout: Seconds that the call may take all the same; None for `reports.max_total_timeout`.
+            on_progress: Awaited with (progress, total, message) for each progress notification, which then is not
+                shown below the cell.
+            validate: Whether to hold the arguments against the tool's schema first, with its defaults for those that it
+                requires and that were left out.
+            asker: Who wants the call, for consent: the person, `"agent"`, `"server NAME"`, `"app NAME"`.
+            run: The agent run that wants it, or None.
+            decision: What consent has decided about this call already; it is not asked again.
+            elicitor: Answers what the server asks for in its course, instead of the host's.
+            prepared: Decides first about what the server asks models for in its course, with a reply if it likes.
+            repeat: Whether a call that may have run is sent again where `core.repeating` allows it.
+            wait_if_busy: Whether to wait when the server answers HTTP 429 or 503 with `Retry-After`, and send the call
+                again. With False the `ProtocolError` comes at once: its `status` and `retry_after` say for how long the
+                server is not to be asked.
+
+        Raises:
+            ArgumentsError: The arguments cannot be sent; nothing was.
+            DeniedError: Consent refused the call; nothing was sent.
+            ProtocolError: The server refused it.
+            SessionError: The session failed.
+        """
+        if self.catalog.settles("tools"):
+            await self.catalog.settle("tools")
+        known = self.tool_index().get(tool)
+        filled: dict[str, Any] = {}
+        if validate:
+            known = known or await self.find_tool(tool)
+            given, filled = schema.prepare_arguments(arguments, known.input_schema)
+        else:
+            given = schema.json_arguments(arguments)
+        consent = self._services.consent
+        if consent is not None and (decision is not None or asker != PERSON or consent.rules):
+            request = Request(self.name, tool, given, asker, known, self.spec.trust, run)
+            allowed = await self._allowed(request, consent, decision)
+            if allowed is not given:
+                given, filled = schema.json_arguments(allowed), {}
+        begun = self.place.position()
+
+        async def send(client: Client) -> CallToolResult:
+            measured.sent(client.protocol_version)
+            raw = await client.call_tool(tool, dict(given))
+            listed = known or self.tool_index().get(tool)
+            if listed is not None and (remark := check_output(raw, listed)):
+                self.notices.logs.log("warning", remark, shown=True, once=True)
+            return raw
+
+        with Measured(self.name, tool, self.spec, self.metrics) as measured:
+            raw = await self._sender.send_call(
+                f"{self.name}:{tool}",
+                send,
+                timeout,
+                elicitor,
+                prepared=prepared,
+                on_progress=on_progress,
+                max_total=max_total_timeout,
+                harmless=repeat and is_repeatable(self.spec, known),
+                wait_if_busy=wait_if_busy,
+            )
+            measured.answered(failed=raw.is_error is True)
+        return ToolResult(
+            raw,
+            server=self.name,
+            tool=tool,
+            seconds=measured.seconds,
+            output_schema=known.output_schema if known is not None else None,
+            clue=clue(self.place, tool, begun) if raw.is_error else "",
+            filled=filled,
+        )
+
+    async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:
+        """Return the arguments with which a call may go out."""
+        if decision is None:
+            return await consent.check(request)
+        if decision.definition and decision.definition != consent.definitions.seal(request.name):
+            decision = Decision.deny("the tool, or its server, has changed since it was approved", by="check")
+        if not decision.approved:
+            raise consent.refusal(request, decision)
+        return request.arguments if decision.arguments is None else decision.arguments
+
+    async def read(
+        self,
+        uri: str,
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        wait_if_busy: bool = True,
+    ) -> ResourceResult:
+        """Read a resource.
+
+        Args:
+            uri: Its URI.
+            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`.
+            max_total_timeout: Seconds that it may take all the same.
+            wait_if_busy: Whether to wait for a server that is busy; as of `call_tool`.
+
+        Raises:
+            ProtocolError: The server has no such resource, or refused.
+            RequestTimeoutError: It did not answer in time.
+        """
+        started = time.perf_counter()
+        schema.check_text(str(uri), "the URI")
+        raw = await self._sender.send_call(
+            f"{self.name}: {uri}",
+            lambda client: client.read_resource(str(uri)),
+            timeout,
+            max_total=max_total_timeout,
+            harmless=True,
+            wait_if_busy=wait_if_busy,
+        )
+        return ResourceResult(raw, server=self.name, uri=str(uri), seconds=time.perf_counter() - started)
+
+    async def subscribe(self, uri: str) -> Subscription:
+        """Watch a resource: `async for update in await connection.subscribe(uri)`.
+
+        It goes on over sessions that are opened again under this name, until it is closed or the server is
+        disconnected.
+
+        Raises:
+            NotOfferedError: The server announces no changes of it.
+            SessionError: The session failed, or the server refused.
+        """
+        schema.check_text(str(uri), "the URI")
+        what, adding = f"{self.name}: subscription to {uri}", self.notices.subscriptions.add
+        check_announces(await self._sender.open_client(), self.name, uri)
+        return await self._sender.send_call(what, lambda client: adding(client, str(uri)), self.spec.timeout)
+
+    async def prompt(
+        self,
+        prompt: str,
+        arguments: Mapping[str, str] | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+        **named: str,
+    ) -> PromptResult:
+        """Get a prompt's messages.
+
+        Args:
+            prompt: Its name on this server.
+            arguments: Its arguments, as text; those named as keywords are added.
+            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`. An argument of
+                the prompt that has this name is given in `arguments`.
+            max_total_timeout: Seconds that it may take all the same.
+            **named: Arguments by name.
+
+        Raises:
+            RequestTimeoutError: The server did not answer in time.
+        """
+        given = {**(arguments or {}), **named}
+        found = await self.find_prompt(prompt)
+        schema.check_prompt_arguments(given, found.arguments or ())
+        schema.check_text(given, prompt)
+        started = time.perf_counter()
+        what = f"{self.name}:{prompt}"
+        raw = await self._sender.send_call(
+            what,
+            lambda client: client.get_prompt(prompt, given),
+            timeout,
+            max_total=max_total_timeout,
+            harmless=True,
+        )
+        return PromptResult(
+            raw, server=self.name, prompt=prompt, arguments=given, seconds=time.perf_counter() - started
+        )
+
+    async def complete(
+        self,
+        ref: Any,
+        argument: str,
+        value: str,
+        context: dict[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> list[str]:
+        """Ask the server how an argument may go on; an empty list if it does not complete.
+
+        Args:
+            ref: A `PromptReference` or a `ResourceTemplateReference`.
+            argument: The argument's name.
+            value: What there is of it.
+            context: The other arguments.
+            timeout: Seconds to wait for the answer, or None for as long as it takes.
+
+        Raises:
+            RequestTimeoutError: The server did not answer in time.
+        """
+        schema.check_text([argument, value, context or {}], "completion")
+        what = f"{self.name}: completion"
+        client = await self._sender.open_client(what, timeout)
+        if client.server_capabilities.completions is None:
+            return []
+        asked = {"name": argument, "value": value}
+
+        async def send(client: Client) -> Any:
+            async with asyncio.timeout(timeout):
+                return await client.complete(ref, asked, context or None)
+
+        answer = await self._sender.send(what, send, timeout, harmless=True)
+        return list(answer.completion.values)
+
+    async def _roots_changed(self) -> None:
+        if self._supervisor.client is not None or self._supervisor.comes_back:  # otherwise the next session asks anew
+            await self._sender.send(f"{self.name}: roots", tell_changed)
+
+    async def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        max_total_timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Send any request and return the `result` of its answer, nothing checked or turned into something else.
+
+        The session adds what its protocol version asks for in `_meta`. `tools/call` goes through consent as the
+        person's own call.
+
+        Args:
+            method: The method.
+            params: Its parameters, Python objects that JSON can hold.
+            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`.
+            max_total_timeout: Seconds that it may take all the same.
+
+        Raises:
+            ArgumentsError: The parameters cannot be sent.
+            DeniedError: Consent refused the call; nothing was sent.
+            ProtocolError: The answer is a JSON-RPC error.
+            SessionError: The session failed.
+        """
+        from mcp_types import Request as AnyRequest
+        from pydantic import TypeAdapter
+
+        given = await self._allowed_params(method, schema.json_arguments(params or {}))
+        request: Any = AnyRequest[Any, str](method=method, params=given)
+        answer: Any = TypeAdapter(dict[str, Any])
+
+        def send(client: Any) -> Any:
+            return client.session.send_request(request, answer)
+
+        what = f"{self.name}: {method}"
+        found: dict[str, Any] = await self._sender.send_call(
+            what, send, timeout, max_total=max_total_timeout, pages=False
+        )
+        return found
+
+    async def _allowed_params(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method != _CALL or self.consent is None or not isinstance(params.get("name"), str):
+            return params
+        name, arguments = params["name"], params.get("arguments")
+        known = self.tool_index().get(name)
+        given = arguments if isinstance(arguments, dict) else {}
+        allowed = await self.consent.check(Request(self.name, name, given, PERSON, known, self.spec.trust))
+        return {**params, "arguments": dict(allowed)} if isinstance(arguments, dict) else params
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send any notification; there is no answer.
+
+        Raises:
+            ArgumentsError: The parameters cannot be sent.
+            SessionError: The session failed.
+        """
+        from mcp_types import Notification
+
+        notification: Any = Notification[Any, str](method=method, params=schema.json_arguments(params or {}))
+        await self._sender.send(f"{self.name}: {method}", lambda c: c.session.send_notification(notification))
+
+    async def ping(self, timeout: float | None = None) -> float:
+        """Ask the server whether it is there: `ping`, or since 2026-07-28, which has none, `server/discover`.
+
+        Args:
+            timeout: Seconds it has to answer; None for `reconnection.ping`.
+
+        Returns:
+            Seconds until it answered; an error that it answers shows as well that it is there.
+
+        Raises:
+            RequestTimeoutError: It did not.
+            SessionError: The session has ended.
+        """
+        seconds = self._services.reconnection.ping if timeout is None else timeout
+
+        async def send(client: Client) -> float:
+            started = time.perf_counter()
+            async with asyncio.timeout(seconds):
+                try:
+                    await ping(client)
+                except Exception as error:
+                    if is_closed(error) or not isinstance(getattr(error, "code", None), int):
+                        raise
+            return time.perf_counter() - started
+
+        return await self._sender.send(f"{self.name}: ping", send, seconds, harmless=True)
+
+    async def set_log_level(self, level: str) -> bool:
+        """Ask the server for its log messages of this level and above, now and whenever the session is opened again.
+
+        Args:
+            level: `"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"` or `"emergency"`.
+
+        Returns:
+            Whether the server says that it logs at all.
+
+        Raises:
+            ArgumentsError: There is no such level.
+            SessionError: The server refused; all is as it was.
+        """
+        logs = await self._sender.send(f"{self.name}: logging/setLevel", partial(request_level, level=checked(level)))
+        self.notices.logs.want(level)
+        return logs
+
+    # What the server offers
+
+    async def find_tool(self, name: str) -> Tool:
+        """Return a tool's definition, from the cache if it is there.
+
+        Raises:
+            UnknownToolError: The server has no such tool, also if it is asked once more.
+        """
+        if self.catalog.settles("tools"):
+            await self.catalog.settle("tools")
+        tool = self.tool_index().get(name)
+        if tool is None:
+            await self.catalog.get("tools")
+            tool = self.tool_index().get(name)
+        if tool is None and await self.look_again("tools"):
+            tool = self.tool_index().get(name)
+        if tool is None:
+            names = list(self.tool_index())
+            near = did_you_mean(name, names)
+            raise UnknownToolError(f"{self.name} has no tool {name!r}.{near} It has: {listed(names)}")
+        return tool
+
+    async def find_prompt(self, name: str) -> Prompt:
+        """Return a prompt's definition.
+
+        Raises:
+            UnknownPromptError: The server has no such prompt.
+        """
+        prompts: dict[str, Prompt] = {prompt.name: prompt for prompt in await self.catalog.get("prompts")}
+        if name not in prompts and await self.look_again("prompts"):
+            prompts = {prompt.name: prompt for prompt in self.catalog.cached("prompts")}
+        if name in prompts:
+            return prompts[name]
+        names = list(prompts)
+        near = did_you_mean(name, names)
+        raise UnknownPromptError(f"{self.name} has no prompt {name!r}.{near} It has: {listed(names)}")
+
+    async def look_again(self, kind: str) -> bool:
+        """Fetch a listing once more because something is not in it: not every server announces what it adds.
+
+        Returns:
+            Whether it was fetched: not if that was done a moment ago, or if there is no session.
+        """
+        now = time.monotonic()
+        if self._supervisor.client is None or now - self._looked_again.get(kind, -AGAIN_SECONDS) < AGAIN_SECONDS:
+            return False
+        self._looked_again[kind] = now
+        await self.catalog.look_again(kind)
+        return True
+
+    async def listing(self, kind: str, *, refresh: bool = False, timeout: float | None = None) -> tuple[Any, ...]:
+        """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none.
+
+        Args:
+            kind: Which.
+            refresh: Whether to ask the server also where it has not said that something changed.
+            timeout: Seconds that all pages may take together, or None for as long as they take.
+
+        Raises:
+            RequestTimeoutError: They took longer.
+            SessionError: The session failed.
+        """
+        if self._supervisor.client is None and self._supervisor.comes_back and self.catalog.known(kind) and not refresh:
+            return self.catalog.cached(kind)  # it is fetched again when the session is back
+        what = f"{self.name}: {kind}"
+        await self._sender.open_client(what, timeout)
+        late = asyncio.timeout(timeout)
+        try:
+            async with late:
+                return await self.catalog.get(kind, refresh=refresh)
+        except TimeoutError:
+            if not late.expired():
+                raise
+        raise RequestTimeoutError(f"{what}: not listed within {timeout:g} s; --timeout S waits longer.")
+
+    def tool_index(self) -> dict[str, Tool]:
+        """Return the tools that are cached, by name: the same object as long as the listing is the same."""
+        items = self.catalog.cached("tools")
+        if self._tool_index[0] is not items:
+            self._tool_index = (items, {tool.name: tool for tool in items})
+        return self._tool_index[1]
+
+    async def _list(self, kind: str, counted: bool) -> list[Any]:
+        """Fetch one kind from the server; the catalog calls this."""
+        asked = KINDS[kind]
+        client = await self._sender.open_client()
+        if getattr(client.server_capabilities, asked.capability) is None:
+            return []
+
+        def fetch(cursor: str | None) -> Awaitable[Any]:
+            def page(c: Client) -> Awaitable[Any]:
+                return getattr(c, asked.method)(cursor=cursor, cache_mode="refresh")  # type: ignore[no-any-return]
+
+            return self._sender.send(f"{self.name}: {kind}", page, harmless=True, counted=counted)
+
+        try:
+            return await all_pages(fetch, asked.field)
+        except Exception as error:
+            if getattr(error, "code", None) != METHOD_NOT_FOUND:
+                raise
+        return []  # it said it has them and does not know the method: it has none
+
+    async def lint(self) -> Findings:
+        """Look over the definitions of everything that the server offers.
+
+        Returns:
+            What is wrong with them, as a listing; see `core.lint`.
+
+        Raises:
+            SessionError: A list cannot be had.
+        """
+        from mcp_magic.lint import lint_connection
+
+        return await lint_connection(self)
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.name!r} {self.state}: {self.spec.transport} {self.spec.where}>"
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return bundle([self.info().card()], include, exclude)

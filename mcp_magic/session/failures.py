@@ -1,0 +1,777 @@
+"""Errors of transports and of the SDK, as errors of this package that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import time
+from itertools import dropwhile, pairwise
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import errors
+from mcp_magic._compat import IN_BROWSER
+from mcp_magic._text import clause, did_you_mean, duration, listed, sentence
+from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import SessionClosedError
+from mcp_magic.inflight import BUSY, retry_after
+from mcp_magic.protocol import (
+    asked_in_vain,
+    chain_text,
+    has_ended,
+    instead,
+    is_closed,
+    is_mcp_error,
+    is_transport_error,
+    is_unreachable,
+    leaf,
+    named,
+    of_code,
+    of_status,
+    waited_in_vain,
+    who,
+)
+from mcp_magic.session.negotiation import ListensError, named_url
+from mcp_magic.session.wire import Place, not_recorded, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from mcp_magic.inflight import Outcome
+    from mcp_magic.session.reconnect import Backoff
+    from mcp_magic.stderr import Position
+
+__all__ = [
+    "NO_SERVER",
+    "Place",
+    "away",
+    "cause_in",
+    "closed_error",
+    "clue",
+    "connect_error",
+    "ended_error",
+    "gave_up",
+    "lost_error",
+    "request_error",
+    "waited_error",
+    "why_closed",
+    *(
+        "SpreadOut",
+        "Unreadable",
+        "bad_item",
+        "instead_of",
+        "instead_of_strange",
+        "log_line",
+        "refusal_of",
+        "unreadable",
+    ),
+    *("stand_in_line", "unread_text", "whole_answer"),
+]
+
+
+# What an error means while a session is opened.
+
+NO_SERVER = "Is it a server? One that is made with MCPServer has to call run()."
+"""What is asked of a program that ends at once, as if all were well."""
+
+
+def connect_error(error: BaseException, place: Place) -> Exception:
+    """Say why no session could be opened.
+
+    Returns:
+        One of the `ConnectError`s, or the error itself if it is one of ours already.
+    """
+    found = leaf(error)
+    if isinstance(found, errors.MCPMagicError):
+        return found
+    if not_recorded(found, place):
+        return errors.CassetteError(str(found))
+    if waited_in_vain(found):
+        return _handshake_timeout(place)
+    for matches, explain in _CONNECT:
+        if matches(found, place):
+            return _with_protocol(explain(found, place), place)
+    return errors.ConnectError(f"{place.name}: cannot connect to {place.spec.where}: {text_of(found, place)}")
+
+
+def _with_protocol(error: Exception, place: Place) -> Exception:
+    """Add which way the session was to begin, where you chose it."""
+    if place.spec.protocol != "auto" and isinstance(error, errors.ServerExitedError | errors.NotAnMCPServerError):
+        asked = "initialize" if place.spec.protocol == "handshake" else "server/discover"
+        chosen = f"--protocol {place.spec.protocol} asks for {asked} only; --protocol auto tries both."
+        return type(error)(f"{error}\n  {chosen}", stderr=error.stderr)
+    return error
+
+
+def _handshake_timeout(place: Place) -> Exception:
+    where, seconds = place.spec.where, place.spec.timeout
+    if garbage := place.garbage():
+        text = f"{place.name}: {where} writes {garbage!r}, which is no MCP message, and did not answer in {seconds:g} s"
+        return errors.NotAnMCPServerError(f"{text}.{place.said()}", stderr=place.stderr())
+    text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
+    stray = f"\n  {place.wire.stray} (fault: the server)." if place.wire and place.wire.stray else ""
+    said = place.said()
+    url = named_url(place.heard()) if isinstance(place.spec, StdioSpec) else ""
+    text += f" If it listens at a URL instead: `%mcp connect {url}`." if url else ""
+    return errors.ConnectTimeoutError(text + stray + said, stderr=place.stderr())
+
+
+def _listens(found: BaseException, place: Place) -> Exception:
+    assert isinstance(found, ListensError)
+    text = f"{place.name}: {place.spec.where} speaks HTTP, not over its input and output, and was ended."
+    text = f"{text} Start it in a terminal, then type:\n  %mcp connect {place.spec.masked(found.url)}"
+    return errors.ConnectError(text, stderr=place.stderr())
+
+
+def _no_command(found: BaseException, place: Place) -> Exception:
+    spec = place.spec
+    assert isinstance(spec, StdioSpec)
+    if spec.cwd is not None and not os.path.isdir(spec.cwd):  # noqa: PTH112
+        return errors.CommandNotFoundError(f"{place.name}: the working directory {str(spec.cwd)!r} does not exist.")
+    if isinstance(found, FileNotFoundError):
+        near = did_you_mean(spec.command, (c for c in ("python", "python3", "node", "npx", "uvx", "uv", "deno")))
+        near = near if near and shutil.which(near.split("'")[1]) else ""
+        return errors.CommandNotFoundError(
+            f"{place.name}: the command {spec.masked(spec.command)!r} is not found; is it installed and on PATH?{near}"
+        )
+    reason = getattr(found, "strerror", None) or str(found)
+    return errors.CommandNotFoundError(
+        sentence(f"{place.name}: the command {spec.masked(spec.command)!r} cannot be started", reason)
+    )
+
+
+def _exited(found: BaseException, place: Place) -> Exception:
+    if isinstance(place.spec, StdioSpec):
+        said = place.said()
+        wrote = f" It wrote {garbage!r}, which is no MCP message." if (garbage := place.garbage()) else ""
+        if place.ended() == " (exit code 0)" and not said and not wrote:
+            wrote = f" {NO_SERVER}"
+        text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{said}"
+        return errors.ServerExitedError(text, stderr=place.stderr())
+    return errors.NotAnMCPServerError(f"{place.name}: {place.spec.where} closed the connection before it answered.")
+
+
+def _unreachable(found: BaseException, place: Place) -> Exception:
+    where, text = place.spec.where, chain_text(found)
+    if f"[Errno {errno.EMFILE}]" in text:
+        return errors.UnreachableError(
+            f"{place.name}: no connection to {where}: this process has as many files open as it may (`ulimit -n`). "
+            "Close some, or make fewer calls at once."
+        )
+    late = "imeout" in type(found).__name__
+    if not late and ("CERTIFICATE_VERIFY_FAILED" in text or "SSL" in text):
+        reason = text.partition("failed: ")[2].split(" (_ssl")[0] or text
+        return errors.UnreachableError(
+            f"{place.name}: TLS to {where} failed: {reason} (--ca FILE names the authority to trust)."
+        )
+    if "Name or service not known" in text or "getaddrinfo" in text or "No address" in text:
+        return errors.UnreachableError(f"{place.name}: no such host: {where}")
+    if late:
+        return errors.UnreachableError(f"{place.name}: no connection to {where} in time; is a firewall between?")
+    if IN_BROWSER:  # which says no more than that it failed
+        return errors.UnreachableError(
+            f"{place.name}: the browser got nothing from {where}. "
+            "Is the server running, and does it allow pages of other sites (CORS) to call it?"
+        )
+    return errors.UnreachableError(f"{place.name}: nobody listens at {where}; is the server running?")
+
+
+def _http_status(found: BaseException, place: Place) -> Exception:
+    opening = _opening(place)
+    if opening is not None and isinstance(opening.error, errors.AuthorizationError):
+        return opening.error
+    status, wait = 0, None
+    if (response := getattr(found, "response", None)) is not None:
+        status, wait = response.status_code, retry_after(response.headers.get("retry-after"))
+    elif opening is not None:
+        status, wait = opening.status or 0, opening.retry_after
+    fault = of_status(status)
+    said = f"{place.name}: {place.spec.where} answered HTTP {status} ({fault.meaning}; fault: {who(fault)})"
+    asks = f" It asks to wait {wait:.0f} s." if status in BUSY and wait is not None else ""
+    return errors.HTTPStatusError(f"{sentence(said, fault.help)}{asks}", status, wait)
+
+
+def _no_mcp(found: BaseException, place: Place) -> Exception:
+    opening = _opening(place)
+    kind = opening.content_type.partition(";")[0] if opening is not None else ""
+    said = f" with {kind}" if kind and "json" not in kind and "event-stream" not in kind else ""
+    text = f"{place.name}: {place.spec.where} answered{said}, but not as an MCP server: {text_of(found, place)}"
+    return errors.NotAnMCPServerError(f"{text}{place.said()}", stderr=place.stderr())
+
+
+def _bad_url(found: BaseException, place: Place) -> Exception:
+    return errors.TargetError(f"{place.name}: {place.spec.where!r} is no usable URL: {text_of(found, place)}")
+
+
+def _opening(place: Place) -> Outcome | None:
+    return place.wire.opening if place.wire is not None else None
+
+
+def _in_process(found: BaseException, place: Place) -> Exception:
+    return errors.ConnectError(f"{place.name}: {place.spec.where} failed to start: {text_of(found, place)}")
+
+
+def _refused(error: BaseException, place: Place) -> bool:
+    if is_unreachable(error):
+        return True
+    return isinstance(error, OSError) and not isinstance(place.spec, StdioSpec)
+
+
+def _answered_status(error: BaseException, place: Place) -> bool:
+    if named(error, "httpx2", "HTTPStatusError"):
+        return True
+    opening = _opening(place)
+    return opening is not None and (opening.status or 0) >= 400 and is_mcp_error(error)
+
+
+_CONNECT: list[tuple[Callable[[BaseException, Place], bool], Callable[[BaseException, Place], Exception]]] = [
+    (lambda e, p: isinstance(e, ListensError), _listens),
+    (lambda e, p: isinstance(e, OSError) and isinstance(p.spec, StdioSpec), _no_command),
+    (lambda e, p: isinstance(p.spec, InProcessSpec), _in_process),
+    (_answered_status, _http_status),
+    (_refused, _unreachable),
+    (lambda e, p: has_ended(e), _exited),
+    (lambda e, p: named(e, "httpx2", "UnsupportedProtocol", "InvalidURL"), _bad_url),
+    (lambda e, p: named(e, "websockets", "InvalidURI"), _bad_url),
+    (lambda e, p: named(e, "websockets", "InvalidStatus"), _http_status),
+    (lambda e, p: named(e, "websockets", "WebSocketException"), _no_mcp),
+    (lambda e, p: is_transport_error(e), _exited),
+    (lambda e, p: is_mcp_error(e) or isinstance(e, RuntimeError | ValueError), _no_mcp),
+]
+"""What an error means while a session is opened; the first row that matches explains it."""
+
+
+# Answers that are none: what the request that waits for one is told instead.
+#
+# The SDK drops what it cannot read, and the request would wait as long as it is let. Over HTTP the SDK answers in the
+# server's place; over the streams of stdio, SSE and WebSocket this module does. Text that is no JSON is read just far
+# enough to know what it was to be.
+
+_PARSE_ERROR = -32700
+_INVALID_REQUEST_CODE = -32600
+
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_TOKEN = re.compile(rf'[^"{{}}\[\]]*+({_STRING}|[{{}}\[\]])', re.DOTALL)
+"""The next string or bracket of a text that is meant to be JSON."""
+
+_MAX_TOKENS = 100_000
+"""Strings and brackets that are looked at in a text that is no JSON: a twentieth of a second."""
+
+_ID_VALUE = r'\s*("(?:[^"\\]|\\.){0,100}"|null|-?\d{1,15}(?:\.\d{1,5})?)\s*'
+_VALUE = re.compile(rf"\s*:{_ID_VALUE}[,}}]")
+_LAST_ID = re.compile(rf'"id"\s*:{_ID_VALUE}\}}\s*$')
+"""The id at the end of a text, where some SDKs write it."""
+
+_KEY = re.compile(r"\s*:")
+_BEGINNING, _TAIL = 1000, 300
+"""Characters at both ends of a text that are looked at."""
+
+_MAX_LINES = 10_000
+"""Lines of one answer that are remembered."""
+
+_KNOWN_BY = ("id", "method", "result", "error")
+"""The members that say what a message is."""
+
+_SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
+"""How errors begin that the SDK gives in the place of an answer, with codes that would blame the request."""
+
+_LISTS = {"tools": "tool", "resources": "resource", "resourceTemplates": "template", "prompts": "prompt"}
+"""The members of answers that are lists of what a server offers -> what one of it is called."""
+
+_NAMES = ("name", "uri", "uriTemplate")
+
+_INVALID_JSON = re.compile(r"^ *(Invalid JSON: .*?) \[type=json_invalid", re.MULTILINE)
+_COUNT = re.compile(r": \d+ validation errors? for .*")
+
+
+class Unreadable(Exception):
+    """Something that was no message when it was recorded.
+
+    Args:
+        text: It.
+        instead: The `SessionMessage` that a request got in its place, or None.
+    """
+
+    def __init__(self, text: str, instead: Any = None) -> None:
+        super().__init__(text)
+        self.instead = instead
+
+
+def unreadable(error: BaseException | str) -> str:
+    """Return why an answer could not be read, if that is what an error of the SDK is about; else ""."""
+    whole = str(error)
+    text = whole.partition("\n")[0]
+    if not _SDK_SAYS.match(text):
+        return ""
+    why = _INVALID_JSON.search(whole[:_BEGINNING])
+    return _COUNT.sub("", text).rstrip(": ") + (f": {one_line(why[1], 200)}" if why else "")
+
+
+def bad_item(problem: BaseException, result: Any) -> str:
+    """Name the listed item that a `ValidationError` is about, as ` (the tool 'add')`; "" if it is about none.
+
+    Args:
+        problem: The error.
+        result: The result that could not be read, as it came.
+    """
+    details = problem.errors() if hasattr(problem, "errors") else []
+    path = details[0]["loc"] if details else ()
+    for member, number in pairwise(path):
+        if member in _LISTS and isinstance(number, int) and isinstance(result, dict):
+            item = result[member][number]
+            known = [item[key] for key in _NAMES if key in item] if isinstance(item, dict) else []
+            return f" (the {_LISTS[member]} {one_line(str(known[0]), 80)!r})" if known else ""
+    return ""
+
+
+def unread_text(problem: Exception) -> str:
+    """Return what the server wrote that could not be read."""
+    details = _invalid_parts(problem)
+    found = details[0].get("input", "") if details else str(problem)
+    return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+
+
+def stand_in_line(message: Any) -> str:
+    """Say for the log that an answer came which could not be read, if a message is what the SDK gives in its place."""
+    error = message.__dict__.get("error")
+    said = unreadable(error.message) if error is not None else ""
+    return f"The server sent an answer that cannot be read ({said})" if said else ""
+
+
+def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
+    """Say for the log what came that could not be read; "" for text that does not look like a message.
+
+    Args:
+        problem: Why it could not.
+        masked: Takes secrets out of a text.
+    """
+    text = masked(unread_text(problem)[:_BEGINNING]).strip()
+    if not text.startswith("{") and '"jsonrpc"' not in text:
+        return ""
+    details = _invalid_parts(problem)
+    why = f" ({details[0]['msg']})" if details and details[0]["type"] == "json_invalid" else ""
+    return f"The server sent a message that cannot be read{why}: {one_line(text, 100)}"
+
+
+def instead_of(problem: Exception) -> Any:
+    """Return the JSON-RPC error with which a request ends whose answer cannot be read.
+
+    Args:
+        problem: The `ValidationError` that the SDK's reader gives for what is no message.
+
+    Returns:
+        A `SessionMessage` with the id of the unreadable answer, or None if it is not known to be an answer.
+    """
+    if isinstance(problem, Unreadable):
+        return problem.instead
+    whole = whole_answer(problem)
+    if whole is None:
+        return None
+    number = whole.get("id")
+    if not isinstance(number, int | str) or isinstance(number, bool):
+        return None
+    return _error(number, _reason(_invalid_parts(problem), whole))
+
+
+class SpreadOut:
+    """An answer that is written on several lines, each of which stdio takes for a message."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def took(self, line: str) -> Any:
+        """Take a line that is no message; return the JSON-RPC error with which a request ends, or None."""
+        line = line.rstrip("\r\n")
+        if line.rstrip() == "{":
+            self._lines = []
+        elif not self._lines or len(self._lines) >= _MAX_LINES:
+            self._lines = []
+            return None
+        self._lines.append(line)
+        if line.rstrip() != "}":
+            return None
+        whole, self._lines = _members_of("\n".join(self._lines)) or {}, []
+        number = whole.get("id")
+        if "method" in whole or len(whole) < 2 or not isinstance(number, int | str) or isinstance(number, bool):
+            return None
+        return _error(number, "it is written on several lines; over stdio a message is one line")
+
+
+def refusal_of(problem: Exception) -> Any:
+    """Return the JSON-RPC error for the server if what cannot be read is a request of it, which it waits for.
+
+    Returns:
+        A `SessionMessage` with the id of the request, or None.
+    """
+    whole = _whole(problem) or {}
+    number = whole.get("id")
+    if "method" not in whole or not isinstance(number, int | str) or isinstance(number, bool):
+        return None
+    details = _invalid_parts(problem)
+    if details[0]["type"] == "json_invalid":
+        return _error(number, details[0]["msg"], "the request")
+    return _error(number, "it is no JSON-RPC 2.0", "the request", _INVALID_REQUEST_CODE)
+
+
+def instead_of_strange(number: int | str, said: str) -> Any:
+    """Return the error with which a request ends whose answer came with another id.
+
+    Args:
+        number: The id of the request.
+        said: How it came.
+    """
+    return _error(number, f"it came {said}; {json.dumps(number)} was asked")
+
+
+def whole_answer(problem: Exception) -> dict[str, Any] | None:
+    """Return what could not be read, if it is an answer as far as one can see."""
+    whole = _whole(problem)
+    return whole if whole is not None and "method" not in whole else None
+
+
+def _whole(problem: Exception) -> dict[str, Any] | None:
+    """Return the members of a message that could not be read; of text that is no JSON those that it is known by."""
+    details = _invalid_parts(problem)
+    if details and details[0]["type"] == "json_invalid":
+        return _members_of(unread_text(problem))
+    # An answer would need no method and a request no result: what misses either is told with the whole of it.
+    found = (d["input"] for d in details if d["type"] == "missing" and len(d["loc"]) == 2)
+    whole = next(found, None)
+    return whole if isinstance(whole, dict) else None
+
+
+def _members_of(text: str) -> dict[str, Any] | None:
+    r"""Return the members by which a message is known, from text that is no JSON; None if it is no message.
+
+    >>> _members_of('{"jsonrpc": "2.0", "id": 3, "result": {"id": 4, "text": "half an emoji: \\ud83d"}}')
+    {'id': 3, 'result': None}
+    >>> _members_of('{"result": {"a": [[[')
+    {'result': None}
+    >>> _members_of("Loading the model"), _members_of('{"a": }')
+    (None, None)
+    """
+    found: dict[str, Any] = {}
+    for name, end in _keys(text):
+        if name == "id":
+            _take_id(found, _VALUE.match(text, end))
+        elif name in _KNOWN_BY:
+            found[name] = None
+        if "id" in found and len(found) > 1:
+            return found
+    if found and "id" not in found:
+        _take_id(found, _LAST_ID.search(text, max(0, len(text) - _TAIL)))
+    return found if found.keys() - {"id"} else None
+
+
+def _keys(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the names of an object's members as far as the text can be read, and where each name ends."""
+    begin = len(text) - len(text.lstrip("\ufeff \t\r\n"))
+    depth, end = 0, begin if text.startswith("{", begin) else len(text)
+    for _ in range(_MAX_TOKENS):
+        if (token := _TOKEN.match(text, end)) is None:
+            return
+        end = token.end()
+        first = text[token.start(1)]
+        if first == '"':
+            if depth == 1 and _KEY.match(text, end):
+                yield token[1][1:-1], end
+        elif first in "{[":
+            depth += 1
+        elif depth == 1:
+            return
+        else:
+            depth -= 1
+
+
+def _take_id(found: dict[str, Any], value: re.Match[str] | None) -> None:
+    try:
+        if value is not None:
+            found["id"] = json.loads(value[1], strict=False)
+    except ValueError:
+        return  # an id that is no JSON itself is as good as none
+
+
+def _invalid_parts(problem: Exception) -> list[Any]:
+    return problem.errors() if hasattr(problem, "errors") else []
+
+
+def _error(number: int | str, reason: str, what: str = "the answer", code: int = _PARSE_ERROR) -> Any:
+    from mcp.shared.message import SessionMessage
+    from mcp_types import ErrorData, JSONRPCError
+
+    said = ErrorData(code=code, message=f"Failed to parse {what}: {reason}")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=said))
+
+
+def _reason(details: list[Any], whole: dict[str, Any]) -> str:
+    """Return why an answer cannot be read: it is no JSON, or what is wrong with its result or its error."""
+    if details[0]["type"] == "json_invalid":
+        return str(details[0]["msg"])
+    for member in ("error", "result"):
+        for detail in details if member in whole else ():
+            if member in detail["loc"]:
+                where = ".".join(str(part) for part in detail["loc"][1:])
+                return f"{where}: {detail['msg']}"
+    return "it has neither a result nor an error" if not {"result", "error"} & whole.keys() else "it is no JSON-RPC 2.0"
+
+
+# The border where foreign errors become ours.
+#
+# Errors of the SDK, of httpx2, of sockets and of processes arrive wrapped in nested ExceptionGroups (`foreign.leaf`
+# finds the one that says what happened). `border_connect` says what it means while a session is opened, this module
+# while it is used, and `faults` what codes and statuses mean. Nothing else in the package looks at foreign error
+# types.
+
+_INTERNAL_ERROR, _INVALID_REQUEST = -32603, -32600
+"""The codes of what the SDK says in the place of a server that answered by an HTTP status alone."""
+
+_TIMED_OUT = -32001
+"""The SDK's code for a request that was not answered in time; some servers say "session not found" by it."""
+
+_SDK_TIMED_OUT = re.compile(r"Request .* timed out")
+
+
+def request_error(
+    error: BaseException, place: Place, what: str, seconds: float | None = None, outcome: Outcome | None = None
+) -> Exception:
+    """Say why a request on an open session failed.
+
+    Args:
+        error: What the SDK raised.
+        place: The connection.
+        what: What was asked, for example `"weather:forecast"`.
+        seconds: The time-out that was in force.
+        outcome: What became of this request below the session, or None where that is not known.
+    """
+    found = leaf(error)
+    if isinstance(found, errors.MCPMagicError):
+        return found
+    if not_recorded(found, place):
+        return errors.CassetteError(str(found))
+    if outcome is not None and outcome.status in BUSY:
+        return _protocol_error(found, place, what, outcome)
+    if _timed_out(found) or waited_in_vain(found):
+        after = f" within {seconds:g} s" if seconds is not None else " in time"
+        return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told that nobody waits.")
+    if is_closed(found):
+        return closed_error(place, found)
+    broken = unreadable(found) if is_mcp_error(found) else ""
+    if is_mcp_error(found) and not broken:
+        return _protocol_error(found, place, what, outcome)
+    # pydantic's ValidationError, a result that breaks its schema, an answer that is no JSON-RPC
+    if isinstance(found, ValueError | RuntimeError) or broken:
+        result = outcome.result if outcome is not None else None
+        reason = place.masked(broken)[:300] or text_of(found, place) + bad_item(found, result)
+        return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
+    return errors.SessionError(f"{what}: {type(found).__name__}: {text_of(found, place)}")
+
+
+def closed_error(place: Place, reason: BaseException | None = None) -> errors.SessionClosedError:
+    """Say that a session is gone, why if that is known, and how to open it again."""
+    again = f"`%mcp reconnect {place.name}` opens it again"
+    said = place.said(since=place.quiet)
+    text = f"{place.name}: the session has ended{why_closed(place, reason)}; {again}.{said}"
+    return errors.SessionClosedError(text, stderr=place.stderr())
+
+
+def why_closed(place: Place, reason: BaseException | None = None) -> str:
+    """Say why a session is gone, as words behind `has ended`; "" if that is not known."""
+    status = getattr(getattr(reason, "response", None), "status_code", None)
+    if status is not None:
+        return f" after HTTP {status}"
+    if how := place.ended():
+        return how
+    return f" ({text_of(reason, place)})" if reason is not None and is_transport_error(reason) else ""
+
+
+def _timed_out(found: BaseException) -> bool:
+    return getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
+
+
+def _protocol_error(found: Any, place: Place, what: str, outcome: Outcome | None) -> errors.ProtocolError:
+    status = outcome.status if outcome is not None else None
+    wait = outcome.retry_after if outcome is not None and outcome.status in BUSY else None
+    code, data = getattr(found, "code", _INTERNAL_ERROR), getattr(found, "data", None)
+    said = _status_words(found, place, status, wait) if status in BUSY or _is_made_up(found) else ""
+    said = said or _code_words(found, place)
+    return errors.ProtocolError(f"{what}: {said}", code, data, status=status, retry_after=wait)
+
+
+def _is_made_up(found: Any) -> bool:
+    """Whether the SDK says it, because HTTP answered with a status alone."""
+    made_up = str(found).startswith(("Server returned", "Session term"))
+    return is_closed(found) or (made_up and found.code in (_INTERNAL_ERROR, _INVALID_REQUEST))
+
+
+def _status_words(found: Any, place: Place, status: int | None, wait: float | None) -> str:
+    """Name the HTTP status, what it means and whose fault it is; "" where it is no failure."""
+    if status is None or status < 400:
+        return ""
+    own = "" if _is_made_up(found) else clause(text_of(found, place))
+    if wait is not None:
+        meaning = own or ("it is asked too often" if status == 429 else "the server is not ready")
+        return f"HTTP {status}: {meaning}; it asks to wait {wait:.0f} s. It did not run."
+    fault = of_status(status)
+    return sentence(f"HTTP {status} ({fault.meaning}; fault: {who(fault)})", own or fault.help)
+
+
+def _code_words(found: Any, place: Place) -> str:
+    """Name the code, what it means and whose fault it is; where that says how to go on, on a second line."""
+    if method := asked_in_vain(str(found)):
+        return instead(method)
+    fault = of_code(found.code)
+    said = f"{clause(text_of(found, place))} ({found.code}, {fault.meaning}; fault: {who(fault)})"
+    todo = fault.help.replace("{server}", place.name)
+    more = "; ".join(part for part in (_details(found.data), todo) if part)
+    return f"{said}\n  {place.masked(more)}" if more else said
+
+
+def _details(data: Any) -> str:
+    """Return what the `data` of an error of the specification names: versions, capabilities."""
+    named = data if isinstance(data, dict) else {}
+    supported, required = named.get("supported"), named.get("requiredCapabilities")
+    if isinstance(supported, list):
+        return f"it takes {_names(supported)}"
+    return f"it wants {_names(required)}" if isinstance(required, dict) else ""
+
+
+def _names(found: Iterable[object]) -> str:
+    return listed(str(name)[:40] for name in found)
+
+
+# Why a tool failed, where its server says that only to its own log, as MCPServer does since SDK 2.3.
+
+_BEGINS = "Traceback (most recent call last):"
+_CAUSED = "The above exception was the direct"
+"""How Python names the cause of an exception, as far as it is on one line where rich is installed."""
+
+_FAILED = "Error executing tool "
+
+_MODULE = re.compile(r"^(?:\w+\.)+")
+_FRAME = "╰"
+"""What ends a traceback of rich, with which MCPServer logs where it is there: in a narrow column."""
+
+
+def clue(place: Place, tool: str, begun: Position | None) -> str:
+    """Return words behind `half:add failed` that lead to why, or "".
+
+    Args:
+        place: The connection.
+        tool: The tool's name.
+        begun: What the server's stderr had when the tool was called; None where the stderr is not ours.
+    """
+    if begun is None:
+        return " and did not say why; the server's own log may" if isinstance(place.spec, UrlSpec) else ""
+    where = f"`%mcp logs {place.name}`"
+    cause = one_line(_MODULE.sub("", cause_in(place.stderr(begun), tool)), 300)
+    return f": {cause} ({where} has more)" if cause else f" and did not say why; {where} may"
+
+
+def cause_in(stderr: str, tool: str) -> str:
+    r"""Return the exception that MCPServer has logged as why a tool failed; "" if there is none, or more than one.
+
+    Where calls of a tool fail at the same time, nothing says which of them an exception belongs to.
+
+    >>> own = "UnexpectedToolError: Error executing tool add"
+    >>> log = f"Traceback (most recent call last):\n  File 'a.py'\nValueError: no\n\n{_CAUSED} cause of ...\n{own}\n"
+    >>> cause_in(log, "add"), cause_in(log, "print"), cause_in(log + log, "add")
+    ('ValueError: no', '', 'ValueError: no')
+    >>> cause_in(log + log.replace("no", "yes"), "add"), cause_in(log + log.replace("add", "print"), "add")
+    ('', 'ValueError: no')
+    >>> cause_in(f"  ╭─ Traceback ─╮\n  ╰─────╯\n  ValueError: no\n  ink\n  {_CAUSED}\n  cause of\n{own}", "add")
+    'ValueError: no ink'
+    """
+    lines = [line.rstrip() for line in stderr.splitlines() if line.strip()]
+    ends = [number for number, line in enumerate(lines) if line.lstrip().startswith(_CAUSED)]
+    causes = set()
+    for begin, end, after in zip([0, *ends], ends, [*ends[1:], len(lines)], strict=False):
+        if re.search(rf"{_FAILED}{re.escape(tool)}(?![\w./-])", " ".join(map(str.strip, lines[end:after]))):
+            causes.add(_cause(lines[begin:end]))
+    return causes.pop() if len(causes) == 1 else ""
+
+
+def _cause(log: list[str]) -> str:
+    """Return the exception with which the last traceback of a log ends, or ""."""
+    begun, framed = _last(log, lambda line: line.endswith(_BEGINS)), _last(log, lambda line: line.lstrip()[0] == _FRAME)
+    said = log[framed + 1 :] if framed > begun else dropwhile(lambda line: line.startswith(" "), log[begun + 1 :])
+    return " ".join(map(str.strip, said)) if max(begun, framed) >= 0 else ""
+
+
+def _last(lines: list[str], fits: Callable[[str], bool]) -> int:
+    return next((number for number in reversed(range(len(lines))) if fits(lines[number])), -1)
+
+
+# What is said about a session that was lost and may come back.
+
+
+def away(backoff: Backoff | None) -> str:
+    """Say since when a session is being opened again, and when it is tried next: words for a listing."""
+    if backoff is None:
+        return "being opened again"
+    said = f"lost {duration(round(backoff.away))} ago, tried {_times(backoff.attempts)}"
+    if backoff.next is None:
+        return f"{said}, being tried now"
+    return f"{said}, next in {duration(round(backoff.next - time.monotonic()))}"
+
+
+def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None, last: str) -> SessionClosedError:
+    """Say that a request was not sent, because its session did not come back in time.
+
+    Args:
+        server: The connection's name.
+        what: What was asked.
+        seconds: How long it waited.
+        backoff: How often it was tried.
+        last: Why the last attempt failed, or "".
+    """
+    error = SessionClosedError(
+        f"{what}: not sent: the session did not come back within {seconds:g} s ({away(backoff)}); "
+        f"`%mcp reconnect {server}` tries it at once.{_last_line(last)}"
+    )
+    error.sent, error.waited = False, True
+    return error
+
+
+def ended_error(what: str, place: Place, reason: BaseException, begun: Position | None) -> SessionClosedError:
+    """Say that a session ended before a request was answered, and what its server said meanwhile.
+
+    Args:
+        what: What was asked.
+        place: The connection.
+        reason: Why the request failed.
+        begun: What the server's stderr had when it was asked.
+    """
+    return SessionClosedError(
+        f"{what}: the session has ended{why_closed(place, reason)} before the answer came, so it may have run; "
+        f"`%mcp reconnect {place.name}` opens it again.{place.said(since=begun)}",
+        stderr=place.stderr(),
+    )
+
+
+def lost_error(server: str, what: str, why: BaseException, place: Place) -> SessionClosedError:
+    """Say that the connection was lost before a request was answered, and that it was not sent again."""
+    because = clause(text_of(why, place))
+    return SessionClosedError(
+        f"{what}: the connection was lost before the answer came ({because}), so it may have run; it was not sent "
+        f"again. The session of {server} comes back by itself."
+    )
+
+
+def gave_up(closed: SessionClosedError, backoff: Backoff, last: str) -> SessionClosedError:
+    """Add to why a session is lost how often it was tried to have it back."""
+    tried = f"\n  given up after {duration(round(backoff.away))}, tried {_times(backoff.attempts)}"
+    return SessionClosedError(
+        f"{closed}{tried}{_last_line(last).replace(chr(10) + '  last', '; last')}", stderr=closed.stderr
+    )
+
+
+def _last_line(reason: str) -> str:
+    first = reason.partition("\n")[0]
+    return f"\n  last: {first[:300]}" if first else ""
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -1,0 +1,345 @@
+"""How a session begins: `server/discover` of 2026-07-28, or the handshake of older versions."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mcp_magic.errors import MCPMagicError
+from mcp_magic.protocol import has_ended, is_mcp_error, is_transport_error, is_unreachable, leaf
+from mcp_magic.stderr import has_read
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import httpx2
+    from mcp import Client
+
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.stderr import ErrorLog
+
+__all__ = [
+    "NOISE",
+    "KnownProtocols",
+    "ListensError",
+    "Negotiation",
+    "Probe",
+    "discover_only",
+    "named_url",
+    "unless_listening",
+]
+
+
+# How a session begins: with `server/discover` of 2026-07-28, or with the handshake (`initialize`) of older versions.
+#
+# The SDK asks for `server/discover` first, the *probe*, and for `initialize` where that is refused. Servers of older
+# SDKs do not refuse: their process or their stream ends, or they stay silent (Python's `mcp` up to 1.8.1, Rust's
+# `rmcp`). Such a server is started again and asked for `initialize` only. What worked is remembered.
+
+SILENT_SECONDS = 0.75
+"""Seconds for which a process that has read the probe may be silent before it is asked for `initialize`. One that
+answers later loses nothing: the SDK then asks it again."""
+
+NOISE = re.compile(rb"(?m)^.*(?:Failed to validate request|server/discover)")
+"""Where a server's complaints about the probe begin, on its stderr."""
+
+_UNSUPPORTED = -32022
+"""JSON-RPC code of a server that speaks none of the versions that it was asked for (specification 2026-07-28)."""
+
+
+class KnownProtocols:
+    """The specs whose servers take the handshake only."""
+
+    def __init__(self) -> None:
+        self._handshake: list[Spec] = []
+
+    def __contains__(self, spec: Spec) -> bool:
+        return spec in self._handshake
+
+    def add(self, spec: Spec) -> None:
+        """Remember that a server took the handshake only."""
+        if spec not in self._handshake:
+            self._handshake.append(spec)
+
+    def discard(self, spec: Spec) -> None:
+        """Forget it."""
+        if spec in self._handshake:
+            self._handshake.remove(spec)
+
+
+class Negotiation:
+    """By which way the sessions of one connection begin.
+
+    Args:
+        spec: Where the server is, and which way you want.
+        known: What is known of other sessions.
+
+    Attributes:
+        way: `"auto"`, `"handshake"` or `"2026-07-28"`: how the next session begins.
+    """
+
+    def __init__(self, spec: Spec, known: KnownProtocols) -> None:
+        self._spec = spec
+        self._known = known
+        self._free = spec.protocol == "auto"
+        self._tries = 0
+        self.way = "handshake" if self._free and spec in known else spec.protocol
+
+    def probe(self, errlog: ErrorLog | None) -> Probe:
+        """Return what watches the beginning of a session.
+
+        Args:
+            errlog: The stderr of the server's process, if it has one of ours.
+        """
+        return Probe(errlog if self.way == "auto" else None)
+
+    def opened(self, client: Client) -> None:
+        """Remember how a session was opened."""
+        self._tries = 0
+        if self._free:
+            modern = client.session.discover_result is not None
+            self.way = "auto" if modern else "handshake"
+            (self._known.discard if modern else self._known.add)(self._spec)
+
+    def another(self, error: BaseException, probe: Probe) -> bool:
+        """Whether a session that could not be opened is to be begun once more, by the other way, which is `way` then.
+
+        Args:
+            error: Why it could not be opened.
+            probe: What became of the probe.
+        """
+        found = leaf(error)
+        self._tries += 1
+        if not self._free or self._tries > 1 or isinstance(found, MCPMagicError) or is_unreachable(found):
+            return False
+        if self.way == "handshake":
+            self._known.discard(self._spec)
+            self.way = "auto"
+            return probe.begun and (is_mcp_error(found) or is_transport_error(found))
+        refused = is_mcp_error(found) and getattr(found, "code", None) != _UNSUPPORTED
+        if self._spec.transport == "http":  # there the probe left nothing behind that `initialize` could stumble over
+            refused = has_ended(found)
+        if not probe.sent or probe.discovered or not (refused or is_transport_error(found)):
+            return False
+        self.way = "handshake"
+        return True
+
+
+class Probe:
+    """The first question of a session, and whether it will be answered.
+
+    Args:
+        errlog: The stderr of the server's process, if it has one of ours.
+
+    Attributes:
+        begun: Whether anything was sent.
+        sent: Whether the probe was sent.
+        discovered: Whether it was answered with a result.
+    """
+
+    def __init__(self, errlog: ErrorLog | None = None) -> None:
+        self._errlog = errlog
+        self._number: Any = None
+        self._read_at = 0.0
+        self._given_up = False
+        self.begun = self.sent = self.discovered = False
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the session has not begun, or its probe was not answered."""
+        return not self.begun or self._number is not None
+
+    @property
+    def watched(self) -> bool:
+        """Whether it is a process of ours that has not answered."""
+        return self._errlog is not None and self.unanswered
+
+    def asked(self, message: Any) -> None:
+        """Take note of a message that is sent."""
+        self.begun = True
+        fields = message.__dict__
+        if fields.get("method") == "server/discover" and not self.sent:
+            self.sent = True
+            self._number = fields["id"]
+
+    def came(self, message: Any) -> None:
+        """Take note of a message that came; what the server wrote about the probe is kept out of its log."""
+        fields = message.__dict__
+        mine = fields.get("id") == self._number and "method" not in fields
+        if self._number is None or not (mine or self._given_up):
+            return
+        self._number = None
+        self.discovered = mine and "result" in fields
+        if self._errlog is not None and not self.discovered:
+            self._errlog.hide(NOISE)
+
+    def refusal(self) -> Any:
+        """Return what the session is told in place of an answer, where the server has read the probe and is silent."""
+        if self._errlog is None or self._number is None or self._given_up:
+            return None
+        if not self._read_at:
+            self._read_at = time.monotonic() if has_read(self._errlog.file) else 0.0
+        if not self._read_at or time.monotonic() - self._read_at < SILENT_SECONDS:
+            return None
+        from mcp.shared.message import SessionMessage
+        from mcp_types import ErrorData, JSONRPCError
+
+        self._given_up = True
+        error = ErrorData(code=-32001, message=f"no answer in {SILENT_SECONDS:g} s")
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=self._number, error=error))
+
+
+async def discover_only(client: Client) -> None:
+    """Begin a session of a client whose `mode` is a version: the SDK would take it for begun without asking.
+
+    Raises:
+        MCPError: The server does not take that version.
+    """
+    from mcp_types import DiscoverResult
+
+    session = client.session
+    session.adopt(DiscoverResult.model_validate(await session.send_discover(client.protocol_version)))
+
+
+# A server that was started to speak over its output, and listens at a URL instead: it says so, and answers there.
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 0.1
+"""Seconds between two looks at what a process has said."""
+
+LOOKS = 20
+"""How often a URL is asked that does not answer: a server may name it before it listens there."""
+
+CONFIRM_SECONDS = 0.5
+"""Seconds that a server which answers at a URL has to answer over its output as well."""
+
+NAMED = 8
+"""Addresses that are asked."""
+
+ANSWER_SECONDS = 1.0
+"""Seconds that an answer at a URL may take."""
+
+_URL = re.compile(r"https?://[\w.:\[\]%/~-]{1,200}")
+_PORT = re.compile(
+    r"(?i:listen|runn|start|serv)\w*\b.{0,60}?(?i:\bport[ :=]+|localhost:|127\.0\.0\.1:|0\.0\.0\.0:)(\d{2,5})\b"
+)
+_HERE = re.compile(r"https?://(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\])(?=[:/]|$)")
+_ACCEPT = "application/json, text/event-stream"
+_PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+_PATHS = ("/mcp", "/sse")
+"""Where servers mostly are whose log names no path."""
+
+
+class ListensError(Exception):
+    """A program speaks HTTP instead of writing messages to its output.
+
+    Args:
+        url: Where it answers.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"it listens at {url}")
+        self.url = url
+
+
+async def unless_listening(beginning: Awaitable[T], heard: Callable[[], str], end: Callable[[], None]) -> T:
+    """Await the beginning of a session over a program's output.
+
+    Args:
+        beginning: Begins it.
+        heard: Returns what the program has said.
+        end: Tells the program to end; called before the beginning is cancelled, which waits for that.
+
+    Raises:
+        ListensError: It is an MCP server at a URL that it names, and says nothing over its output.
+    """
+    limit = asyncio.timeout(None)
+    found = ""
+
+    async def watch() -> None:
+        nonlocal found
+        found = await _found(heard)
+        await asyncio.sleep(CONFIRM_SECONDS)
+        limit.reschedule(asyncio.get_running_loop().time())
+        end()
+
+    watching = asyncio.create_task(watch(), name="mcp_magic endpoint")
+    try:
+        async with limit:
+            return await beginning
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    finally:
+        watching.cancel()
+    raise ListensError(found)
+
+
+async def _found(heard: Callable[[], str]) -> str:
+    """Return where an MCP server answers, as soon as one does."""
+    asked: list[str] = []
+    looks = 0
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        if (named := addresses(heard())) != asked:
+            asked, looks = named, LOOKS
+        if named and looks:
+            looks -= 1
+            if url := await _answering(named):
+                return url
+
+
+def named_url(text: str) -> str:
+    """Return the first HTTP URL in what a process says, or "": a server that listens there names it.
+
+    >>> named_url("INFO: Uvicorn running on http://127.0.0.1:8000/mcp (Press CTRL+C to quit)")
+    'http://127.0.0.1:8000/mcp'
+    """
+    found = _URL.search(text)
+    return found[0].rstrip(".,;:") if found else ""
+
+
+def addresses(text: str) -> list[str]:
+    r"""Return the URLs of this machine at which a process may listen, by what it says.
+
+    >>> addresses("docs: https://a.example/mcp\nUvicorn running on http://0.0.0.0:8000 (Press CTRL+C to quit)")
+    ['http://127.0.0.1:8000', 'http://127.0.0.1:8000/mcp', 'http://127.0.0.1:8000/sse']
+    >>> addresses("listening on port 3001")[0]
+    'http://127.0.0.1:3001'
+    """
+    named = [url.rstrip(".,;:/") for url in _URL.findall(text) if _HERE.match(url)]
+    named += [f"http://127.0.0.1:{port}" for port in _PORT.findall(text)]
+    found = []
+    for url in named[:NAMED]:
+        url = url.replace("//0.0.0.0", "//127.0.0.1").replace("//[::]", "//[::1]")
+        bare = url.count("/") == 2
+        found += [url, *(f"{url}{path}" for path in _PATHS if bare)]
+    return list(dict.fromkeys(found))
+
+
+async def _answering(urls: list[str]) -> str:
+    """Return the first URL at which an MCP server answers, or "". No proxy is asked, and no redirect followed."""
+    import httpx2
+
+    async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
+        for url in urls:
+            with suppress(httpx2.HTTPError, httpx2.InvalidURL, OSError):
+                if await _speaks(client, url):
+                    return url
+    return ""
+
+
+async def _speaks(client: httpx2.AsyncClient, url: str) -> bool:
+    """Whether a URL answers a ping by JSON-RPC, wants a log-in, or opens the event stream of the older transport."""
+    async with client.stream("POST", url, json=_PING, headers={"accept": _ACCEPT}) as response:
+        kind = response.headers.get("content-type", "")
+        if response.status_code == 401:
+            return "www-authenticate" in response.headers
+        if response.status_code not in (404, 405):
+            return "json" in kind and '"jsonrpc"' in (await response.aread()).decode("utf-8", "replace")
+    async with client.stream("GET", url, headers={"accept": "text/event-stream"}) as response:
+        return response.status_code == 200 and "event-stream" in response.headers.get("content-type", "")

@@ -1,0 +1,371 @@
+"""What a server notifies: list changes, log messages and progress."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.inflight import CallUnderWay, caused_by, current_call
+from mcp_magic.protocol import LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
+from mcp_magic.session.catalog import KINDS
+from mcp_magic.session.negotiation import discover_only
+from mcp_magic.session.subscriptions import Subscriptions
+from mcp_magic.trace.mask import Cut
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from mcp import Client
+    from mcp_types import LoggingLevel
+
+    from mcp_magic.ask.elicitation import Questions
+    from mcp_magic.ask.sampling import SamplingQuestions
+    from mcp_magic.session.roots import Roots
+
+__all__ = ["USUAL", "LogMessage", "Logs", "Notices", "follow_changes", "request_level"]
+
+
+# The stream on which a server of 2026-07-28 says that its lists have changed; opened again whenever it ends.
+
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
+"""How long to wait before a stream that ended is opened again; twice as long each time."""
+
+LASTED_SECONDS = 60.0
+"""Seconds after which a stream that ends has been a good one: the pauses begin anew."""
+
+_REFUSED = (-32601, -32602, -32600)
+"""Error codes of a server that has no such stream, whatever its capabilities say."""
+
+
+async def follow_changes(
+    client: Client, note: Callable[[Any], None], missed: Callable[[], None], doubted: Callable[[BaseException], None]
+) -> None:
+    """Follow the change events of a 2026-07-28 session, where the server announces any, until it is cancelled.
+
+    Args:
+        client: The session.
+        note: Called with each event.
+        missed: Called when the stream is there again: what changed meanwhile was not announced.
+        doubted: Told that the connection to the server was lost.
+    """
+    wanted = _announced(client)
+    if client.session.discover_result is None or not any(wanted.values()):
+        return
+    pause, again = FIRST_PAUSE_SECONDS, False
+    while True:
+        started = time.monotonic()
+        try:
+            async with client.listen(**wanted) as events:
+                if again:
+                    missed()
+                async for event in events:
+                    note(event)
+        except Exception as error:
+            why = error.__cause__ or error
+            if getattr(why, "code", None) in _REFUSED:
+                return
+            if has_ended(why) or is_transport_error(why):
+                doubted(why)
+        again = True
+        if time.monotonic() - started > LASTED_SECONDS:
+            pause = FIRST_PAUSE_SECONDS
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def _announced(client: Client) -> dict[str, Any]:
+    capabilities = client.server_capabilities
+    return {
+        f"{kind}_list_changed": bool((found := getattr(capabilities, kind)) is not None and found.list_changed)
+        for kind in ("tools", "prompts", "resources")
+    }
+
+
+# What a server logs, and how much it is asked to log.
+#
+# A server of the handshake era is told once (`logging/setLevel`); since 2026-07-28 each request says what it wants to
+# hear, and nothing comes to whoever does not ask.
+
+MAX_MESSAGES = 1000
+"""Log messages kept per connection; `%mcp logs` shows the last."""
+
+MAX_BYTES = 4_000_000
+"""About how many bytes they may take; of a single message 20,000 characters are kept, and its size."""
+
+MAX_LOGGER = 200
+"""Characters kept of a logger's name."""
+
+USUAL: LoggingLevel = "info"
+"""The level that a server of 2026-07-28 is asked for where the person has not said another."""
+
+_REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))
+"""Requests whose progress somebody may want to see."""
+
+
+class Logs:
+    """The log messages of one connection.
+
+    Args:
+        calls: The calls under way on the session, the latest last.
+        masked: Takes secrets out of a text that is cut.
+
+    Attributes:
+        messages: The last ones, oldest first; long ones are cut.
+        level: The least severe level that the person wants; None for what is usual.
+        watchers: Called with each message.
+    """
+
+    def __init__(self, calls: list[CallUnderWay] | None = None, masked: Callable[[str], str] = str) -> None:
+        self.messages: deque[LogMessage] = deque()
+        self._sizes: deque[int] = deque()
+        self._size = 0
+        self._masked = masked
+        self.level: str | None = None
+        self.watchers: list[Callable[[LogMessage], None]] = []
+        self._calls = calls if calls is not None else []
+        self._said_once: set[str] = set()
+
+    def log(self, level: str, text: str, *, shown: bool = False, once: bool = False) -> None:
+        """Keep a message of our own among those of the server.
+
+        Args:
+            level: How severe it is.
+            text: The message.
+            shown: Whether it is shown below the call under way, if there is one and no other.
+            once: Whether it is left out if the same was said before in this session.
+        """
+        if once and text in self._said_once:
+            return
+        if once:
+            self._said_once.add(text)
+        message = self._keep(level, "mcp_magic", text)
+        if shown and len(self._calls) == 1:
+            self._calls[0].logged(message)
+
+    async def __call__(self, params: Any) -> None:
+        """Take a log notification; it concerns the call that caused it."""
+        message = self._keep(params.level, (params.logger or "")[:MAX_LOGGER], params.data)
+        if found := caused_by(self._calls):
+            found[-1].logged(message, others=len(found) - 1)
+
+    def _keep(self, level: str, logger: str, data: Any) -> LogMessage:
+        cut = Cut(self._masked)
+        message = LogMessage(time.time(), level, logger, cut.value(data))
+        self.messages.append(message)
+        self._sizes.append(cut.size)
+        self._size += cut.size
+        while len(self.messages) > MAX_MESSAGES or self._size > MAX_BYTES:
+            self.messages.popleft()
+            self._size -= self._sizes.popleft()
+        for watcher in list(self.watchers):
+            watcher(message)
+        return message
+
+    def want(self, level: str) -> None:
+        """Ask for this level in all sessions to come."""
+        self.level = level
+
+    def keep(self, before: Logs) -> None:
+        """Want what was wanted in the session before."""
+        self.level = before.level
+
+    async def begin(self, client: Client) -> None:
+        """Let a session that has just been opened report: each request asks for logs, and for progress if it is a call.
+
+        A server that does not take the level that the person wants is used all the same.
+        """
+        self._attend(client.session)
+        if self.level is None:
+            return
+        try:
+            await request_level(client, self.level)
+        except Exception as error:
+            self.log("warning", f"the server does not take the level {self.level!r}: {error}")
+
+    def _attend(self, session: Any) -> None:
+        """Have what every request is sent with say what it wants to hear.
+
+        `Client.read_resource` and `get_prompt` of the SDK have no argument for progress, and its level of logging is
+        fixed when the client is made.
+        """
+        send = session.send_request
+
+        async def send_request(request: Any, *arguments: Any, **options: Any) -> Any:
+            if self.level is not None and session.discover_result is not None:
+                _stamp(request, self.level)
+            if request.method in _REPORTING and options.get("progress_callback") is None:
+                call = current_call()
+                if call is not None and call in self._calls and (told := call.on_progress) is not None:
+                    options["progress_callback"] = told
+            return await send(request, *arguments, **options)
+
+        session.send_request = send_request
+
+
+async def request_level(client: Client, level: str) -> bool:
+    """Tell a server of the handshake era what to log; one of 2026-07-28 is told with each request.
+
+    Returns:
+        Whether the server says that it logs at all; one that does not is told nothing.
+
+    Raises:
+        MCPError: It refuses.
+    """
+    logs = client.server_capabilities.logging is not None
+    if client.session.discover_result is None and logs:
+        from mcp_types import EmptyResult, SetLevelRequest, SetLevelRequestParams
+
+        asked = SetLevelRequest(params=SetLevelRequestParams(level=checked(level)))
+        await client.session.send_request(asked, EmptyResult)
+    return logs
+
+
+def _stamp(request: Any, level: str) -> None:
+    """Ask for a level with this request, unless it asks for one itself."""
+    from mcp_types import LOG_LEVEL_META_KEY
+
+    params: Any = getattr(request, "params", None)
+    if hasattr(params, "meta"):
+        params.meta = {LOG_LEVEL_META_KEY: level, **(params.meta or {})}
+
+
+# What a server says unasked: log messages and changes.
+#
+# A session of the handshake era sends notifications on its own; one of 2026-07-28 sends them on a
+# `subscriptions/listen` stream that the client opens. Both arrive here.
+
+_CHANGES = {
+    "ToolListChangedNotification": ("tools",),
+    "PromptListChangedNotification": ("prompts",),
+    "ResourceListChangedNotification": ("resources", "templates"),
+    "ToolsListChanged": ("tools",),
+    "PromptsListChanged": ("prompts",),
+    "ResourcesListChanged": ("resources", "templates"),
+}
+
+
+class Notices:
+    """The client callbacks of one connection, and what they kept.
+
+    Args:
+        changed: Called with the kind of a listing that changed.
+        roots: Answers the server that asks for roots.
+        logs: Keeps what the server logs.
+        questions: Answers the server that asks the person; None where it must not ask.
+        sampling: Answers the server that asks for a model's words; None where it must not ask.
+        doubted: Told that a stream of notices was cut.
+
+    Attributes:
+        logs: The log messages, and how much the server is asked to log.
+        questions: Answers the server that asks the person; None where it must not ask.
+        subscriptions: The resources whose changes the server announces.
+    """
+
+    def __init__(
+        self,
+        changed: Callable[[str], None],
+        roots: Roots,
+        logs: Logs,
+        questions: Questions | None = None,
+        sampling: SamplingQuestions | None = None,
+        doubted: Callable[[BaseException], None] = lambda why: None,
+    ) -> None:
+        self.logs = logs
+        self.questions = questions
+        self._sampling = sampling
+        self._changed = changed
+        self._roots = roots
+        self._doubted = doubted
+        self.subscriptions = Subscriptions(self.log)
+
+    @asynccontextmanager
+    async def session(
+        self,
+        server: Any,
+        timeout: float,
+        prepare: Callable[[Client], None] = lambda client: None,
+        protocol: str = "auto",
+    ) -> AsyncIterator[Client]:
+        """Enter an `mcp.Client` for `server` that reports here; the handshake may take `timeout` seconds.
+
+        Args:
+            server: What the client takes.
+            timeout: Seconds.
+            prepare: Called with the client before it is entered.
+            protocol: How the session begins: `"auto"`, `"handshake"` or a version that is asked for with
+                `server/discover`.
+        """
+        client = self._client(server, protocol)
+        prepare(client)
+        stack = AsyncExitStack()
+
+        async def enter() -> None:
+            async with AsyncExitStack() as opening:
+                await opening.enter_async_context(client)
+                leave_outputs_to_us(client.session)
+                if protocol not in ("auto", "handshake"):
+                    await discover_only(client)
+                await self.logs.begin(client)
+                stack.push_async_exit(opening.pop_all())
+
+        await CallUnderWay(timeout, what="the handshake").wait(enter(), [])  # its clock stands still during a log-in
+        async with stack:
+            # Only cancelled here, not awaited: where the transport failed this task's own scope is
+            # cancelled, and an await would keep the client from being left.
+            following = follow_changes(client, self._note, self._missed, self._doubted)
+            listening = asyncio.create_task(following, name="mcp_magic listen")
+            try:
+                with self.subscriptions.session(client):
+                    yield client
+            finally:
+                listening.cancel()
+
+    def _client(self, server: Any, protocol: str) -> Client:
+        from mcp import Client
+        from mcp_types import Implementation
+
+        from mcp_magic import __version__
+
+        modes = {"auto": {}, "handshake": {"mode": "legacy"}}
+        options: dict[str, Any] = dict(modes.get(protocol, {"mode": protocol}))
+        if self._sampling is not None:
+            options |= self._sampling.options
+        return Client(
+            server,
+            client_info=Implementation(name="mcp_magic", version=__version__),
+            message_handler=self._on_message,
+            list_roots_callback=self._roots,
+            elicitation_callback=self.questions if self.questions and self.questions.announced else None,
+            **options,
+            logging_callback=self.logs,
+            log_level=USUAL,  # since 2026-07-28 log messages come only to whoever asks for them
+        )
+
+    @property
+    def messages(self) -> deque[LogMessage]:
+        """The last log messages, oldest first."""
+        return self.logs.messages
+
+    def log(self, level: str, text: str) -> None:
+        """Keep a message of our own among those of the server."""
+        self.logs.log(level, text)
+
+    def warn(self, text: str) -> None:
+        """Keep a warning of our own, and show it below the call under way, if there is one and no other."""
+        self.logs.log("warning", text, shown=True)
+
+    async def _on_message(self, message: Any) -> None:
+        self._note(message)
+
+    def _missed(self) -> None:
+        for kind in KINDS:
+            self._changed(kind)
+
+    def _note(self, event: Any) -> None:
+        for kind in _CHANGES.get(type(event).__name__, ()):
+            self._changed(kind)
+        if type(event).__name__ == "ResourceUpdatedNotification":
+            self.subscriptions.updated(str(event.params.uri))

@@ -1,0 +1,331 @@
+"""Sending one request until it is answered or has failed: timed, repeated where that is safe, failures in words.
+
+One place, so that every request is treated alike: one that finds its session lost waits for it to be opened again, a
+streamable-HTTP server that has forgotten the session gets a new one and the request once more, `Retry-After` is
+honoured. What may be sent again says `inflight.py`. Other failures become errors that say what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from mcp_magic.config.specs import HttpSpec
+from mcp_magic.errors import (
+    AuthorizationError,
+    CallCancelledError,
+    MCPMagicError,
+    RequestTimeoutError,
+    SessionClosedError,
+)
+from mcp_magic.inflight import (
+    BUSY,
+    BUSY_ATTEMPTS,
+    LOST_ATTEMPTS,
+    CallUnderWay,
+    Outcome,
+    Repeats,
+    Turns,
+    cannot_have_run,
+    current,
+    is_forgotten,
+    most_at_once,
+)
+from mcp_magic.protocol import LogMessage, finished, is_closed, ping
+from mcp_magic.session.failures import ended_error, lost_error, request_error, waited_error
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcp import Client
+    from mcp.shared.dispatcher import ProgressFnT
+
+    from mcp_magic.ask.elicitation import Elicitor
+    from mcp_magic.ask.sampling import Prepared
+    from mcp_magic.inflight import QuestionQueue, Reports
+    from mcp_magic.session.notifications import Notices
+    from mcp_magic.session.supervisor import Supervisor
+    from mcp_magic.session.wire import Place
+
+__all__ = ["RequestSender"]
+
+T = TypeVar("T")
+
+BUSY_SECONDS = 60.0
+"""Seconds that a request without a time-out waits in all because a busy server asks for it."""
+
+PAGES_FIRST = -32042
+"""The JSON-RPC error code of a server that wants pages visited first."""
+
+
+class RequestSender:
+    """Sends the requests of one connection.
+
+    Args:
+        place: Who the errors of the connection are about.
+        supervisor: Has the session.
+        notices: Takes what the server says meanwhile.
+        questions: The questions of the server, which a call waits for.
+        reports: Who shows the progress and the log messages of calls.
+
+    Attributes:
+        calls: Requests sent, without those that the host made on its own account.
+        failures: Those of them that failed (a tool's own error is no failure of the session).
+        latency: Seconds of the last round trip, or None.
+        last_seen: When the server last answered (`time.time()`), or None.
+        in_flight: Requests under way.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        supervisor: Supervisor,
+        notices: Notices,
+        questions: QuestionQueue,
+        reports: Reports,
+    ) -> None:
+        self.calls = 0
+        self.failures = 0
+        self.latency: float | None = None
+        self.last_seen: float | None = None
+        self.in_flight = 0
+        self._idle = asyncio.Event()
+        self._place = place
+        self._spec = place.spec
+        self._supervisor = supervisor
+        self._notices = notices
+        self._questions = questions
+        self._reports = reports
+        self._turns = Turns(most_at_once())
+
+    async def send_call(
+        self,
+        what: str,
+        send: Callable[[Client], Awaitable[T]],
+        timeout: float | None = None,
+        elicitor: Elicitor | None = None,
+        *,
+        prepared: Prepared | None = None,
+        on_progress: ProgressFnT | None = None,
+        max_total: float | None = None,
+        harmless: bool = False,
+        pages: bool = True,
+        wait_if_busy: bool = True,
+    ) -> T:
+        """Send a request in the course of which the server may ask the person; meanwhile its clock stands still.
+
+        With each report of progress the clock begins anew, until `max_total` seconds are over. With `pages` a server
+        that wants pages visited first is obeyed.
+        """
+        call = CallUnderWay(
+            timeout,
+            elicitor,
+            what=what,
+            server=self._place.name,
+            reports=self._reports,
+            on_progress=on_progress,
+            max_total=max_total,
+            masked=self._place.masked,
+            prepared=prepared,
+        )
+
+        def once(client: Client) -> Awaitable[T]:
+            return self._questions.wait(
+                call, client, lambda: self._after_pages(client, send) if pages else send(client)
+            )
+
+        def tell(at_once: int, waiting: int) -> None:
+            text = f"{at_once} calls of {self._place.name} are under way; {waiting} wait for their turn"
+            self._notices.log("warning", text)
+            call.logged(LogMessage(time.time(), "warning", "mcp_magic", text))
+
+        return await self.send(what, once, timeout, harmless=harmless, patient=wait_if_busy, queue=tell)
+
+    async def _after_pages(self, client: Client, send: Callable[[Client], Awaitable[T]]) -> T:
+        """Send; where the server did nothing because pages have to be visited first, ask for them, and send once more.
+
+        Source: specification 2025-11-25, "URL Elicitation Required Error".
+        """
+        try:
+            return await send(client)
+        except Exception as error:
+            questions = self._notices.questions if getattr(error, "code", None) == PAGES_FIRST else None
+            if questions is None or not await questions.visited(getattr(error, "data", None)):
+                raise
+        return await send(client)
+
+    async def send(
+        self,
+        what: str,
+        send: Callable[[Client], Awaitable[T]],
+        timeout: float | None = None,
+        *,
+        harmless: bool = False,
+        patient: bool = True,
+        queue: Callable[[int, int], None] | None = None,
+        counted: bool = True,
+    ) -> T:
+        """Send a request.
+
+        Args:
+            what: What is asked, for messages.
+            send: Sends it on a session, within `timeout` seconds.
+            timeout: That time-out.
+            harmless: Whether it may be sent again although it may have run.
+            patient: Whether it waits for a server that is busy.
+            queue: Told if it waits for its turn, how many have theirs and how many wait; None for what takes no turn.
+            counted: Whether you asked for it; what the host asks on its own account is in the trace only.
+        """
+        repeats = Repeats(harmless, patient=patient)
+        client = await self.open_client(what, timeout)
+        self.calls += counted
+        while True:
+            if queue is not None and isinstance(self._spec, HttpSpec):
+                async with self._turns.taken(queue):
+                    if client is not self._supervisor.client:  # it was lost, or opened again, while this waited
+                        client = await self.open_client(what, timeout)
+                    answer, failure, outcome = await self._attempt(client, send)
+            else:
+                answer, failure, outcome = await self._attempt(client, send)
+            if failure is None:
+                return answer  # type: ignore[return-value]
+            if isinstance(failure, CallCancelledError):
+                raise failure  # the person's own wish: nothing has failed
+            await self._supervisor.after_failure(client, failure)
+            if not await self._again(client, failure, outcome, repeats, timeout):
+                break
+            client = await self.open_client(what, timeout)
+        self.failures += counted
+        raise self._failed(failure, outcome, what, timeout, harmless=harmless)
+
+    async def _attempt(
+        self, client: Client, send: Callable[[Client], Awaitable[T]]
+    ) -> tuple[T | None, Exception | None, Outcome]:
+        """Send once. Failures are returned, so that what is raised later has no foreign error in its context."""
+        outcome = Outcome(self._place.position())
+        if not self.in_flight:
+            self._place.quiet = outcome.begun
+        token = current.set(outcome)
+        started = time.perf_counter()
+        self.in_flight += 1
+        try:
+            answer = finished(await send(client))
+        except Exception as error:
+            return None, error, outcome
+        finally:
+            self.in_flight -= 1
+            if not self.in_flight:
+                self._idle.set()
+            outcome.over = True
+            current.reset(token)
+        self.latency = time.perf_counter() - started
+        self.last_seen = time.time()
+        if not self.in_flight:
+            self._place.quiet = self._place.position()
+        return answer, None, outcome
+
+    async def _again(
+        self, client: Client, failure: Exception, outcome: Outcome, repeats: Repeats, timeout: float | None
+    ) -> bool:
+        """Whether a request that failed is to be sent once more, now."""
+        if is_forgotten(failure, outcome) and not repeats.renewed:
+            repeats.renewed = True
+            self._supervisor.forgotten(client)
+            return True
+        wait = outcome.retry_after
+        if outcome.status in BUSY:
+            if wait is None or not repeats.patient:
+                return False
+            longest = BUSY_SECONDS if timeout is None else min(timeout, BUSY_SECONDS)
+            if repeats.busy >= BUSY_ATTEMPTS or repeats.waited + wait > longest:
+                return False
+            repeats.busy += 1
+            repeats.waited += wait
+            await asyncio.sleep(wait)
+            return True
+        if not is_closed(failure) or not (self._supervisor.comes_back or self._supervisor.client is not None):
+            return False
+        repeats.lost += 1
+        if cannot_have_run(failure, outcome):
+            return repeats.lost <= LOST_ATTEMPTS
+        return repeats.harmless and repeats.lost <= 1
+
+    def _failed(
+        self, failure: Exception, outcome: Outcome, what: str, timeout: float | None, *, harmless: bool
+    ) -> Exception:
+        if isinstance(outcome.error, AuthorizationError):
+            return AuthorizationError(*outcome.error.args)
+        error = request_error(failure, self._place, what, timeout, outcome)
+        if isinstance(error, RequestTimeoutError) and outcome.awaited is not None and outcome.awaited.in_vain:
+            return RequestTimeoutError(f"{error}\n  {outcome.awaited.in_vain}")
+        if isinstance(error, SessionClosedError):
+            error.sent = error.sent and not cannot_have_run(failure, outcome)
+            if error.sent and (self._supervisor.comes_back or self._supervisor.client is not None):
+                return lost_error(self._place.name, what, outcome.error or failure, self._place)
+            if error.sent and not harmless:
+                return ended_error(what, self._place, failure, outcome.begun)
+        return error
+
+    async def open_client(self, what: str = "", timeout: float | None = None) -> Client:
+        """Return the session, or wait for one that is being opened again, `timeout` seconds at most.
+
+        Raises:
+            SessionError: There is none, and nothing was sent.
+        """
+        if self._supervisor.client is not None and self._is_doubtful():
+            await self._check(self._supervisor.client)
+        if self._supervisor.client is None and self._supervisor.comes_back:
+            longest = self._supervisor.reconnection.wait
+            longest = longest if timeout is None else min(timeout, longest)
+            late, failed = False, None
+            try:
+                async with asyncio.timeout(longest):
+                    await self._supervisor.back()
+            except TimeoutError:
+                late = True
+            except MCPMagicError as error:
+                failed = error
+            if late:
+                raise waited_error(
+                    self._place.name,
+                    what or self._place.name,
+                    longest,
+                    self._supervisor.backoff,
+                    self._supervisor.last_attempt(),
+                )
+            if failed is not None and not isinstance(failed, SessionClosedError):
+                raise failed
+        if self._supervisor.client is None:
+            await self._supervisor.last_words()
+        if self._supervisor.client is None:
+            raise self._supervisor.gone()
+        return self._supervisor.client
+
+    async def drained(self, seconds: float) -> None:
+        """Wait until no request is under way, but no longer than this."""
+        self._idle.clear()
+        if self.in_flight:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._idle.wait()
+
+    def _is_doubtful(self) -> bool:
+        """Whether the session was silent for so long that the server may be gone without anybody having noticed.
+
+        Over streamable HTTP a request has a connection of its own, and stdio has a process.
+        """
+        if self._spec.transport not in ("sse", "ws") or self.in_flight or self.last_seen is None:
+            return False
+        silent = time.time() - self.last_seen
+        return not 0 <= silent <= self._supervisor.reconnection.idle  # the clock may have been set back
+
+    async def _check(self, client: Client) -> None:
+        async def send(client: Client) -> None:
+            async with asyncio.timeout(self._supervisor.reconnection.ping):
+                await ping(client)
+
+        _, failure, _ = await self._attempt(client, send)
+        if isinstance(failure, TimeoutError) or (failure is not None and is_closed(failure)):
+            self._supervisor.doubted(failure)

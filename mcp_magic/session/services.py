@@ -1,0 +1,69 @@
+"""What a host lends each of its connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping  # noqa: TC003
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from mcp_magic.ask.elicitation import Elicitors
+from mcp_magic.ask.sampling import Samplers
+from mcp_magic.auth.login import LogIns
+from mcp_magic.inflight import Reports
+from mcp_magic.session.negotiation import KnownProtocols
+from mcp_magic.session.reconnect import Reconnection
+from mcp_magic.session.transports import Opener, open_transport
+from mcp_magic.telemetry.spans import span_taps
+from mcp_magic.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.consent.consent import Consent
+    from mcp_magic.telemetry.metrics import Metrics
+    from mcp_magic.trace.trace import Tap
+
+__all__ = ["Holder", "Services"]
+
+
+class Holder(Protocol):
+    """The host, as far as its connections know it."""
+
+    @property
+    def connections(self) -> Mapping[str, object]:
+        """The connections by name."""
+
+    async def reconnect(self, name: str, *, by_hand: bool = True) -> object:
+        """Open a session again."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """What a host lends each of its connections. The defaults are those of a connection without a host.
+
+    Attributes:
+        consent: Decides who may call what; None where nothing is asked.
+        elicitation: Who answers what servers ask the person for.
+        sampling: Who answers what servers ask models for.
+        logins: How the person logs in to servers, and where tokens are kept.
+        protocols: What is known of how the sessions of servers begin.
+        reconnection: What is done about sessions that are lost.
+        reports: Who shows the progress and the log messages of calls.
+        trace: Where messages are recorded.
+        metrics: Where calls are counted, or None.
+        taps: Returns what else sees the messages of a connection, by its name and its spec.
+        open_transport: Prepares the way to a server.
+        host: The host that has the connection once it is open, or None.
+    """
+
+    consent: Consent | None = None
+    elicitation: Elicitors = field(default_factory=Elicitors)
+    sampling: Samplers = field(default_factory=Samplers)
+    logins: LogIns = field(default_factory=LogIns)
+    protocols: KnownProtocols = field(default_factory=KnownProtocols)
+    reconnection: Reconnection = field(default_factory=Reconnection)
+    reports: Reports = field(default_factory=Reports)
+    trace: Trace = field(default_factory=Trace)
+    metrics: Metrics | None = None
+    taps: Callable[[str, Spec], Iterable[Tap]] = span_taps
+    open_transport: Opener = open_transport
+    host: Holder | None = None

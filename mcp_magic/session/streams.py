@@ -1,0 +1,438 @@
+"""The streams below a session: traced, watched, and with unmatched replies set aside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from mcp_magic.display.text import one_line
+from mcp_magic.inflight import Awaited, current
+from mcp_magic.protocol import assume_complete
+from mcp_magic.session.failures import (
+    SpreadOut,
+    instead_of,
+    instead_of_strange,
+    log_line,
+    refusal_of,
+    stand_in_line,
+    unread_text,
+    whole_answer,
+)
+from mcp_magic.trace.trace import IN, OUT, being_sent
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from contextvars import Context
+    from types import TracebackType
+
+    from mcp_magic.session.negotiation import Probe
+    from mcp_magic.session.wire import Wire
+    from mcp_magic.trace.trace import Recorder
+
+__all__ = ["Strays", "TracedWrite", "Watched", "Wrapped", "members", "trace_in_process"]
+
+
+# Where the trace listens: at the streams of a transport, and at the calls of a server in this kernel.
+
+
+def members(message: Any) -> dict[str, Any]:
+    """Return the members of a JSON-RPC message of the SDK, not copied."""
+    given = {name: value for name, value in message.__dict__.items() if value is not None}
+    if "error" in given:
+        error = given["error"]
+        given["error"] = {"code": error.code, "message": error.message}
+        if error.data is not None:
+            given["error"]["data"] = error.data
+    return given
+
+
+class Wrapped:
+    """A stream that is another one, except for what a subclass does differently."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        leave: bool | None = await self._stream.__aexit__(exc_type, exc, traceback)
+        return leave
+
+    def __getattr__(self, name: str) -> Any:  # last_context, which the HTTP streams have
+        return getattr(self._stream, name)
+
+
+class TracedWrite(Wrapped):
+    """A write stream that records what is sent."""
+
+    def __init__(self, stream: Any, recorder: Recorder) -> None:
+        super().__init__(stream)
+        self._recorder = recorder
+
+    async def send(self, item: Any) -> None:
+        """Record a message and send it."""
+        token = being_sent.set(self._recorder.message(OUT, members(item.message)))
+        try:
+            await self._stream.send(item)
+        finally:
+            being_sent.reset(token)
+
+
+def trace_in_process(client: Any, recorder: Recorder) -> None:
+    """Let a client that has its server in this process record what both say.
+
+    There the SDK calls the server's functions without streams; what goes between is recorded as the messages
+    that it would be on a wire, with ids counted here.
+    """
+    connect = client._connect
+
+    async def traced(*arguments: Any) -> Any:
+        return _TracedCalls(await connect(*arguments), recorder)
+
+    client._connect = traced
+
+
+class _TracedCalls:
+    """A dispatcher of the SDK that records requests, answers and notifications."""
+
+    def __init__(self, dispatcher: Any, recorder: Recorder) -> None:
+        self._dispatcher = dispatcher
+        self._recorder = recorder
+        self._ids = {OUT: 0, IN: 0}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dispatcher, name)
+
+    def _note(self, direction: str, method: str, params: Any, number: Any = None) -> None:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if number is not None:
+            message["id"] = number
+        if params is not None:
+            message["params"] = params
+        self._recorder.message(direction, message)
+
+    async def _exchange(self, direction: str, method: str, params: Any, asked: Any, wanted: Any = None) -> Any:
+        """Record a request, let it be answered, record the answer."""
+        back = IN if direction == OUT else OUT
+        self._ids[direction] += 1
+        number = wanted if wanted is not None else self._ids[direction]
+        self._note(direction, method, params, number)
+        try:
+            answer = await asked
+        except Exception as error:
+            code, data = getattr(error, "code", -32603), getattr(error, "data", None)
+            told = {"code": code, "message": str(error), **({"data": data} if data is not None else {})}
+            self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "error": told})
+            raise
+        self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "result": answer})
+        return answer
+
+    async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Any:
+        wanted = opts.get("request_id") if opts else None
+        if opts and (told := opts.get("on_progress")) is not None:
+            opts = {**opts, "on_progress": self._progress(told, wanted or self._ids[OUT] + 1)}
+        asked = self._dispatcher.send_raw_request(method, params, opts)
+        return await self._exchange(OUT, method, params, asked, wanted)
+
+    def _progress(self, told: Any, token: Any) -> Any:
+        async def traced(progress: float, total: float | None, message: str | None) -> None:
+            said = {"progressToken": token, "progress": progress, "total": total, "message": message}
+            self._note(IN, "notifications/progress", {k: v for k, v in said.items() if v is not None})
+            await told(progress, total, message)
+
+        return traced
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> None:
+        self._note(OUT, method, params)
+        await self._dispatcher.notify(method, params, opts)
+
+    async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **options: Any) -> None:
+        async def requested(context: Any, method: str, params: Any) -> Any:
+            return await self._exchange(IN, method, params, on_request(context, method, params))
+
+        def told(method: str, params: Any) -> bool:
+            self._note(IN, method, params)
+            return bool(on_notify_intercept is not None and on_notify_intercept(method, params))
+
+        await self._dispatcher.run(requested, on_notify, told, **options)
+
+
+# Answers with an id that nobody asked: whose they may be, and what the request is told that waits in vain.
+#
+# The SDK takes "7" for 7 and drops every other answer that it does not expect. Here such an answer is remembered by
+# the requests that wait, and one that is certainly meant for one of them ends it.
+
+WAITING = 10_000
+"""Requests without an answer that are remembered; a server that never answers must not fill the memory."""
+
+TOLD = 10
+"""Strays of a session that are told; more of them say nothing new."""
+
+_SPELT = re.compile(r"[^\w]*0*(\d+)(\.0+)?[^\w]*", re.ASCII)
+"""Ids that are a number, spelt as they must not be: `7.0`, `"#7"`, `[7]`."""
+
+_NOTHING: dict[str, Any] = {}
+
+
+class Strays:
+    """The requests of one session that wait for their answers, and the answers that are nobody's.
+
+    Args:
+        told: Told of each stray, in words.
+        masked: Takes secrets out of a text.
+    """
+
+    def __init__(self, told: Callable[[str], None], masked: Callable[[str], str] = str) -> None:
+        self._told = told
+        self._masked = masked
+        self._waiting: dict[int | str, Awaited] = {}
+        self._highest = 0
+        self._count = 0
+
+    def sent(self, message: Any) -> None:
+        """Take note of what is sent, in the context of whoever sends it."""
+        fields = message.__dict__
+        number = fields.get("id")
+        if number is None or "method" not in fields:
+            return
+        awaited = self._waiting[number] = Awaited(number)
+        if isinstance(number, int) and number > self._highest:
+            self._highest = number
+        if len(self._waiting) > WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        if (outcome := current.get()) is not None:
+            outcome.sends(awaited)
+
+    def came(self, message: Any, stream: Any) -> Any:
+        """Take note of a message that came.
+
+        Args:
+            message: It.
+            stream: Where it came from; over HTTP it has the context in which the request was posted.
+
+        Returns:
+            The `SessionMessage` that the session is to see in its place, or None.
+        """
+        fields = message.__dict__
+        if "method" in fields:
+            return None
+        if (awaited := self._waiting.pop(fields["id"], None)) is not None:
+            awaited.result = fields.get("result")
+            return None
+        return self._stray(fields["id"], fields.get("error"), stream)
+
+    def unreadable(self, problem: Exception, stream: Any) -> Any:
+        """Take note of what is no message, but may be an answer whose id is none; returns the same."""
+        whole = whole_answer(problem)
+        if whole is None or not whole.keys() & {"result", "error"}:
+            return None
+        return self._stray(whole.get("id", _NOTHING), None, stream)
+
+    def _stray(self, number: Any, error: Any, stream: Any) -> Any:
+        try:
+            known = self._waiting.pop(int(number), None) if isinstance(number, str) else None
+        except ValueError:
+            known = None
+        if known is not None:  # the SDK reads it so, too
+            return None
+        said = self._masked(_said(number, error, already=isinstance(number, int) and 0 < number <= self._highest))
+        self._count += 1
+        if self._count <= TOLD:
+            self._told(f"The server answered {said}")
+        meant = self._meant(number, getattr(stream, "last_context", None))
+        if meant is not None:
+            del self._waiting[meant.number]
+            return instead_of_strange(meant.number, said)
+        for awaited in self._waiting.values():
+            awaited.stray(said)
+        return None
+
+    def _meant(self, number: Any, context: Context | None) -> Awaited | None:
+        """Return the request that an answer is certainly meant for."""
+        outcome = context.get(current) if context is not None else None
+        posted = outcome.awaited if outcome is not None else None
+        if posted is not None and self._waiting.get(posted.number) is posted:
+            return posted
+        spelt = _SPELT.fullmatch(str(number)) if not isinstance(number, int) else None
+        return self._waiting.get(int(spelt[1])) if spelt is not None else None
+
+
+def _said(number: Any, error: Any, *, already: bool) -> str:
+    """Say with which id something was answered.
+
+    >>> _said("x", None, already=False), _said(3, None, already=True)
+    ('with id "x", which nobody asked', 'with id 3, which had its answer already')
+    >>> _said(_NOTHING, None, already=False)
+    'without an id'
+    """
+    if number is _NOTHING:
+        return "without an id"
+    shown = one_line(json.dumps(number, ensure_ascii=False, default=str), 40)
+    what = f" (the error {one_line(error.message, 100)!r}, {error.code})" if error is not None else ""
+    return f"with id {shown}{what}, which {'had its answer already' if already else 'nobody asked'}"
+
+
+# A transport and its read stream, watched: when the server ends it, and what in it is no message.
+
+REFUSALS = 100
+"""Requests of a server that are refused at once because they cannot be read; it may send many and read no answer."""
+
+LOOK_SECONDS = 0.05
+"""Seconds between two looks at a process that has not answered the probe."""
+
+
+class Watched:
+    """A transport whose read stream says when the server ended it and what in it was no message.
+
+    The SDK settles the pending requests then but tells nobody else, so a dead server would look
+    alive until the next call.
+    """
+
+    def __init__(self, transport: Any, wire: Wire) -> None:
+        self.transport = transport
+        self._wire = wire
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        read, write = await self.transport.__aenter__()
+        strays = Strays(self._wire.strayed, self._wire.recorder.hide)
+        writes = WatchedWrite(write, self._wire, strays)
+        return WatchedStream(read, self._wire, strays, writes.send), writes
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        leave: bool | None = await self.transport.__aexit__(exc_type, exc, traceback)
+        return leave
+
+
+class WatchedWrite(TracedWrite):
+    def __init__(self, stream: Any, wire: Wire, strays: Strays) -> None:
+        super().__init__(stream, wire.recorder)
+        self._strays = strays
+        self._probe: Probe | None = wire.probe
+
+    async def send(self, item: Any) -> None:
+        self._strays.sent(item.message)
+        if self._probe is not None:
+            self._probe.asked(item.message)
+            self._probe = self._probe if self._probe.unanswered else None
+        fields = item.message.__dict__
+        if "method" in fields and "id" in fields:
+            await super().send(item)
+            return
+        token = current.set(None)  # how a notification or an answer is taken says nothing of the request it is about
+        try:
+            await super().send(item)
+        finally:
+            current.reset(token)
+
+
+class WatchedStream(Wrapped):
+    """What the server says.
+
+    Args:
+        stream: What the transport reads.
+        wire: Where it comes from.
+        strays: Told of each message.
+        answer: Sends a message to the server.
+    """
+
+    def __init__(self, stream: Any, wire: Wire, strays: Strays, answer: Callable[[Any], Awaitable[None]]) -> None:
+        super().__init__(stream)
+        self._wire = wire
+        self._answer = answer
+        self._answering: set[asyncio.Task[None]] = set()
+        self._unreadable = 0
+        self._spread = SpreadOut()
+        self._strays = strays
+        self._next = self._first
+        self._reading: asyncio.Future[Any] | None = None
+        self._stand_in: Any = None
+
+    def __aiter__(self) -> WatchedStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            item = await self._next()
+        except StopAsyncIteration:
+            if self._wire.keeper is not None:  # nobody is leaving it
+                self._wire.recorder.ended()
+            self._wire.ended()
+            raise
+        return item if item is self._stand_in else self._noted(item)
+
+    async def _first(self) -> Any:
+        """Return the next message until the probe is answered, or what stands in for the answer."""
+        probe = self._wire.probe
+        while self._reading is not None or probe.watched:
+            self._reading = self._reading or asyncio.ensure_future(self._stream.__anext__())
+            try:
+                await asyncio.wait({self._reading}, timeout=LOOK_SECONDS if probe.watched else None)
+            except asyncio.CancelledError:
+                self._reading.cancel()
+                raise
+            if self._reading.done():
+                reading, self._reading = self._reading, None
+                item = reading.result()
+                break
+            if (item := probe.refusal()) is not None:
+                self._stand_in = item
+                self._wire.recorder.message(IN, members(item.message))
+                return item
+        else:
+            item = await self._stream.__anext__()
+        if not isinstance(item, Exception):
+            probe.came(item.message)
+        if not probe.unanswered and self._reading is None:
+            self._next = self._stream.__anext__
+        return item
+
+    def _noted(self, item: Any) -> Any:
+        """Note what came, and return what the session is to see of it."""
+        if not isinstance(item, Exception):
+            self._wire.recorder.message(IN, members(item.message))
+            if self._wire.modern:
+                assume_complete(item.message)
+            self._log(stand_in_line(item.message))
+            return self._strays.came(item.message, self._stream) or item
+        text = unread_text(item)
+        instead = instead_of(item) or self._spread.took(text)
+        if instead is None:
+            instead = self._strays.unreadable(item, self._stream)
+        else:
+            instead = self._strays.came(instead.message, self._stream) or instead
+        self._wire.recorder.garbage(text, members(instead.message) if instead is not None else None)
+        self._wire.wrote_garbage(text)
+        self._log(log_line(item, self._wire.recorder.hide))
+        if (refusal := refusal_of(item)) is not None and len(self._answering) < REFUSALS:
+            # Not awaited: a server that reads nothing before it has written all would wait for us, and we for it.
+            task = asyncio.ensure_future(self._refuse(refusal))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+        return instead or item
+
+    def _log(self, said: str) -> None:
+        if said and self._unreadable < TOLD:
+            self._unreadable += 1
+            self._wire.warn(said)
+
+    async def _refuse(self, refusal: Any) -> None:
+        from anyio import BrokenResourceError, ClosedResourceError
+
+        with suppress(BrokenResourceError, ClosedResourceError):
+            await self._answer(refusal)
+
+    async def receive(self) -> Any:
+        return self._noted(await self._stream.receive())

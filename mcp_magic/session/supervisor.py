@@ -1,0 +1,589 @@
+"""The owner of a session: opens it, opens it again, and closes it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_magic.config.specs import HttpSpec, StdioSpec
+from mcp_magic.errors import SessionClosedError
+from mcp_magic.inflight import current
+from mcp_magic.protocol import is_closed
+from mcp_magic.schema.validate import check_arguments
+from mcp_magic.session.catalog import KINDS
+from mcp_magic.session.failures import away, closed_error, connect_error, gave_up
+from mcp_magic.session.negotiation import Negotiation, unless_listening
+from mcp_magic.session.reconnect import Answer, Backoff, is_hopeless, look
+from mcp_magic.session.wire import Keeper, Wire
+from mcp_magic.stderr import terminate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from contextlib import AbstractAsyncContextManager
+
+    from mcp import Client
+    from mcp_types import Implementation, ServerCapabilities
+
+    from mcp_magic.session.catalog import Catalog
+    from mcp_magic.session.notifications import Notices
+    from mcp_magic.session.services import Services
+    from mcp_magic.session.transports import Transport
+    from mcp_magic.session.wire import Place
+    from mcp_magic.trace.trace import Recorder
+
+__all__ = ["Known", "Supervisor", "build_models", "quiet_sdk_logging"]
+
+
+# What would make the first call slow, done while a server connects.
+
+_ANY: dict[str, Any] = {"type": "object"}
+
+
+def build_models(protocol: str) -> None:
+    """Have pydantic build the models of a call in a protocol version, and import what checks its arguments.
+
+    The SDK defers the models to their first use.
+    """
+    from mcp_types import CallToolRequest, CallToolRequestParams
+    from mcp_types.methods import validate_server_result
+
+    check_arguments({}, _ANY)
+    CallToolRequest(params=CallToolRequestParams(name="", arguments={})).model_dump(by_alias=True)
+    with suppress(ValueError, KeyError):  # a version that wants more in a result, or that this SDK does not know
+        validate_server_result("tools/call", protocol, {"content": []})
+
+
+_NOISE = {"mcp.client": logging.CRITICAL, "client": logging.CRITICAL, "httpx2": logging.WARNING}
+"""Logger -> the level from which it may speak in a notebook. What the client's records say is in our errors,
+and httpx2 tells of every request."""
+
+
+def quiet_sdk_logging() -> None:
+    """Keep the SDK's log records off the notebook, unless somebody has set a level for them.
+
+    Without a handler Python prints them to stderr, below whatever cell runs; with one they are printed
+    as well: an `MCPServer` that is made in a cell configures the root logger.
+    """
+    for name, level in _NOISE.items():
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(level)
+
+
+# The supervisor of a connection: opens its session, opens it again when it is lost, and closes it.
+#
+# `mcp.Client` must be left by the task that entered it, and every cell of a notebook is a task of its own. So one
+# task owns a session: it enters the client, hands it out, waits, and leaves it. Any task of the same loop calls
+# through it meanwhile.
+#
+# A session over streamable HTTP is no connection: while its server is away the session is kept, and the server is
+# asked again and again whether it is back. The others end with their stream, and a new one is opened.
+
+DEATH_SECONDS = 0.5
+"""Seconds between a failed request and the end of its server's process, which has the last words."""
+
+DRAIN_SECONDS = 5.0
+"""Seconds that requests under way on a forgotten session have to be answered, before it is left: each of
+them learns by its own 404 that it never reached a tool, and may be repeated then."""
+
+CLOSE_SECONDS = 10.0
+"""Seconds an orderly close may take; the SDK's own steps (end of input, SIGTERM, SIGKILL) need about six."""
+
+
+class Known(NamedTuple):
+    """What a session's server said of itself; the SDK's client tells that only while it is open."""
+
+    client: Client
+    protocol_version: str
+    capabilities: ServerCapabilities
+    server_info: Implementation | None
+    instructions: str | None
+
+    @classmethod
+    def of(cls, client: Client) -> Known:
+        """Ask an open session."""
+        return cls(client, client.protocol_version, client.server_capabilities, client.server_info, client.instructions)
+
+
+class Supervisor:
+    """Owns the session of one connection, and is the only one that changes its state.
+
+    Args:
+        place: Who the errors of the connection are about.
+        services: What the host lends.
+        recorder: Writes the messages into the trace.
+        notices: Makes the client of each session, and takes what the server says unasked.
+        catalog: What the server offers; told when a new session may offer something else.
+        drained: Waits until no request is under way, so many seconds at most.
+        held: Whether a host has the connection, so that `%mcp reconnect` finds it.
+        changed: Called whenever the state changes.
+
+    Attributes:
+        loop: The event loop the session was opened on, or None before.
+        opened_at: When the session was opened (`time.time()`), or None before.
+        connect_seconds: How long the first opening took.
+        reconnection: What is done when the session is lost.
+        reconnects: How often the session has come back by itself.
+        opened_by_hand: How often the person had it opened again.
+        client: The SDK's client while the session is open, else None.
+        known: What the server of the last session said of itself, or None.
+        backoff: The attempts to open the session again, or None.
+        owner: The task that owns the session, or None before.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        services: Services,
+        recorder: Recorder,
+        notices: Notices,
+        catalog: Catalog,
+        drained: Callable[[float], Awaitable[None]],
+        held: Callable[[], bool],
+        changed: Callable[[], None],
+    ) -> None:
+        self.spec = place.spec
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.opened_at: float | None = None
+        self.connect_seconds = 0.0
+        self.reconnection = services.reconnection
+        self.reconnects = self.opened_by_hand = 0
+        self.client: Client | None = None
+        self.known: Known | None = None
+        self.backoff: Backoff | None = None
+        self.owner: asyncio.Task[None] | None = None
+        self._place = place
+        self._services = services
+        self._recorder = recorder
+        self._notices = notices
+        self._catalog = catalog
+        self._drained = drained
+        self._held = held
+        self._changed = changed
+        self._leave, self._left = asyncio.Event(), asyncio.Event()
+        self._ready: asyncio.Future[None] | None = None
+        self._reopening = asyncio.Lock()
+        self._closing = self._renewing = self._ended = self._entering = self._gave_up = self._replacing = False
+        self._closes = 0
+        self._sessions = 0
+        self._up_since = self._up_for = 0.0
+        self._lost: SessionClosedError | None = None
+        self._why: BaseException | None = None
+        self._tried: BaseException | None = None
+
+    @property
+    def state(self) -> str:
+        """`"connecting"`, `"open"`, `"reconnecting"`, `"lost"` (the server ended it) or `"closed"`."""
+        if self.client is not None:
+            return "open"
+        if self.owner is None or self.owner.done() or self._closing:
+            return "lost" if self._lost is not None else "closed"
+        if not self._sessions:
+            return "connecting"
+        return "reconnecting" if self.comes_back else "lost"
+
+    @property
+    def problem(self) -> str:
+        """Why the session is not open, and what is done about it; "" while it is."""
+        if self.client is not None or self._lost is None:
+            return ""
+        first = str(self._lost).partition("\n")[0]
+        return f"{first} ({away(self.backoff)})" if self.backoff is not None and self.comes_back else first
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether a session that is not open just now will be, or somebody is about to open it."""
+        return self._reopening.locked() or self._goes_on
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the owner task is to open the session again."""
+        if self.owner is None or self.owner.done() or self._closing or self._gave_up:
+            return False
+        return self._renewing or self.reconnection.covers(self.spec)
+
+    @property
+    def _lasted(self) -> bool:
+        """Whether the session was open for long enough to be opened again without a pause."""
+        return self._up_for >= self.reconnection.lasting
+
+    # What the owner task says
+
+    def _begin(self) -> None:
+        assert self.loop is not None
+        if self._ready is None or self._ready.done():
+            self._ready = self.loop.create_future()
+        self._closing = self._gave_up = False
+        self._lost = self.backoff = self._why = self._tried = None
+        self._sessions = 0
+
+    def _pause(self) -> None:
+        """There is no session now; whoever wants one waits."""
+        if self.client is not None:
+            self.client = None
+            self._up_for = time.monotonic() - self._up_since
+            if self._lasted:
+                self.backoff = None
+        if self._ready is None or self._ready.done():
+            self._ready = asyncio.get_running_loop().create_future()
+            self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody waits
+        self._changed()
+
+    def _away(self, failure: BaseException | None) -> None:
+        """The session is lost, or an attempt to have it back has failed."""
+        if self.backoff is None:
+            self.backoff = Backoff(self.reconnection)
+        self._lost = closed_error(self._place, self._why or failure)
+        self._pause()
+
+    def _resume(self, client: Client, *, afresh: bool) -> None:
+        """There is a session.
+
+        Args:
+            client: It.
+            afresh: Whether the server may offer something else than before.
+        """
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_result(None)
+        self.client, self.known = client, Known.of(client)
+        self._lost = self._why = self._tried = None
+        self._up_since = time.monotonic()
+        if afresh:
+            self.reconnects += 1
+            for kind in KINDS:
+                self._catalog.changed(kind)
+        self._changed()
+
+    def _finish(self, failure: BaseException | None) -> None:
+        """There will be no session any more."""
+        if not self._closing:
+            self._lost = closed_error(self._place, self._why or failure)
+            if self._gave_up and self.backoff is not None and self.reconnection.covers(self.spec):
+                self._lost = gave_up(self._lost, self.backoff, self.last_attempt())
+        if self._ready is not None and not self._ready.done() and not self._replacing:
+            never = not self._sessions and not self._closing
+            self._refuse(connect_error(failure or EOFError("closed"), self._place) if never else self.gone())
+        self._changed()
+
+    def _refuse(self, failed: Exception) -> None:
+        """Tell whoever waits for a session why there will be none."""
+        failed.__context__ = failed.__cause__ = None
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(failed)
+            self._ready.exception()  # seen, should nobody wait for it any more
+
+    # What the transport and the requests notice
+
+    def forgotten(self, client: Client) -> None:
+        """The server does not have this client's session any more."""
+        if self.known is not None and self.known.client is client and not self._renewing and not self._closing:
+            self._renewing = True
+            self._pause()
+            self._leave.set()
+
+    def doubted(self, why: BaseException) -> None:
+        """The server may be gone: a request found nobody, or a stream was cut."""
+        if self.client is None or self._leave.is_set():
+            return
+        self._why = why
+        self._lost = closed_error(self._place, why)
+        self._ended = not isinstance(self.spec, HttpSpec)
+        self._pause()
+        self._leave.set()
+
+    def stream_cut(self, why: BaseException) -> None:
+        """A stream of notices was cut. Over HTTP that is the first sign that a server is gone."""
+        if isinstance(self.spec, HttpSpec):
+            self.doubted(why)
+
+    def _end(self) -> None:
+        """The server has ended the stream."""
+        self._ended = True
+        if not self._closing:
+            self._lost = closed_error(self._place)
+        self._pause()
+        self._leave.set()
+
+    async def back(self) -> None:
+        """Return when the session is open again.
+
+        Raises:
+            MCPMagicError: It will not be.
+        """
+        while self.client is None and self.comes_back and self._ready is not None:
+            await asyncio.shield(self._ready)
+
+    def gone(self) -> SessionClosedError:
+        """Return the error of what finds no session; nothing of it was sent."""
+        if self._lost is not None:
+            gone = type(self._lost)(*self._lost.args, stderr=self._lost.stderr)
+        elif self._closing:
+            name = self._place.name
+            again = f"`%mcp reconnect {name}` opens it again" if self._held() else "`%mcp connect` opens one"
+            gone = SessionClosedError(f"{name}: the session was closed; {again}.")
+        else:
+            gone = closed_error(self._place)
+        gone.sent = False
+        return gone
+
+    def last_attempt(self) -> str:
+        """Say why the last attempt to open the session again failed; "" if there was none."""
+        if self._tried is None:
+            return ""
+        return str(connect_error(self._tried, self._place))
+
+    async def after_failure(self, client: Client, failure: BaseException) -> None:
+        """Take note that a request has failed; return when it is known how its server ended, if it did."""
+        if self.client is client and is_closed(failure):
+            self.doubted(failure)
+        await self.last_words()
+
+    async def last_words(self) -> None:
+        """Give the owner a moment to see how the server has ended, so that state and last words are there."""
+        owner = self.owner
+        if owner is None or owner.done() or self._left.is_set() or not self._leave.is_set():
+            return
+        if isinstance(self.spec, HttpSpec) and self.comes_back:
+            return
+        left = asyncio.ensure_future(self._left.wait())
+        await asyncio.wait({owner, left}, timeout=DEATH_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        left.cancel()
+
+    # The owner task
+
+    async def open(self) -> None:
+        """Open the session; when this fails nothing is left running.
+
+        Raises:
+            ConnectError: Why there is none, in words.
+        """
+        quiet_sdk_logging()
+        self.loop = loop = asyncio.get_running_loop()
+        self._begin()
+        assert self._ready is not None
+        started = time.perf_counter()
+        self.owner = loop.create_task(self._own(), name=f"mcp_magic connection {self._place.name}")
+        try:
+            await asyncio.shield(self._ready)
+        except asyncio.CancelledError:
+            self._closing = True
+            self.owner.cancel()  # it ends its server by itself; whoever interrupted need not wait for that
+            raise
+        self.connect_seconds = time.perf_counter() - started
+
+    async def close(self) -> None:
+        """Close the session and end the server, if it is ours. Closing twice is fine.
+
+        Whoever opens it again just now does not: the one who closes it has the last word.
+        """
+        self._closes += 1
+        self._replacing = False
+        await self._close()
+
+    async def _close(self) -> None:
+        self._closing = True
+        self._lost = None
+        self._leave.set()
+        if (owner := self.owner) is None or owner.done():
+            return
+        if self._entering:  # nobody is to wait for a server that is not there
+            owner.cancel()
+        await asyncio.wait({owner}, timeout=CLOSE_SECONDS)
+        if not owner.done():
+            owner.cancel()
+            await asyncio.wait({owner}, timeout=CLOSE_SECONDS)
+
+    async def reopen(self, *, by_hand: bool = True) -> None:
+        """Close the session, if it is open, and open it again, at once; what was told about it is kept.
+
+        Args:
+            by_hand: Whether the person wants it so.
+
+        Raises:
+            ConnectError: Why it could not be opened; its state is `"lost"` then.
+            SessionClosedError: It was closed meanwhile.
+        """
+        closes = self._closes
+        async with self._reopening:
+            if self._closes == closes:
+                await self._close_for_another()
+            if self._closes != closes:
+                gone = self.gone()
+                self._refuse(gone)
+                raise gone
+            self.opened_by_hand += by_hand
+            await self.open()
+            for kind in KINDS:
+                self._catalog.changed(kind)
+
+    async def _close_for_another(self) -> None:
+        """Close the session; calls that wait for one wait on."""
+        self._replacing = True
+        try:
+            await self._close()
+        finally:
+            self._replacing = False
+
+    async def renew(self, client: Client) -> None:
+        """Replace a session that the server has forgotten by a new one over the same HTTP client.
+
+        Args:
+            client: The client that noticed; if it was replaced already nothing happens.
+        """
+        self.forgotten(client)
+        await self.back()
+
+    async def _own(self) -> None:
+        """The owner task: everything that is entered here is left here."""
+        failure: BaseException | None = None
+        try:
+            while True:
+                before = self._sessions
+                failure = await self._hold()
+                opened = self._sessions > before
+                if not self._sessions or not self._goes_on or (not opened and is_hopeless(self._tried)):
+                    break
+                self._away(failure)
+                self._leave.clear()
+                if not (opened and self._lasted) and not await self._rest():
+                    break
+        finally:
+            self.known = None
+            await self._catalog.close()
+            self._finish(failure)
+
+    async def _hold(self) -> BaseException | None:
+        """Prepare the way to the server and hold sessions until it ends; return what went wrong, if anything did."""
+        self._entering = True
+        failure: BaseException | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                wire = Wire(self._recorder, self._services.logins, self._end, self._notices.warn)
+                transport = await self._services.open_transport(self.spec, wire, stack)
+                self._place.wire = wire
+                await self._hold_sessions(wire, transport)
+        except Exception as error:
+            failure = error
+        finally:
+            self._pause()
+            self._left.set()
+        if failure is not None and self._entering and self._sessions:
+            self._tried = connect_error(failure, self._place)
+            self._tried.__context__ = self._tried.__cause__ = None
+        self._entering = False
+        return failure
+
+    async def _hold_sessions(self, wire: Wire, transport: Transport) -> None:
+        """Hold a session open until it is to be left; then, if the server has forgotten it, the next."""
+        self._renewing = True
+        negotiation = Negotiation(self.spec, self._services.protocols)
+        while self._renewing and not self._closing:
+            self._renewing, self._ended, self._entering = False, False, True
+            self._leave.clear()
+            leaving = False
+            current.set(wire.begins(negotiation.probe(wire.errlog)))
+            try:
+                server, prepare = transport.make(), transport.prepare
+                session = self._notices.session(server, self.spec.timeout, prepare, negotiation.way)
+                async with self._unless_listening(session, wire) as client:
+                    current.set(None)
+                    build_models(client.protocol_version)
+                    negotiation.opened(client)
+                    self._opened(client, wire)
+                    await self._attend(client, wire)
+                    leaving = self._closing or self._renewing
+                    wire.left()
+                    self._pause()
+                    if self._renewing:
+                        await self._drained(DRAIN_SECONDS)
+            except Exception as error:
+                if self._entering and not self._closing and negotiation.another(error, wire.probe):
+                    wire.began_in_vain()
+                    self._renewing = True
+                elif not leaving:  # what goes wrong while a session is left on purpose concerns nobody
+                    raise
+
+    @asynccontextmanager
+    async def _unless_listening(
+        self, session: AbstractAsyncContextManager[Client], wire: Wire
+    ) -> AsyncIterator[Client]:
+        """Enter a session; a program that turns out to listen at a URL instead is not waited for."""
+        async with AsyncExitStack() as stack:
+            entering = stack.enter_async_context(session)
+            if isinstance(self.spec, StdioSpec) and wire.errlog is not None and not wire.replayed:
+                yield await unless_listening(entering, self._place.heard, partial(terminate, wire.errlog.file))
+            else:
+                yield await entering
+
+    def _opened(self, client: Client, wire: Wire) -> None:
+        keeper = Keeper(self.doubted, lambda: self.forgotten(client), self.back)
+        wire.opened(keeper, modern=client.session.discover_result is not None)
+        self._entering = False
+        self._left.clear()
+        self.opened_at = time.time()
+        self._sessions += 1
+        self._resume(client, afresh=self._sessions > 1)
+
+    async def _attend(self, client: Client, wire: Wire) -> None:
+        """Wait until the session is to be left; meanwhile look after a server that may be gone."""
+        while True:
+            await self._leave.wait()
+            if self._closing or self._renewing or self._ended:
+                return
+            self._leave.clear()
+            if not await self._outlast(client, wire):
+                return
+
+    async def _outlast(self, client: Client, wire: Wire) -> bool:
+        """Ask a server that may be gone until it answers; return whether the session goes on."""
+        failed = 0
+        while not self._leave.is_set():
+            found = await self._unless_left(look(client, self.reconnection.ping, wire.asks()))
+            if found is None:
+                break
+            answer, why = found
+            # since 2026-07-28 nothing says whether a server that was away is still the same
+            anew = answer is Answer.HERE and failed and client.session.discover_result is not None
+            if answer is Answer.FORGOTTEN or anew:
+                self._renewing = True
+                return False
+            if answer is Answer.HERE:
+                self._resume(client, afresh=failed > 0)
+                return True
+            failed += 1
+            self._tried = why
+            self._away(None)
+            if answer is Answer.REFUSED or not self._goes_on:
+                self._gave_up = True
+                return False
+            if not await self._rest():
+                return False
+        return False
+
+    async def _unless_left(self, asking: Coroutine[Any, Any, Any]) -> Any:
+        """Await something, but not longer than until the session is to be left; None then."""
+        asked, left = asyncio.ensure_future(asking), asyncio.ensure_future(self._leave.wait())
+        try:
+            await asyncio.wait({asked, left}, return_when=asyncio.FIRST_COMPLETED)
+            return asked.result() if asked.done() else None
+        finally:
+            asked.cancel()
+            left.cancel()
+
+    async def _rest(self) -> bool:
+        """Pause before the next attempt; return whether there is to be one."""
+        assert self.backoff is not None
+        pause = self.backoff.pause()
+        if pause is None:
+            self._gave_up = True
+            return False
+        self._changed()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._leave.wait()
+        self.backoff.next = None
+        return not self._leave.is_set()

@@ -1,0 +1,470 @@
+"""Transports: stdio, Streamable HTTP, SSE, WebSocket and in-process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from urllib.parse import urlsplit
+
+from pydantic_core import PydanticSerializationError, ValidationError
+
+from mcp_magic._compat import IN_BROWSER, call_without_threads
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec, tls_context
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import MissingDependencyError, TargetError
+from mcp_magic.inflight import current, keep_alive
+from mcp_magic.results.results import remember
+from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines
+from mcp_magic.session.streams import Watched, trace_in_process
+from mcp_magic.session.wire import Wire
+from mcp_magic.stderr import ErrorLog, know_processes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from types import TracebackType
+
+    import httpx2
+    from mcp import Client
+    from mcp_types import CallToolResult
+
+__all__ = [
+    "TRANSPORTS",
+    "ClosesHalfOpen",
+    "Opener",
+    "Transport",
+    "contained",
+    "crashed",
+    "open_transport",
+    "websocket_client",
+]
+
+
+# Connections that are cancelled in the middle of the TLS handshake.
+#
+# The HTTP client closes its socket when the handshake fails but not when whoever waits for it is cancelled (an
+# interrupt, the end of a probe): the socket would stay open as long as the kernel.
+
+
+class ClosesHalfOpen:
+    """The "trace" extension of one request: closes a connection whose TLS handshake does not end well.
+
+    Args:
+        then: Is told of each event before that.
+    """
+
+    def __init__(self, then: Callable[[str, dict[str, Any]], Awaitable[None]]) -> None:
+        self._then = then
+        self._stream: Any = None
+
+    async def __call__(self, event: str, info: dict[str, Any]) -> None:
+        """Take an event of the HTTP client."""
+        await self._then(event, info)
+        if event.endswith("connect_tcp.complete"):
+            self._stream = info.get("return_value")
+        elif event.endswith("start_tls.complete"):
+            self._stream = None
+        elif event.endswith("start_tls.failed") and self._stream is not None:
+            stream, self._stream = self._stream, None
+            with suppress(Exception):
+                await stream.aclose()
+
+
+# The WebSocket client transport, on the `websockets` library.
+#
+# mcp 2 has none and the specification does not define one; servers that offer it send one JSON-RPC message a text
+# frame under the subprotocol "mcp", as the SDK did in version 1.
+
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024
+"""The library's 1 MiB would refuse images that the other transports carry."""
+
+GOODBYE_SECONDS = 2.0
+"""Seconds for the closing handshake: a server that is gone does not answer it."""
+
+
+def _connect(spec: WebSocketSpec) -> Any:
+    try:
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import SecurityError
+        from websockets.typing import Subprotocol
+    except ImportError:
+        message = "WebSocket servers need the package websockets: pip install 'mcp_magic[ws]'"
+        raise MissingDependencyError(message) from None
+
+    class WithinOrigin(connect):
+        """Follows a redirect only to the same server: another one would get the headers, keys among them."""
+
+        def process_redirect(self, exc: Exception) -> Exception | str:
+            begun = _origin(self.uri)
+            found = super().process_redirect(exc)
+            if isinstance(found, str) and _origin(found) != begun:
+                return SecurityError(f"it redirects to {found}; if that is the server you mean, connect to that URL")
+            return found
+
+    return WithinOrigin(
+        spec.url,
+        subprotocols=[Subprotocol("mcp")],
+        additional_headers=dict(spec.headers),
+        ssl=tls_context(spec) if spec.url.startswith("wss:") else None,
+        open_timeout=spec.timeout,
+        close_timeout=GOODBYE_SECONDS,
+        max_size=MAX_MESSAGE_BYTES,
+    )
+
+
+def _origin(url: str) -> tuple[str, str | None, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "wss" else 80)
+
+
+@asynccontextmanager
+async def websocket_client(spec: WebSocketSpec) -> AsyncIterator[Any]:
+    """Open a WebSocket and yield the pair of streams that the SDK's client reads and writes."""
+    import anyio
+    from websockets.exceptions import ConnectionClosed
+
+    async with _connect(spec) as socket:
+        received, to_client = anyio.create_memory_object_stream[Any](0)
+        outgoing, from_client = anyio.create_memory_object_stream[Any](0)
+
+        async def reader() -> None:
+            async with received:
+                try:
+                    async for frame in socket:
+                        await received.send(_message(frame))
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionClosed):
+                    return  # the session sees the end of its stream
+
+        async def writer() -> None:
+            async with from_client:
+                async for item in from_client:
+                    try:
+                        await socket.send(item.message.model_dump_json(by_alias=True, exclude_unset=True))
+                    except ConnectionClosed:
+                        await received.aclose()
+                        return
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reader)
+            tasks.start_soon(writer)
+            try:
+                yield to_client, outgoing
+            finally:
+                for stream in (received, to_client, outgoing, from_client):
+                    await stream.aclose()
+                tasks.cancel_scope.cancel()
+
+
+def _message(frame: str | bytes) -> Any:
+    """Return the message of a frame, or the error that says why it is none: the session surfaces it."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(frame, by_name=False))
+    except ValueError as error:
+        return error
+
+
+# What functions of a server in this kernel raise: it ends their call, not the kernel, and the caller sees it.
+#
+# The SDK keeps the exception of a tool from the client and logs it with forty lines of its own frames. Here client
+# and server are the same notebook, so the answer leads to the exception instead.
+
+_CALLERS = ("mcp", "mcp_magic", "anyio", "pydantic", "asyncio", "pyodide")
+"""Packages whose frames say nothing about a tool."""
+
+_BYTES = (
+    "it returned bytes, which are no JSON; return Image(data=..., format='png') or Audio(data=..., format='wav') "
+    "of mcp.server.mcpserver, or base64.b64encode(data).decode()"
+)
+
+
+@contextmanager
+def contained(server: Any) -> Iterator[None]:
+    """Let what a server's functions raise end nothing but the request, and say what it was.
+
+    Args:
+        server: An `MCPServer` or a low-level `Server`. A middleware of ours is in front of its own meanwhile.
+    """
+
+    async def contain(context: Any, call_next: Any) -> Any:
+        try:
+            return await call_next(context)
+        except (MCPError, ValidationError, asyncio.CancelledError, GeneratorExit):
+            raise  # what the SDK answers by itself
+        except BaseException as error:
+            crash = error
+        return _answer(crash, context)
+
+    from mcp import MCPError
+
+    server.middleware.insert(0, contain)
+    try:
+        with _told(server, "call_tool", _failed_call), _told(server, "read_resource", _failed_reading):
+            yield
+    finally:
+        server.middleware.remove(contain)
+
+
+@contextmanager
+def _told(server: Any, method: str, failed: Callable[[BaseException, str], Any]) -> Iterator[None]:
+    """Let `failed` answer for what a method of an `MCPServer` raises, for as long as one of its sessions is open."""
+    if not hasattr(server, method):  # a low-level server, whose exceptions reach the middleware
+        yield
+        return
+    found = getattr(server, method)
+    told = found if isinstance(found, _Told) else _Told(found, failed)
+    setattr(server, method, told)
+    told.sessions += 1
+    try:
+        yield
+    finally:
+        told.sessions -= 1
+        if not told.sessions:
+            delattr(server, method)
+
+
+class _Told:
+    """A method of an `MCPServer` that answers for what the functions of the server raise, before the SDK logs it."""
+
+    def __init__(self, method: Callable[..., Awaitable[Any]], failed: Callable[[BaseException, str], Any]) -> None:
+        self._method = method
+        self._failed = failed
+        self.sessions = 0
+
+    async def __call__(self, name: Any, *arguments: Any, **named: Any) -> Any:
+        from mcp.server.mcpserver.exceptions import ToolError, UnexpectedResourceError
+
+        try:
+            return await self._method(name, *arguments, **named)
+        except (ToolError, UnexpectedResourceError) as error:
+            crash = error
+        return self._failed(crash, str(name))
+
+
+def _cause(crash: BaseException) -> BaseException:
+    """Return what a function raised, without the SDK's exceptions around it."""
+    while crash.__cause__ is not None and _package(_last_frame(crash.__traceback__)) == "mcp":
+        crash = crash.__cause__
+    return crash
+
+
+def _failed_call(crash: BaseException, tool: str) -> CallToolResult:
+    from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+    from mcp_types import CallToolResult, TextContent
+
+    if isinstance(crash, ToolError) and not isinstance(crash, UnexpectedToolError):  # the tool says so on purpose
+        return CallToolResult(content=[TextContent(type="text", text=str(crash))], is_error=True)
+    crash = _cause(crash)
+    if isinstance(crash, PydanticSerializationError) and "utf-8" in str(crash):
+        crash = TypeError(_BYTES)
+    return crashed(crash, tool)
+
+
+def _failed_reading(crash: BaseException, uri: str) -> NoReturn:
+    from mcp.server.mcpserver.exceptions import ResourceError
+
+    raise ResourceError(f"Error reading resource {uri}: {_said(_cause(crash))}")
+
+
+def _answer(crash: BaseException, context: Any) -> CallToolResult:
+    if context.method == "tools/call":
+        return _failed_call(crash, str((context.params or {}).get("name", "")))
+    from mcp import MCPError
+
+    raise MCPError(-32603, f"the server raised {_said(_cause(crash))}")
+
+
+def crashed(crash: BaseException, tool: str) -> CallToolResult:
+    """Return the error result of a tool that raised; `ToolResult.raise_for_error` finds the exception by it."""
+    from mcp_types import CallToolResult, TextContent
+
+    crash.__traceback__ = _own_frames(crash.__traceback__)
+    crash.__context__ = crash.__context__ if crash.__cause__ is None else None
+    text = f"Error executing tool {tool}: {_said(crash)}"
+    answer = CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+    answer.meta = remember(crash)
+    return answer
+
+
+def _said(crash: BaseException) -> str:
+    return f"{type(crash).__name__}: {one_line(str(crash), 500)}".rstrip(": ")
+
+
+def _own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the user's own function on: without the SDK, pydantic and anyio, which called it."""
+    while traceback is not None and _package(traceback) in _CALLERS:
+        traceback = traceback.tb_next
+    return traceback
+
+
+def _last_frame(traceback: TracebackType | None) -> TracebackType | None:
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback
+
+
+def _package(traceback: TracebackType | None) -> str:
+    name = traceback.tb_frame.f_globals.get("__name__", "") if traceback is not None else ""
+    return str(name).partition(".")[0]
+
+
+# From a spec to what `mcp.Client` takes: one function a transport, and the table of them.
+#
+# A transport here is opened once a connection and can be entered again for a new session (a streamable-HTTP server
+# that forgot the session), so the HTTP client, with its pool and cookies, outlives a session.
+
+CONNECT_SECONDS = 15.0
+"""Seconds for a TCP and TLS connection, or a write. Answers may take as long as they take: a server holds its event
+streams open for hours, and a call has its own time-out."""
+
+KEPT_CONNECTIONS = 20
+"""Idle connections that a session keeps for its next requests. It may open as many as it needs: over HTTP/1.1 each
+call holds one until it is answered, and what the call needs meanwhile (the answer to a question of the server, word
+that nobody waits any more) must find another. `session/requests.py` limits how many calls are made at once."""
+
+
+class Transport(NamedTuple):
+    """How sessions are opened over a wire.
+
+    Attributes:
+        make: Returns a fresh object for `mcp.Client`, once a session.
+        prepare: Called with the client of each session before it is entered.
+    """
+
+    make: Callable[[], Any]
+    prepare: Callable[[Client], None] = lambda client: None
+
+
+Opener = Callable[[Any, Wire, AsyncExitStack], Awaitable[Transport]]
+"""Prepares the way to the server of a spec: `async def (spec, wire, stack) -> Transport`. What it holds for that is
+entered in the stack, and left when the way is not needed any more."""
+
+
+async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    _refuse_in_browser("starts no programs")
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    read_whole_lines()
+    know_processes()
+    errlog = wire.errlog = stack.enter_context(ErrorLog())
+    errlog.keep_small()
+    wire.recorder.follow(errlog)
+    stack.callback(wire.recorder.follow, None)
+    parameters = StdioServerParameters(
+        command=spec.command,
+        args=list(spec.args),
+        env=dict(spec.env),
+        cwd=spec.cwd,
+        # One bad byte must not end the session; it shows as U+FFFD where it stands.
+        encoding_error_handler="replace",
+    )
+    return Transport(lambda: Watched(stdio_client(parameters, errlog=errlog.file), wire))
+
+
+async def _open_http(spec: HttpSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    from mcp.client.streamable_http import streamable_http_client
+
+    from mcp_magic.session.http import PersistentClient
+
+    client: Any = PersistentClient(await stack.enter_async_context(_http_client(spec, wire)), wire, isolate=True)
+    options: dict[str, Any] = {"http_client": client, "max_sse_event_size": MAX_MESSAGE}
+    return Transport(lambda: Watched(streamable_http_client(spec.url, **options), wire))
+
+
+async def _open_sse(spec: SseSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    from mcp.client.sse import sse_client
+
+    from mcp_magic.session.http import PersistentClient
+
+    def factory(
+        headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+    ) -> Any:
+        # What sse_client asks for is passed over: its time-out would end an idle session after five minutes.
+        return PersistentClient(_http_client(spec, wire), wire, isolate=False)
+
+    return Transport(lambda: Watched(sse_client(spec.url, httpx_client_factory=factory), wire))
+
+
+async def _open_websocket(spec: WebSocketSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    _refuse_in_browser("opens no sockets")
+    return Transport(lambda: Watched(websocket_client(spec), wire))
+
+
+async def _open_in_process(spec: InProcessSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    call_without_threads()
+    stack.enter_context(contained(spec.server))
+    return Transport(lambda: spec.server, lambda client: trace_in_process(client, wire.recorder))
+
+
+TRANSPORTS: dict[type[Spec], Opener] = {
+    StdioSpec: _open_stdio,
+    HttpSpec: _open_http,
+    SseSpec: _open_sse,
+    WebSocketSpec: _open_websocket,
+    InProcessSpec: _open_in_process,
+}
+"""Spec type -> what prepares the way to its server. A new transport is a spec and a row here."""
+
+
+async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
+    """Prepare the way to a server; nothing is sent yet, no process is started."""
+    opener = TRANSPORTS.get(type(spec))
+    if opener is None:
+        known = ", ".join(kind.transport for kind in TRANSPORTS)
+        raise TargetError(f"no transport for {type(spec).__name__}; there are {known}")
+    return await opener(spec, wire, stack)
+
+
+def _refuse_in_browser(lacks: str) -> None:
+    if IN_BROWSER:
+        raise TargetError(
+            f"this Python runs in a browser and {lacks}. "
+            "Connect to the URL of a streamable-HTTP server, or to a server in this kernel (`%%mcp_server NAME`)."
+        )
+
+
+def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
+    import httpx2
+
+    from mcp_magic.auth.client import AuthContext, log_in_with
+
+    timeout = httpx2.Timeout(min(CONNECT_SECONDS, spec.timeout), read=None, pool=None)
+    headers = dict(spec.headers)
+    if spec.client_factory is not None:
+        client: httpx2.AsyncClient = spec.client_factory(headers=headers, timeout=timeout, auth=None)
+    else:
+        plain = spec.verify is True and spec.cert is None
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS)
+        verify = True if plain else tls_context(spec)
+        client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=verify, limits=limits)
+    _observe(client, wire)
+    about = wire.recorder
+    log_in_with(client, AuthContext(about.server, spec, wire.logins, about.know, about.hide, lambda: wire.open))
+    return client
+
+
+def _observe(client: httpx2.AsyncClient, wire: Wire) -> None:
+    """Let each request, and the trace, know how it is answered; those of a log-in are none of the session's."""
+    from mcp_magic.auth.client import OWN
+
+    async def remember(response: httpx2.Response) -> None:
+        if OWN in response.request.extensions:
+            return
+        wire.recorder.http(response.request.method, response.status_code, response.headers)
+        if (made := current.get()) is not None:
+            made.answered(response)
+
+    async def count(event: str, info: dict[str, Any]) -> None:
+        keep_alive(event, info)
+        if (made := current.get()) is not None:
+            made.happened(event)
+
+    async def watch(request: httpx2.Request) -> None:
+        if OWN not in request.extensions:
+            request.extensions.setdefault("trace", ClosesHalfOpen(count))
+
+    hooks = client.event_hooks
+    client.event_hooks = {"request": [*hooks["request"], watch], "response": [*hooks["response"], remember]}

@@ -1,0 +1,423 @@
+"""Skills that servers offer: their list, their text and their files."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urljoin, urlsplit
+
+from mcp_magic._text import did_you_mean, listed
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import InvalidResponseError, NotOfferedError, VerificationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp_types import ServerCapabilities
+
+    from mcp_magic.results.results import ResourceResult
+
+__all__ = [
+    "EXTENSION",
+    "FrontMatterError",
+    "LoadedSkill",
+    "Skill",
+    "SkillFile",
+    "Skills",
+    "read_entry",
+    "same_front_matter",
+    "split_front_matter",
+]
+
+
+# The entries of skills: what a server says of a skill before anything of it is read.
+#
+# Source: MCP extension `io.modelcontextprotocol/skills` (SEP-2640), "Skill Entries".
+
+MAX_FILES = 512
+"""Files of a skill, and below its bytes: the limits that every host must take and may refuse beyond."""
+MAX_BYTES = 16 * 1024 * 1024
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_MANIFEST = "/SKILL.md"
+
+
+@dataclass(frozen=True)
+class SkillFile:
+    """A file of a skill: where it is, its digest (`sha256:` and 64 hexadecimal digits) and its size in bytes."""
+
+    uri: str
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Skill:
+    """The entry of a skill. Two servers may have one of the same URI: server and URI together say which it is.
+
+    Attributes:
+        server: The server's name.
+        uri: The URI of its `SKILL.md`.
+        front_matter: What that begins with, as the server says: `name`, `description` and what the author added.
+        files: All its files; empty where the server makes them up as they are read.
+        problem: Why it cannot be loaded; "" if nothing speaks against it.
+    """
+
+    server: str
+    uri: str
+    front_matter: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[SkillFile, ...] = ()
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name: a label, which need not be unique."""
+        return str(self.front_matter.get("name", ""))
+
+    @property
+    def description(self) -> str:
+        """What it is for: text that nobody has checked."""
+        return str(self.front_matter.get("description", ""))
+
+    @property
+    def root(self) -> str:
+        """The URI of its directory, with a slash at the end."""
+        return self.uri[: -len("SKILL.md")]
+
+
+def read_entry(server: str, entry: Any) -> Skill:
+    """Read an entry; what is wrong with it is said in it, because one bad skill must not hide the others."""
+    given = entry if isinstance(entry, dict) else {}
+    uri, front = given.get("uri"), given.get("frontmatter")
+    uri = uri if isinstance(uri, str) else ""
+    front = front if isinstance(front, dict) else {}
+    files, problem = _read_files(uri, given.get("resources"))
+    if not uri.endswith(_MANIFEST):
+        problem = f"its URI {one_line(uri, 100)!r} does not end with {_MANIFEST}"
+    elif not all(isinstance(front.get(name), str) for name in ("name", "description")):
+        problem = "its front matter has no name or no description"
+    elif uri[: -len(_MANIFEST)].rpartition("/")[2] != front["name"]:
+        problem = f"its name {one_line(front['name'], 100)!r} is not the last part of its URI"
+    return Skill(server, uri, front, files, problem)
+
+
+def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
+    if resources == "dynamic":
+        return (), ""
+    if not isinstance(resources, list):
+        return (), 'its resources are neither a list nor "dynamic"'
+    files = []
+    for each in resources:
+        given = each if isinstance(each, dict) else {}
+        file = SkillFile(given.get("uri", ""), given.get("digest", ""), given.get("size", -1))
+        if not _is_whole(file):
+            return (), f"one of its files has no uri, digest or size: {one_line(str(each), 100)}"
+        if not file.uri.startswith(uri[: -len("SKILL.md")]):
+            return (), f"its file {one_line(file.uri, 100)} is not within the skill"
+        files.append(file)
+    return tuple(files), _problem_of(uri, files)
+
+
+def _is_whole(file: SkillFile) -> bool:
+    """Whether a file has what it must have; a server may have sent anything in its place."""
+    texts = isinstance(file.uri, str) and isinstance(file.digest, str)
+    return texts and type(file.size) is int and file.size >= 0 and _DIGEST.fullmatch(file.digest) is not None
+
+
+def _problem_of(uri: str, files: list[SkillFile]) -> str:
+    names = [file.uri for file in files]
+    if uri not in names:
+        return "its SKILL.md is not among its files"
+    if len(set(names)) < len(names):
+        return f"it has files twice: {listed(sorted({name for name in names if names.count(name) > 1}))}"
+    if len(files) > MAX_FILES:
+        return f"it has {len(files)} files; the limit is {MAX_FILES}"
+    total = sum(file.size for file in files)
+    return f"its files have {total} bytes; the limit is {MAX_BYTES}" if total > MAX_BYTES else ""
+
+
+# The YAML at the head of a Markdown file, and whether it says the same as a JSON object.
+
+MAX_CHARACTERS = 20_000
+"""Of front matter; its parser takes seconds for a megabyte."""
+
+MAX_BRACKETS = 400
+"""Brackets of front matter; its parser takes the square of those that are open."""
+
+_HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_ALIAS = re.compile(r"(?:^|[\s\[{,:-])[*&][^\s\]},]", re.MULTILINE)
+
+
+class FrontMatterError(ValueError):
+    """A file has no front matter, or none that can be read."""
+
+
+def split_front_matter(text: str) -> tuple[str, str]:
+    r"""Return the front matter of a Markdown text, as YAML, and the rest.
+
+    Raises:
+        FrontMatterError: There is none.
+
+    >>> split_front_matter("---\nname: a\n---\nBody")
+    ('name: a\n', 'Body')
+    """
+    found = _HEAD.match(text)
+    if found is None:
+        raise FrontMatterError("it does not begin with front matter (--- YAML ---)")
+    return found[1], text[found.end() :]
+
+
+def same_front_matter(yaml_text: str, said: Mapping[str, Any]) -> bool:
+    r"""Whether YAML says, field by field, what a JSON object says.
+
+    JSON has no dates, so they are compared as they are written; and where YAML 1.1 and 1.2 differ (`yes`, `on`,
+    `1:30`), the server may have read it either way.
+
+    Raises:
+        FrontMatterError: It cannot be read, or is no mapping.
+
+    >>> same_front_matter("released: 2026-07-28\nbeta: yes\n", {"released": "2026-07-28", "beta": True})
+    True
+    >>> same_front_matter("name: a\n", {"name": "b"}), same_front_matter("a: 1\n", {"a": True})
+    (False, False)
+    """
+    import yaml
+
+    if len(yaml_text) > MAX_CHARACTERS:
+        raise FrontMatterError(f"its front matter is longer than {MAX_CHARACTERS} characters")
+    if yaml_text.count("[") + yaml_text.count("{") > MAX_BRACKETS:
+        raise FrontMatterError(f"its front matter has more than {MAX_BRACKETS} brackets")
+    if _ALIAS.search(yaml_text):
+        aliases = any(isinstance(event, yaml.AliasEvent) for event in _events(yaml_text))
+        if aliases:  # a few of them stand for gigabytes
+            raise FrontMatterError("its front matter has YAML aliases")
+    try:
+        older = yaml.load(yaml_text, Loader=_loader(yaml, core=False))
+        newer = yaml.load(yaml_text, Loader=_loader(yaml, core=True))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise FrontMatterError(f"its front matter is no YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(older, dict):
+        raise FrontMatterError("its front matter is no YAML mapping")
+    return any(_same(read, dict(said)) for read in (older, newer))
+
+
+def _events(text: str) -> Any:
+    import yaml
+
+    try:
+        yield from yaml.parse(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise FrontMatterError(f"its front matter is no YAML: {str(error).splitlines()[0]}") from None
+
+
+def _loader(yaml: Any, *, core: bool) -> Any:
+    """Return a loader that keeps dates as text; with `core` what only YAML 1.1 takes for something else is text too."""
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc,name-defined,unused-ignore]
+        yaml_implicit_resolvers = {  # noqa: RUF012
+            first: [(tag, pattern) for tag, pattern in pairs if tag.rpartition(":")[2] not in ("timestamp", "merge")]
+            for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    if core:
+        plain = {"bool": r"true|True|TRUE|false|False|FALSE", "int": r"[-+]?[0-9]+|0x[0-9a-fA-F]+"}
+        for pairs in Loader.yaml_implicit_resolvers.values():
+            for place, (tag, _) in enumerate(pairs):
+                if (name := tag.rpartition(":")[2]) in plain:
+                    pairs[place] = (tag, re.compile(f"^(?:{plain[name]})$"))
+    return Loader
+
+
+def _same(read: Any, said: Any) -> bool:
+    """Compare as JSON does: `1` is not `true`, and 1 is 1.0."""
+    if isinstance(read, dict):
+        keys = {str(key): value for key, value in read.items()}
+        return isinstance(said, dict) and keys.keys() == said.keys() and all(_same(keys[k], said[k]) for k in keys)
+    if isinstance(read, list):
+        return isinstance(said, list) and len(read) == len(said) and all(map(_same, read, said))
+    if isinstance(read, datetime.date):  # tagged as one
+        return bool(read.isoformat() == said)
+    if isinstance(read, bool) or isinstance(said, bool):
+        return read is said
+    return bool(read == said)
+
+
+# Skills that a server publishes: instructions and files, read when they are needed and held against their entry.
+#
+# A skill is a directory with a `SKILL.md`. Its entry says what its front matter is and lists every file with its size
+# and SHA-256; nothing of it is fetched before it is asked for, and nothing that is not as the entry says is given
+# out. A digest comes from the same server as the file: it shows that both belong together, not that they can be
+# trusted.
+#
+# Source: MCP extension `io.modelcontextprotocol/skills` (SEP-2640), "Integrity and Verification".
+
+EXTENSION = "io.modelcontextprotocol/skills"
+
+MAX_PAGES = 1000
+"""Pages of a listing; a server that goes on longer never ends."""
+
+
+class SkillServer(Protocol):
+    """A connection, as far as it is used here."""
+
+    name: str
+
+    @property
+    def capabilities(self) -> ServerCapabilities | None:
+        """What the server says it can do."""
+
+    async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send any request and return the `result` of its answer."""
+
+    async def read(self, uri: str) -> ResourceResult:
+        """Read a resource."""
+
+
+class Skills:
+    """The skills of one server: `connection.skills`."""
+
+    def __init__(self, connection: SkillServer) -> None:
+        self._connection = connection
+
+    @property
+    def offered(self) -> bool:
+        """Whether the server says that it publishes skills."""
+        capabilities = self._connection.capabilities
+        return capabilities is not None and EXTENSION in (capabilities.extensions or {})
+
+    async def list(self) -> list[Skill]:
+        """Return the entries of all skills that the server lists; it may have others.
+
+        Raises:
+            NotOfferedError: The server publishes no skills.
+        """
+        found: list[Skill] = []
+        cursor: Any = None
+        for _ in range(MAX_PAGES):
+            page = await self._ask("skills/list", {"cursor": cursor} if cursor is not None else {})
+            entries = page.get("skills")
+            if not isinstance(entries, list):
+                raise InvalidResponseError(f"{self._connection.name}: its answer to skills/list has no list of skills")
+            found += [read_entry(self._connection.name, entry) for entry in entries]
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return found
+        raise InvalidResponseError(f"{self._connection.name}: its list of skills goes on after {MAX_PAGES} pages")
+
+    async def get(self, uri: str) -> Skill:
+        """Return the entry of a skill, whether it is listed or not.
+
+        Raises:
+            NotOfferedError: The server publishes no skills.
+            ProtocolError: It has no such skill.
+        """
+        answer = await self._ask("skills/get", {"uri": uri})
+        skill = read_entry(self._connection.name, answer.get("skill"))
+        if skill.uri != uri:
+            raise InvalidResponseError(f"{self._connection.name}: was asked for {uri} and answered {skill.uri!r}")
+        return skill
+
+    async def load(self, skill: Skill | str) -> LoadedSkill:
+        """Fetch the `SKILL.md` of a skill, and nothing else of it.
+
+        Args:
+            skill: Its entry, or its URI.
+
+        Raises:
+            VerificationError: The entry is not valid, or the file is not what the entry says.
+        """
+        entry = await self.get(skill) if isinstance(skill, str) else skill
+        if entry.problem:
+            raise VerificationError(f"{entry.server}: the skill {entry.uri} is not loaded: {entry.problem}")
+        loaded = LoadedSkill(entry, self._connection)
+        loaded.result = await loaded.read(entry.uri)
+        data = loaded.result.bytes
+        try:
+            loaded.text = data.decode() if isinstance(data, bytes) else "".join(part.decode() for part in data)
+            front, loaded.instructions = split_front_matter(loaded.text)
+            same = same_front_matter(front, entry.front_matter)
+        except ValueError as error:
+            why = error if isinstance(error, FrontMatterError) else "it is not UTF-8"
+            raise VerificationError(f"{entry.server}: {entry.uri} is not used: {why}") from None
+        if not same:
+            raise VerificationError(
+                f"{entry.server}: {entry.uri} is not used: its front matter is not the one of the skill's entry. "
+                "It may have changed since: skills.get(uri) has the entry of now."
+            )
+        return loaded
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if self._connection.capabilities is not None and not self.offered:
+            raise NotOfferedError(f"{self._connection.name} publishes no skills (it does not name {EXTENSION})")
+        return await self._connection.request(method, params)
+
+
+class LoadedSkill:
+    """A skill whose `SKILL.md` is what its entry says.
+
+    Attributes:
+        skill: The entry it is held against, as long as it is used.
+        result: `SKILL.md` as it was read.
+        text: The whole of `SKILL.md`.
+        instructions: What comes after the front matter: text of the server, which nobody has checked.
+    """
+
+    def __init__(self, skill: Skill, connection: SkillServer) -> None:
+        self.skill = skill
+        self.result: ResourceResult
+        self.text = ""
+        self.instructions = ""
+        self._connection = connection
+
+    def __repr__(self) -> str:
+        return f"<LoadedSkill {self.skill.name!r} of {self.skill.server}: {len(self.text)} characters>"
+
+    async def read(self, path: str) -> ResourceResult:
+        """Read a file of the skill from the server that has the skill.
+
+        Args:
+            path: Its URI, or its path below the directory of `SKILL.md`.
+
+        Raises:
+            VerificationError: The skill has no such file (then nothing is fetched), or it is not what the entry says.
+        """
+        uri = path if urlsplit(path).scheme else _resolved(self.skill.root, path)
+        known = {file.uri: file for file in self.skill.files}
+        if known and uri not in known:
+            near = did_you_mean(uri, known)
+            raise VerificationError(f"{self.skill.server}: {uri} is no file of the skill {self.skill.name!r}.{near}")
+        if not known and (not uri.startswith(self.skill.root) or ".." in uri.split("/")):
+            raise VerificationError(f"{self.skill.server}: {uri} is not within the skill {self.skill.name!r}")
+        result = await self._connection.read(uri)
+        if uri in known:
+            _verify(self.skill, known[uri], result)
+        return result
+
+
+def _resolved(root: str, path: str) -> str:
+    """Resolve a path within a skill, whatever its scheme.
+
+    >>> _resolved("skill://acme/refunds/", "examples/email.md")
+    'skill://acme/refunds/examples/email.md'
+    """
+    scheme, _, rest = root.partition("://")
+    return f"{scheme}://{urljoin('http://' + rest, path)[len('http://') :]}"
+
+
+def _verify(skill: Skill, file: SkillFile, result: ResourceResult) -> None:
+    data = result.bytes
+    if not isinstance(data, bytes):
+        raise VerificationError(f"{skill.server}: {file.uri} is not used: it came in {len(data)} parts")
+    if len(data) != file.size:
+        wrong = f"{len(data)} bytes instead of {file.size}"
+    elif f"sha256:{hashlib.sha256(data).hexdigest()}" != file.digest:
+        wrong = "another SHA-256"
+    else:
+        return
+    raise VerificationError(
+        f"{skill.server}: {file.uri} is not used: it has {wrong}. "
+        "It may have changed since the skill was listed: skills.get(uri) has the entry of now."
+    )

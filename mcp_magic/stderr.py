@@ -1,0 +1,626 @@
+"""What a server's process writes to standard error: kept, masked, and searched for the cause of a failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, cast
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from types import TracebackType
+    from typing import IO
+
+__all__ = [
+    "ErrorLog",
+    "Lines",
+    "Position",
+    "Written",
+    "cause",
+    "has_read",
+    "how_ended",
+    "is_read",
+    "know_processes",
+    "not_passed_on",
+    "terminate",
+]
+
+
+# What a stdio server writes to its standard error.
+#
+# The SDK would hand the server `sys.stderr`: in a kernel that is the terminal that nobody sees, and under nbval or on
+# Windows it has no `fileno()` at all and every connect fails. So each server gets an unnamed temporary file of ours,
+# opened for appending. A file and not a pipe, because a server that writes much must never block while the kernel
+# computes. For the same reason a thread keeps the file small: the loop may stand still for hours, in a busy kernel
+# and in a terminal at its prompt.
+#
+# A file is cut by giving its beginning back to the disk, which Linux does on most of its file systems. To read it,
+# truncate it and write its end again would lose what a server writes meanwhile. Elsewhere the server gets a pipe,
+# which a thread empties into memory: while Python code computes that thread has its turn, and the server waits only
+# while something else holds the interpreter for long.
+
+TAIL_BYTES = 64 * 1024
+"""Bytes read back at most; `%mcp logs` shows the end of what was written."""
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Bytes of the disk that the file may take before its beginning is given back: a chatty server must not fill it."""
+
+_PUNCH_HOLE = 0x01 | 0x02
+"""FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<linux/falloc.h>`."""
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at the file's size; what a server writes in that time it may hold besides."""
+
+SETTLE_SECONDS = 1.0
+"""Seconds that what is in a pipe may take to be read."""
+
+
+class Written(NamedTuple):
+    """A piece of what a server wrote.
+
+    Attributes:
+        start: Where it begins, in bytes from the first that was ever written.
+        end: Where it ends.
+        data: It, without NULs: one who does not append leaves a hole where the file was cut.
+        when: The time of the last write.
+    """
+
+    start: int
+    end: int
+    data: bytes
+    when: float
+
+
+class _Sink(Protocol):
+    """Where a server's stderr goes.
+
+    Attributes:
+        file: What the server writes to.
+    """
+
+    file: IO[bytes]
+
+    @property
+    def end(self) -> int:
+        """How many bytes were ever written."""
+
+    def since(self, position: int) -> Written:
+        """Return what was written from a position on: the last 64 KiB of it."""
+
+    def cut(self) -> None:
+        """Give back to the disk all but the tail, if it takes too much."""
+
+    def close(self) -> None:
+        """Let nothing more be read."""
+
+
+class ErrorLog:
+    """A real file for a server's stderr, and its tail.
+
+    Read after `close` it still has the last lines, so that an error can name them.
+    """
+
+    def __init__(self) -> None:
+        self._sink: _Sink = _AppendedFile() if _frees_beginnings(tempfile.gettempdir()) else _EmptiedPipe()
+        self._last = Written(0, 0, b"", 0.0)
+        self._hidden: list[tuple[int, int]] = []
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
+
+    @property
+    def file(self) -> TextIO:
+        """What to hand a subprocess as its stderr."""
+        return cast("TextIO", self._sink.file)
+
+    @property
+    def end(self) -> int:
+        """How many bytes were ever written."""
+        with self._lock:
+            return self._last.end if self._closed.is_set() else self._sink.end
+
+    def since(self, position: int) -> Written:
+        """Return what was written from a position on: the last 64 KiB of it; after `close` nothing."""
+        with self._lock:
+            return Written(position, position, b"", 0.0) if self._closed.is_set() else self._sink.since(position)
+
+    def tail(self, position: int = 0) -> str:
+        """Return the end of what was written, from a position on, at most 64 KiB of it; after `close` too."""
+        found = self._kept()
+        begin, shown = found.end - len(found.data), b""
+        position = max(position, begin)
+        for start, end in [*self._hidden, (found.end, found.end)]:
+            shown += found.data[position - begin : max(start, position) - begin]
+            position = max(position, end)
+        return shown.decode("utf-8", "replace")
+
+    def hide(self, pattern: re.Pattern[bytes] | None = None) -> None:
+        """Keep what was written until now out of `tail`; the trace has it.
+
+        Args:
+            pattern: Where it begins; None for all of it. Nothing is hidden where it is not found.
+        """
+        found = self._kept()
+        begin = found.end - len(found.data)
+        match = pattern.search(found.data) if pattern is not None else None
+        if pattern is None or match is not None:
+            self._hidden.append((begin + match.start() if match is not None else 0, found.end))
+
+    def _kept(self) -> Written:
+        with self._lock:
+            return self._last if self._closed.is_set() else self._tail()
+
+    def _tail(self) -> Written:
+        found = self._sink.since(0)
+        return found._replace(data=found.data.partition(b"\n")[2] or found.data) if found.start else found
+
+    def cut(self) -> None:
+        """Cut it back to its tail if it takes too much of the disk."""
+        with self._lock:
+            if not self._closed.is_set():
+                self._sink.cut()
+
+    def keep_small(self) -> None:
+        """Cut it again and again, until it is closed, whatever the loop does."""
+        threading.Thread(target=self._keep_small, name="mcp_magic stderr", daemon=True).start()
+
+    def _keep_small(self) -> None:
+        while not self._closed.wait(LOOK_SECONDS):
+            with suppress(OSError):  # the disk is full, of something else
+                self.cut()
+
+    def write(self, line: str) -> None:
+        """Write a line, as a server would."""
+        if not self._closed.is_set():
+            self._sink.file.write(f"{line}\n".encode())
+
+    def last_lines(self, count: int = 5) -> list[str]:
+        """Return the last lines that are not blank."""
+        lines = [line.rstrip() for line in self.tail().splitlines() if line.strip()]
+        return lines[-count:]
+
+    def close(self) -> None:
+        """Close it; the tail stays readable. Closing twice is fine."""
+        with self._lock:
+            if not self._closed.is_set():
+                self._last = self._tail()
+                self._closed.set()
+                self._sink.close()
+
+    def __enter__(self) -> ErrorLog:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _AppendedFile:
+    """A file without a name, whose beginning can be given back to the disk while somebody writes to its end."""
+
+    def __init__(self) -> None:
+        # "ab" opens with O_APPEND: wherever this process reads, the server writes at the end.
+        handle, path = tempfile.mkstemp(prefix="mcp_magic-", suffix=".stderr")
+        os.close(handle)
+        self.file: IO[bytes] = open(path, "a+b", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
+        os.unlink(path)  # noqa: PTH108
+
+    @property
+    def end(self) -> int:
+        return os.fstat(self.file.fileno()).st_size
+
+    def since(self, position: int) -> Written:
+        status = os.fstat(self.file.fileno())
+        end = status.st_size
+        start = min(max(position, end - TAIL_BYTES), end)
+        self.file.seek(start)
+        return Written(start, end, self.file.read(end - start).replace(b"\0", b""), status.st_mtime)
+
+    def cut(self) -> None:
+        status = os.fstat(self.file.fileno())
+        # one with holes is larger than what it takes; some network drives say that it takes nothing
+        if min(status.st_size, status.st_blocks * 512 or status.st_size) > MAX_BYTES:
+            _free(self.file.fileno(), status.st_size - TAIL_BYTES)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class _EmptiedPipe:
+    """A pipe that a thread empties into memory, where the tail is kept."""
+
+    def __init__(self) -> None:
+        self._source, sink = os.pipe()
+        self.file: IO[bytes] = open(sink, "wb", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
+        self._kept = bytearray()
+        self._dropped, self._when = 0, 0.0
+        self._mark = os.urandom(16)
+        self._marked, self._lock = threading.Event(), threading.Lock()
+        self._thread = threading.Thread(target=self._empty, name="mcp_magic stderr pipe", daemon=True)
+        self._closing = False
+        self._thread.start()
+
+    @property
+    def end(self) -> int:
+        self._settle()  # what was written is in the pipe until the thread has read it
+        with self._lock:
+            return self._dropped + len(self._kept)
+
+    def since(self, position: int) -> Written:
+        self._settle()
+        with self._lock:
+            end = self._dropped + len(self._kept)
+            start = min(max(position, self._dropped, end - TAIL_BYTES), end)
+            return Written(start, end, bytes(self._kept[start - self._dropped :]).replace(b"\0", b""), self._when)
+
+    def cut(self) -> None:
+        """Do nothing: it takes nothing of the disk."""
+
+    def close(self) -> None:
+        self._closing = True
+        self._settle()
+        self._thread.join(SETTLE_SECONDS)
+        self.file.close()
+
+    def _settle(self) -> None:
+        """Wait until all that was written before has been read: a mark comes after it."""
+        self._marked.clear()
+        self.file.write(self._mark)
+        self._marked.wait(SETTLE_SECONDS)
+
+    def _empty(self) -> None:
+        while True:
+            piece = os.read(self._source, TAIL_BYTES)
+            with self._lock:
+                self._kept += piece
+                found = self._kept.rfind(self._mark)
+                if found >= 0:
+                    del self._kept[found : found + len(self._mark)]
+                    self._marked.set()
+                if len(piece) > len(self._mark) or found < 0:
+                    self._when = time.time()
+                if (more := len(self._kept) - 2 * TAIL_BYTES) > 0:
+                    del self._kept[:more]
+                    self._dropped += more
+            if found >= 0 and self._closing:
+                os.close(self._source)
+                return
+
+
+@cache
+def _frees_beginnings(folder: str) -> bool:
+    """Whether the disk that a folder is on takes back the beginning of a file."""
+    if sys.platform != "linux":
+        return False
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return _free(file.fileno(), 4096)
+
+
+def _free(number: int, length: int) -> bool:
+    """Give back to the disk what a file holds at its beginning; its size, and what is written meanwhile, stay.
+
+    Returns:
+        Whether that was done: by Linux, on most of its file systems.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    fallocate = getattr(libc, "fallocate64", None) or getattr(libc, "fallocate", None)
+    if fallocate is None:
+        return False
+    fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return bool(fallocate(number, _PUNCH_HOLE, 0, length) == 0)
+
+
+class Position(NamedTuple):
+    """How much a server had written to its stderr at some time."""
+
+    errlog: ErrorLog
+    end: int
+
+
+# Reads what a server has written to its stderr since the last look, with the time of writing.
+
+LONGEST_LINE = 1 << 16
+"""Bytes after which a line that does not end is taken for one."""
+
+
+class Lines:
+    """The new lines of one log.
+
+    Args:
+        errlog: The file that the server writes to.
+    """
+
+    def __init__(self, errlog: ErrorLog) -> None:
+        self._errlog = errlog
+        self._read = 0
+        self._rest = b""
+
+    def read(self, *, last: bool = False) -> Iterator[tuple[float, str]]:
+        """Yield the lines that were written since the last call, each with the time of the last write.
+
+        Of more than 64 KiB the beginning is passed over, and a line that is longer is more than one.
+
+        Args:
+            last: Whether a line that has not ended yet is one too.
+        """
+        if self._errlog.end == self._read and not (last and self._rest):
+            return
+        found = self._errlog.since(self._read)
+        rest = self._rest if found.start == self._read else b""
+        self._read = found.end
+        *lines, self._rest = (rest + found.data).split(b"\n")
+        if last or len(self._rest) > LONGEST_LINE:
+            lines, self._rest = [*lines, self._rest], b""
+        for line in lines:
+            if line.strip():
+                yield found.when, line.rstrip().decode("utf-8", "replace")
+
+
+# How the process of a stdio server ended, which the SDK keeps to itself.
+
+_started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""The file that a server writes its stderr to -> its process."""
+
+
+def know_processes() -> None:
+    """Let the SDK's stdio client tell which process it started."""
+    from mcp.client import stdio
+
+    module: Any = stdio
+    usual = getattr(module, "_create_platform_compatible_process", None)
+    if usual is not None and not isinstance(usual, _Starter):
+        module._create_platform_compatible_process = _Starter(usual)
+
+
+class _Starter:
+    """Stands where the SDK's stdio client looks for what starts a process."""
+
+    def __init__(self, usual: Any) -> None:
+        self._usual = usual
+
+    async def __call__(self, *args: Any, **options: Any) -> Any:
+        process = await self._usual(*args, **options)
+        with suppress(TypeError):  # the stderr of somebody else, which cannot be a key
+            _started[options.get("errlog")] = process
+        return process
+
+
+def terminate(errlog: Any) -> None:
+    """Send SIGTERM to a process and to those that it has started, which the SDK has put into a group of their own.
+
+    Args:
+        errlog: The file that it writes its stderr to.
+    """
+    process = _started.get(errlog)
+    if process is not None and process.returncode is None:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGTERM) if hasattr(os, "killpg") else process.terminate()
+
+
+def has_read(errlog: Any) -> bool:
+    """Whether a process has read all that was written to its standard input.
+
+    Args:
+        errlog: The file that it writes its stderr to.
+    """
+    stdin = getattr(_started.get(errlog), "stdin", None)
+    return is_read(getattr(stdin, "_stream", None))
+
+
+def is_read(stream: Any) -> bool:
+    """Whether the other end of a pipe has read all that was written; False where that cannot be seen.
+
+    Linux says it at either end of a pipe.
+    """
+    pipe = stream.get_extra_info("pipe") if stream is not None else None
+    if sys.platform != "linux" or pipe is None:
+        return False
+    import fcntl
+    import termios
+
+    try:
+        return not any(fcntl.ioctl(pipe.fileno(), termios.FIONREAD, bytes(4)))
+    except (OSError, ValueError):  # it is closed
+        return False
+
+
+def how_ended(errlog: Any) -> str:
+    """Say how a process ended, as `exit code 3` or `SIGKILL`; "" if that is not known.
+
+    SIGTERM says nothing: the SDK itself ends so what has closed its output and runs on.
+
+    Args:
+        errlog: The file that it wrote its stderr to.
+    """
+    code = getattr(_started.get(errlog), "returncode", None)
+    if code is None or code == -signal.SIGTERM:
+        return ""
+    if code >= 0:
+        return f"exit code {code}"
+    with suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"
+
+
+# What a server's standard error says about why it failed: the lines of the cause, and the variables that it misses.
+
+MAX_LINES = 6
+"""Lines of a cause."""
+
+LAST_LINES = 3
+"""Lines that are shown where none looks like a cause."""
+
+CONTINUED = 3
+"""Lines that an exception's text may go on for."""
+
+LOOKED_AT = 600
+"""Characters of a line that are looked at: a server that is not trusted writes them."""
+
+BOTH_ENDS = 100_000
+"""Characters at the beginning and at the end of a longer text that are looked at."""
+
+VARIABLES = 4
+"""Variables that are named."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+
+_TELLING = re.compile(
+    r"(?i:error|exception|fatal|panic|required|missing|no such|cannot|can't|could ?n[o']t|unable|must\b|please|fail"
+    r"|denied|invalid|refused|unauthori[sz]ed|forbidden|undefined|unknown|unrecognized|unsatisfiable"
+    r"|\bno[tn]?\b.{0,60} (?:found|set|defined|installed|provided|given|configured|allowed|supported|exist))"
+    r"|\b4\d\d\b|\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b"  # the status of a request, the name of a variable
+)
+
+_CHATTER = re.compile(
+    r"\W*(?i:npm )?(?i:debug|trace|info|notice|warn|warning)\b"
+    r"|.{0,60}\b(?:DEBUG|TRACE|INFO|NOTICE|WARN|WARNING)\b|\(node:\d+\)|.*\w+Warning: "
+)
+"""What is logged below the level of an error."""
+
+_NOISE = re.compile(
+    r"""
+    [\s\[\](){}<>,;:.^~|+=*_-]*(?:\d\ -+)?$                   # brackets, rules, marks below a source line
+    | \s+(?:at|in)\ .*[:(]                                    # frames: Node, Java, .NET
+    | \s*(?:node:|file://|/|[A-Z]:\\)[^\s:]*:\d+(?::\d+)?$    # where Node's source line is
+    | \s*throw\ | \s*\.\.\.\ \d+\ more | Node\.js\ v\d
+    | \s+\[?[\w$]+\]?:\ (?:null|undefined|true|false|-?\d+|'[^']*'|\[.*|\{.*),?$          # fields of Node's errors
+    | goroutine\ \d | created\ by\  | [\w./*()-]+\([\w.,\s{}]*\)$ | \s+\S+\.go:\d+ | exit\ status   # Go
+    | note:\ run\ with\  | stack\ backtrace: | \s+\d+:\ .+::  # Rust
+    | npm\ (?:error|ERR!)(?:\ \d{3})?(?:\ +(?:A\ complete\ log|Note\ that\ you\ can\ also|tarball,\ folder|/).*)?\s*$
+    | \s*For\ further\ information | During\ handling\ of\ the\ above | The\ above\ exception\ was
+    """,
+    re.VERBOSE,
+)
+_USAGE = re.compile(r"\s*(?:[\w ]+ )?(?:usage|examples?|flags|options|arguments|commands):(?P<text>.*)", re.IGNORECASE)
+_TRACEBACK = "Traceback (most recent call last)"
+_BRANCH = re.compile(r"^\s*(?:\||\+(?= Exception Group)|\+-\+(?=-))\s?")
+"""What stands before the lines of an ExceptionGroup's traceback."""
+
+_TELLS, _PLAIN, _CHATS = 2, 1, 0
+
+
+def cause(stderr: str) -> list[str]:
+    r"""Return the lines that look like the reason of a failure, six at most; the last three where none does.
+
+    Frames of stacks, usage texts, and what is logged below the level of an error are no reason. The first line is one,
+    unless it is something of that kind.
+
+    >>> cause("node:child_process:930\n    throw err;\n    ^\n\nError: no ink\n    at f (a.js:1:2) {\n  status: 1\n}\n")
+    ['Error: no ink']
+    >>> cause("starting\nTraceback (most recent call last):\n  File 'a.py', line 1\n    f()\nKeyError: 'INK'\n")
+    ['starting', "KeyError: 'INK'"]
+    >>> cause("INFO: one\nINFO: two\nINFO: three\nINFO: four")
+    ['INFO: two', 'INFO: three', 'INFO: four']
+    """
+    if len(stderr) > 2 * BOTH_ENDS:
+        stderr = f"{stderr[:BOTH_ENDS]}\n{stderr[-BOTH_ENDS:]}"
+    ranks: dict[str, int] = {}
+    for line, rank in _Reader().read(stderr):
+        ranks.setdefault(line, rank)
+    lines = list(ranks)
+    chosen = [line for line in lines if ranks[line] == _TELLS]
+    if not chosen:
+        return lines[-LAST_LINES:] or [line.strip() for line in stderr.splitlines() if line.strip()][-LAST_LINES:]
+    if ranks[lines[0]] == _PLAIN:
+        chosen.insert(0, lines[0])
+    half = MAX_LINES // 2
+    return chosen if len(chosen) <= MAX_LINES else chosen[:half] + chosen[-half:]
+
+
+def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
+    """Return a hint for each variable that a server's stderr names, that is set here, and that it did not get.
+
+    A setting may be named as programs name their fields: `api_key` is `API_KEY`. Other words count as they are written.
+
+    Args:
+        stderr: What it wrote.
+        env: The names of the variables that it got, besides those that every server gets.
+        typed: The subcommand that takes `--env`.
+    """
+    from mcp.client.stdio import get_default_environment
+
+    words = dict.fromkeys(re.findall(r"\b[A-Za-z]\w+\b", stderr))
+    named = dict.fromkeys(word.upper() if "_" in word else word for word in words if "_" in word or word.isupper())
+    missing = [name for name in named if name in os.environ and name not in {*get_default_environment(), *env}]
+    hint = "`{0}` is set here but not passed on: `--env {0}` right after `{1}`"
+    return [hint.format(name, typed) for name in missing[:VARIABLES]]
+
+
+class _Reader:
+    """Goes through the lines, and leaves out those that say nothing of a reason."""
+
+    def __init__(self) -> None:
+        self._inside = ""  # "frames" or "box" of a traceback, "exception", "usage"
+        self._continued = 0
+
+    def read(self, stderr: str) -> Iterator[tuple[str, int]]:
+        """Yield lines, each with how much it tells."""
+        for whole in stderr.splitlines():
+            part = whole if whole.startswith("{") else whole[:LOOKED_AT]
+            line = _BRANCH.sub("", _COLOUR.sub("", part), count=1).rstrip()
+            if _TRACEBACK in line:
+                self._inside = "box" if "╭" in line else "frames"
+            elif not self._skips(line):
+                yield from self._ranked(line)
+
+    def _skips(self, line: str) -> bool:
+        """Whether a line is a part of something that is left out; what ends there is left."""
+        if self._inside == "box":  # of rich
+            self._inside = "exception" if line.lstrip().startswith("╰") else "box"
+            self._continued = CONTINUED + 1
+            return True
+        if not line.strip():
+            self._inside = "" if self._inside == "exception" else self._inside
+            return True
+        if self._inside == "frames" and not line[0].isspace():
+            self._inside, self._continued = "exception", CONTINUED + 1
+        if self._inside == "usage" and not line[0].isspace() and not line.endswith(":"):
+            self._inside = ""
+        return self._inside in ("frames", "usage") or line.lstrip()[0] in "╭╰"
+
+    def _ranked(self, line: str) -> Iterator[tuple[str, int]]:
+        if _NOISE.match(line[:LOOKED_AT]):
+            return
+        usage = _USAGE.match(line[:LOOKED_AT])
+        if usage is not None:
+            self._inside = "usage"
+            if usage["text"].strip():
+                yield line.strip(), _PLAIN
+            return
+        text, level = _logged(line.strip().strip("│").strip())
+        text = text[:LOOKED_AT]
+        chats = level == _CHATS or (level is None and _CHATTER.match(text) is not None)
+        self._continued -= 1
+        if self._inside == "exception" and (chats or self._continued < 0):
+            self._inside = ""
+        if "panicked at " in text:  # of Rust; what it says stands below
+            self._inside, self._continued = "exception", 1
+        tells = level == _TELLS or self._inside == "exception" or _TELLING.search(text) is not None
+        yield text, _CHATS if chats else _TELLS if tells else _PLAIN
+
+
+def _logged(line: str) -> tuple[str, int | None]:
+    """Return the message of a line that is logged as JSON, and what its level says; another line as it is."""
+    entry = None
+    if line.startswith("{") and line.endswith("}"):
+        with suppress(ValueError, RecursionError):
+            entry = json.loads(line)
+    if not isinstance(entry, dict):
+        return line, None
+    texts = [entry[key] for key in ("message", "msg", "error", "err") if isinstance(entry.get(key), str)]
+    level = entry.get("level", entry.get("severity"))
+    if not texts:
+        return line, None
+    high = level >= 50 if isinstance(level, int) else str(level).lower() in ("error", "fatal", "panic", "critical")
+    return ": ".join(texts), None if level is None else _TELLS if high else _CHATS

@@ -1,0 +1,194 @@
+"""What stands between spans and an exporter: a switch, and a filter that lets nothing secret through.
+
+Needs `opentelemetry-sdk`; only `telemetry/telemetry.py` imports this, when spans are to be exported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import NoOpTracer, Status, Tracer
+
+from mcp_magic._text import clean
+from mcp_magic.telemetry.spans import SCOPE, SDK_SCOPE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opentelemetry.trace import Span
+
+__all__ = ["ALLOWED", "CleanExporter", "ConsoleExporter", "Switch", "SwitchedProvider", "cleaned", "processor"]
+
+SCOPES = (SCOPE, SDK_SCOPE)
+
+MAX_TEXT = 200
+"""Characters of a name or an attribute."""
+
+ALLOWED = frozenset(
+    (
+        *("mcp.method.name", "mcp.protocol.version", "jsonrpc.request.id", "jsonrpc.protocol.version"),
+        *("rpc.response.status_code", "error.type", "gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.prompt.name"),
+        *("gen_ai.agent.name", "gen_ai.request.model", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"),
+        *("server.address", "server.port", "network.transport", "network.protocol.name", "mcp_magic.server"),
+    )
+)
+"""Attributes that are exported. What is not here stays: the SDK may add more, and some could hold what is secret."""
+
+_NAMED = ("tools/call", "prompts/get")
+"""Methods whose `name` is a tool's or a prompt's; another method's may be anything."""
+
+
+def cleaned(span: ReadableSpan) -> ReadableSpan:
+    """Return a span without what may be secret: events (the text of errors), the words of its status, other attributes.
+
+    The SDK puts the text of errors into its spans, which may repeat arguments.
+    """
+    kept = {name: _cut(value) for name, value in (span.attributes or {}).items() if name in ALLOWED}
+    return ReadableSpan(
+        name=_name(span, kept),
+        context=span.context,
+        parent=span.parent,
+        resource=span.resource,
+        attributes=kept,
+        links=span.links,
+        kind=span.kind,
+        status=Status(span.status.status_code),
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )
+
+
+def _name(span: ReadableSpan, attributes: dict[str, Any]) -> str:
+    method = attributes.get("mcp.method.name")
+    if _scope(span) == SDK_SCOPE and isinstance(method, str) and method not in _NAMED:
+        before = "MCP send " if span.name.startswith("MCP send ") else ""
+        return f"{before}{method}"
+    return str(_cut(span.name))
+
+
+def _cut(value: Any) -> Any:
+    return value[:MAX_TEXT] if isinstance(value, str) else value
+
+
+def _scope(span: ReadableSpan) -> str:
+    return span.instrumentation_scope.name if span.instrumentation_scope is not None else ""
+
+
+class CleanExporter(SpanExporter):
+    """Hands spans on, cleaned, and counts what became of them.
+
+    Attributes:
+        sent: Spans that the exporter took.
+        failed: Spans that it could not get rid of.
+    """
+
+    def __init__(self, exporter: Any) -> None:
+        self._exporter = exporter
+        self.sent = self.failed = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Export; an exporter that raises has failed."""
+        result = None
+        with suppress(Exception):  # the exporter is not ours, and its thread has nobody to tell
+            result = self._exporter.export([cleaned(span) for span in spans])
+        if result is SpanExportResult.SUCCESS:
+            self.sent += len(spans)
+            return SpanExportResult.SUCCESS
+        self.failed += len(spans)
+        return SpanExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        """Shut the exporter down."""
+        self._exporter.shutdown()
+
+
+class ConsoleExporter(SpanExporter):
+    """Writes a line a span to stdout, below the cell that made it."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Write them."""
+        for span in spans:
+            sys.stdout.write(_line(span) + "\n")
+        return SpanExportResult.SUCCESS
+
+
+def _line(span: ReadableSpan) -> str:
+    milliseconds = ((span.end_time or 0) - (span.start_time or 0)) / 1e6
+    told = json.dumps(dict(span.attributes or {}), ensure_ascii=False, default=list)
+    own = f"{span.context.span_id:016x}" if span.context else ""
+    above = f"{span.parent.span_id:016x}" if span.parent else "none"
+    line = f"span {span.name}: {milliseconds:.1f} ms, {span.status.status_code.name}, id {own}, parent {above}, {told}"
+    return clean(line).replace("\n", "\\n")
+
+
+class Switch(SpanProcessor):
+    """Stands in a provider for good, as nothing can be taken out of one, and hands spans on while it has a target.
+
+    Attributes:
+        target: Where they go, or None.
+    """
+
+    def __init__(self) -> None:
+        self.target: SpanProcessor | None = None
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Hand on what the SDK and this package made; what other libraries put into spans nobody has looked at."""
+        target = self.target
+        if target is not None and _scope(span) in SCOPES:
+            target.on_end(span)
+
+    def shutdown(self) -> None:
+        """Shut the target down with the provider."""
+        if self.target is not None:
+            self.target.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        """Export what waits."""
+        return self.target is None or self.target.force_flush(timeout_millis)
+
+
+def processor(exporter: SpanExporter, *, at_once: bool) -> SpanProcessor:
+    """Return what gives spans to an exporter, from a thread of its own or at once."""
+    return SimpleSpanProcessor(exporter) if at_once else BatchSpanProcessor(exporter)
+
+
+class SwitchedProvider(TracerProvider):
+    """A provider that makes no spans while the switch is off, so that no server is handed a trace context either.
+
+    What the environment says of names and sampling holds (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+    `OTEL_TRACES_SAMPLER`).
+    """
+
+    def __init__(self, switch: Switch) -> None:
+        from mcp_magic import __version__
+
+        own = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": SCOPE, "service.version": __version__}
+        super().__init__(resource=Resource.create(dict(own)), shutdown_on_exit=False)
+        self._switch = switch
+
+    def get_tracer(self, *arguments: Any, **named: Any) -> Tracer:
+        """Return a tracer that looks at the switch."""
+        return _SwitchedTracer(self._switch, super().get_tracer(*arguments, **named))
+
+
+class _SwitchedTracer(Tracer):
+    def __init__(self, switch: Switch, tracer: Tracer) -> None:
+        self._switch = switch
+        self._tracer = tracer
+        self._none = NoOpTracer()
+
+    def start_span(self, *arguments: Any, **named: Any) -> Span:
+        tracer = self._none if self._switch.target is None else self._tracer
+        return tracer.start_span(*arguments, **named)
+
+    def start_as_current_span(self, *arguments: Any, **named: Any) -> Any:
+        tracer = self._none if self._switch.target is None else self._tracer
+        return tracer.start_as_current_span(*arguments, **named)

@@ -1,0 +1,282 @@
+"""Metrics of sessions: counts and durations, in the Prometheus text format."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import accumulate
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import duration
+from mcp_magic.trace.trace import OUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+__all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series", "exposition"]
+
+
+# Counters as Prometheus reads them.
+#
+# Source: https://prometheus.io/docs/instrumenting/exposition_formats/, text format 0.0.4.
+
+
+def exposition(metrics: Metrics) -> str:
+    """Return counters as text; a metric of which there is nothing yet has its head only."""
+    lines = [
+        *_head("mcp_magic_calls_total", "counter", "Tool calls that were sent and have ended."),
+        *(_sample("mcp_magic_calls_total", _of(key), series.calls) for key, series in metrics.items()),
+        *_head("mcp_magic_errors_total", "counter", "Tool calls that failed, by kind of failure."),
+        *(line for key, series in metrics.items() for line in _errors(key, series)),
+        *_head("mcp_magic_call_seconds", "histogram", "Seconds from a tool call to its answer."),
+        *(line for key, series in metrics.items() for line in _histogram(key, series)),
+        *_traffic(metrics),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _head(name: str, kind: str, about: str) -> list[str]:
+    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
+
+
+def _of(key: tuple[str, str]) -> dict[str, str]:
+    return {"server": key[0], "tool": key[1]}
+
+
+def _errors(key: tuple[str, str], series: Series) -> Iterator[str]:
+    for kind, count in series.errors.items():
+        yield _sample("mcp_magic_errors_total", {**_of(key), "error": kind}, count)
+
+
+def _histogram(key: tuple[str, str], series: Series) -> Iterator[str]:
+    for bound, count in series.cumulative():
+        yield _sample("mcp_magic_call_seconds_bucket", {**_of(key), "le": bound}, count)
+    yield _sample("mcp_magic_call_seconds_sum", _of(key), series.seconds)
+    yield _sample("mcp_magic_call_seconds_count", _of(key), series.calls)
+
+
+def _traffic(metrics: Metrics) -> Iterator[str]:
+    moved = [
+        ({"server": server, "direction": "out" if direction == OUT else "in"}, counts)
+        for (server, direction), counts in metrics.traffic.items()
+    ]
+    yield from _head("mcp_magic_messages_total", "counter", "JSON-RPC messages, while the trace is on.")
+    yield from (_sample("mcp_magic_messages_total", labels, counts[0]) for labels, counts in moved)
+    yield from _head("mcp_magic_bytes_total", "counter", "Bytes of JSON-RPC messages, while the trace is on.")
+    yield from (_sample("mcp_magic_bytes_total", labels, counts[1]) for labels, counts in moved)
+
+
+def _sample(name: str, labels: dict[str, str], value: float) -> str:
+    r"""Return one line.
+
+    >>> _sample("calls", {"tool": 'a"b\\c\n'}, 3)
+    'calls{tool="a\\"b\\\\c\\n"} 3'
+    """
+    shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{name}{{{shown}}} {value!r}"
+
+
+def _escaped(text: str) -> str:
+    # A lone surrogate cannot be written as UTF-8.
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+# Counts what becomes of calls: how many, how they ended, how long they took, by server and tool.
+#
+# No dependency and no clock of its own: a call costs a few dictionary look-ups. What is counted stays in this process
+# until somebody asks for it.
+
+BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Upper bounds in seconds (OpenTelemetry semantic conventions, `mcp.client.operation.duration`)."""
+
+LIMIT = 2000
+"""Pairs of server and tool that are told apart. A model may make up any number of names."""
+
+OTHER = "(other)"
+"""What the pairs beyond the limit are counted under."""
+
+MAX_NAME = 200
+"""Characters of a name that are kept; the specification allows a tool 128."""
+
+
+class Series:
+    """The calls of one tool of one server.
+
+    Attributes:
+        calls: How many were sent and have ended.
+        errors: How many of them failed, by kind: the class of the error, `"tool_error"` where the tool itself
+            reported one, `"cancelled"` where nobody waited for the answer any more.
+        seconds: How long they took together.
+        longest: How long the longest took.
+        shortest: How long the shortest took.
+        buckets: How many took up to each of `BUCKETS` and longer than the one before; the last: longer than all.
+    """
+
+    __slots__ = ("buckets", "calls", "errors", "longest", "seconds", "shortest")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.errors: dict[str, int] = {}
+        self.seconds = 0.0
+        self.longest = 0.0
+        self.shortest = inf
+        self.buckets = [0] * (len(BUCKETS) + 1)
+
+    @property
+    def failed(self) -> int:
+        """How many failed."""
+        return sum(self.errors.values())
+
+    def quantile(self, share: float) -> float:
+        """Return the seconds within which a share of the calls ended: exact to a bucket, between its bounds linear.
+
+        It is never less than the shortest nor more than the longest.
+
+        >>> series = Series()
+        >>> for seconds in (0.015, 0.03, 0.03, 0.3): series.add(seconds)
+        >>> round(series.quantile(0.5), 3), round(series.quantile(1.0), 3)
+        (0.035, 0.3)
+        """
+        wanted, seen, low = share * self.calls, 0, 0.0
+        for high, count in zip((*BUCKETS, self.longest), self.buckets, strict=True):
+            if count and seen + count >= wanted:
+                low, top = max(low, self.shortest), min(high, self.longest)
+                return low + (top - low) * (wanted - seen) / count
+            seen, low = seen + count, high
+        return self.longest
+
+    def cumulative(self) -> list[tuple[str, int]]:
+        """Return how many calls took up to each bound, as Prometheus counts them; the last bound is `+Inf`."""
+        bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
+        return list(zip(bounds, accumulate(self.buckets), strict=True))
+
+    def add(self, seconds: float, error: str = "") -> None:
+        """Count a call."""
+        self.calls += 1
+        self.seconds += seconds
+        if seconds > self.longest:
+            self.longest = seconds
+        if seconds < self.shortest:
+            self.shortest = seconds
+        self.buckets[bisect_left(BUCKETS, seconds)] += 1
+        if error:
+            self.errors[error] = self.errors.get(error, 0) + 1
+
+    def __repr__(self) -> str:
+        return f"<Series: {self.calls} calls, {self.failed} failed, {duration(self.seconds)}>"
+
+
+class Metrics:
+    """The counters of one host: a mapping from (server, tool) to what became of its calls.
+
+    `host.metrics["math", "add"].calls`. They go on when a session is opened again under its name.
+
+    Args:
+        settle: Counts the messages that are still to be counted: the trace does it for many at once.
+    """
+
+    def __init__(self, settle: Callable[[], None] = lambda: None) -> None:
+        self._series: dict[tuple[str, str], Series] = {}
+        self._traffic: dict[tuple[str, str], tuple[int, int]] = {}
+        self._settle = settle
+
+    def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
+        """Count a call that has ended.
+
+        Args:
+            server: The connection's name.
+            tool: The tool's name on that server.
+            seconds: How long it took.
+            error: What kind of failure it was, or "".
+        """
+        series = self._series.get((server, tool))
+        if series is None:
+            series = self._new(server, tool)
+        series.add(seconds, error)
+
+    def moved(self, server: str, direction: str, size: int) -> None:
+        """Count a message of `size` bytes."""
+        messages, total = self._traffic.get((server, direction), (0, 0))
+        if messages or len(self._traffic) < LIMIT:
+            self._traffic[server, direction] = (messages + 1, total + size)
+
+    @property
+    def traffic(self) -> Mapping[tuple[str, str], tuple[int, int]]:
+        """By (server, direction of `core.trace`) how many messages there were and how many bytes they had.
+
+        Only while the trace is on, which measures them.
+        """
+        self._settle()
+        return self._traffic
+
+    def _new(self, server: str, tool: str) -> Series:
+        key = (server[:MAX_NAME], tool[:MAX_NAME])
+        if len(self._series) >= LIMIT and key not in self._series:
+            key = (OTHER, OTHER)
+        return self._series.setdefault(key, Series())
+
+    def clear(self) -> None:
+        """Begin again at zero."""
+        self._series.clear()
+        self._settle()
+        self._traffic.clear()
+
+    @property
+    def calls(self) -> int:
+        """All calls."""
+        return sum(series.calls for series in self._series.values())
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """All failures, by kind."""
+        found: dict[str, int] = {}
+        for series in self._series.values():
+            for kind, count in series.errors.items():
+                found[kind] = found.get(kind, 0) + count
+        return found
+
+    @property
+    def seconds(self) -> float:
+        """What all calls took together."""
+        return sum(series.seconds for series in self._series.values())
+
+    def items(self) -> list[tuple[tuple[str, str], Series]]:
+        """The pairs (server, tool) and their series."""
+        return list(self._series.items())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each tool that was called; times in milliseconds."""
+        return [
+            {
+                "server": server,
+                "tool": tool,
+                "calls": series.calls,
+                "failed": series.failed,
+                "errors": ", ".join(f"{kind} {count}" for kind, count in sorted(series.errors.items())),
+                "mean ms": round(series.seconds / series.calls * 1000, 2),
+                "p50 ms": round(series.quantile(0.5) * 1000, 1),
+                "p95 ms": round(series.quantile(0.95) * 1000, 1),
+                "longest ms": round(series.longest * 1000, 2),
+            }
+            for (server, tool), series in self._series.items()
+        ]
+
+    def text(self) -> str:
+        """Return everything in Prometheus' text format, version 0.0.4, for a scraper or a `.prom` file."""
+        return exposition(self)
+
+    def __getitem__(self, key: tuple[str, str]) -> Series:
+        return self._series[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._series
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._series)
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def __repr__(self) -> str:
+        return f"<Metrics: {self.calls} calls of {len(self)} tools, {sum(self.errors.values())} failed>"

@@ -1,0 +1,179 @@
+"""Where spans go. Nowhere, unless a person says so: the setting `telemetry` is off by default.
+
+OpenTelemetry has one provider a process. A program that has set one up keeps it, and gets a processor of ours; else
+there is one of ours, which makes no spans while nothing is to be exported.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import did_you_mean
+from mcp_magic.errors import ConfigError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from mcp_magic.telemetry.export import CleanExporter, Switch
+
+__all__ = ["TARGETS", "Telemetry", "check", "telemetry"]
+
+TARGETS = {"console": "opentelemetry.sdk", "otlp": "opentelemetry.exporter.otlp.proto.http"}
+"""What spans can be exported to by name -> the package that it needs."""
+
+EXIT_SECONDS = 1.0
+"""Seconds that an ending kernel, or whoever turns telemetry off, waits for a collector at most."""
+
+_NOISY = ("opentelemetry.exporter", "opentelemetry.sdk")
+"""Loggers that would write below a cell that a collector does not listen; `%mcp metrics` says so."""
+
+
+def check(to: Any) -> None:
+    """See whether spans can be exported to something.
+
+    Args:
+        to: "" for nowhere, a name of `TARGETS`, or a `SpanExporter` of OpenTelemetry.
+
+    Raises:
+        ConfigError: It is none of these.
+        MissingDependencyError: A package is not installed.
+    """
+    if to == "":
+        return
+    if isinstance(to, str) and to not in TARGETS:
+        raise ConfigError(f"telemetry: {to!r} is none of '', 'console' and 'otlp'.{did_you_mean(to, TARGETS)}")
+    if not isinstance(to, str) and not (callable(getattr(to, "export", None)) and hasattr(to, "shutdown")):
+        raise ConfigError(f"telemetry: a {type(to).__name__} is no SpanExporter; '', 'console' and 'otlp' are names.")
+    needed = TARGETS[to] if isinstance(to, str) else TARGETS["console"]
+    if not _installed(needed):
+        raise MissingDependencyError(f"telemetry needs {needed}: pip install 'mcp-magic[otel]'")
+
+
+def _installed(module: str) -> bool:
+    with suppress(ModuleNotFoundError):  # a parent package is missing
+        return find_spec(module) is not None
+    return False
+
+
+class Telemetry:
+    """The export of spans of this process.
+
+    Attributes:
+        to: Where they go: "", a name, or an exporter.
+    """
+
+    def __init__(self) -> None:
+        self.to: Any = ""
+        self._switch: Switch | None = None
+        self._exporter: CleanExporter | None = None
+
+    def export(self, to: Any) -> None:
+        """Export spans to something from now on; what waits for another target goes there first.
+
+        Args:
+            to: What `check` takes. `"otlp"` is OTLP over HTTP, to where the variables `OTEL_EXPORTER_OTLP_*` say
+                (default: `http://localhost:4318`).
+
+        Raises:
+            ConfigError: It is nothing to export to, or the process has a provider that takes no processors.
+            MissingDependencyError: A package is not installed.
+        """
+        if to is self.to or (isinstance(to, str) and to == self.to):
+            return
+        check(to)
+        if self._switch is not None:
+            self._stop(self._switch)
+        if to != "":
+            self._start(to)
+        self.to = to
+
+    def flush(self, seconds: float = 5.0) -> bool:
+        """Export what waits; return whether that was done in time."""
+        switch = self._switch
+        return switch is None or _within(seconds, switch.force_flush)
+
+    @property
+    def said(self) -> str:
+        """What a person is told of it, on one line; "" while it is off."""
+        if self._exporter is None:
+            return ""
+        where = self.to if isinstance(self.to, str) else type(self.to).__name__
+        failed = f", {self._exporter.failed:,} could not be delivered" if self._exporter.failed else ""
+        return f"telemetry: {self._exporter.sent:,} spans went to {where}{failed}"
+
+    def _start(self, to: Any) -> None:
+        from mcp_magic.telemetry.export import CleanExporter, processor
+
+        for name in _NOISY:
+            logger = logging.getLogger(name)
+            if logger.level == logging.NOTSET:
+                logger.setLevel(logging.CRITICAL)
+        switch = self._switch = self._switch or _installed_switch()
+        self._exporter = CleanExporter(_made(to))
+        switch.target = processor(self._exporter, at_once=to == "console")
+        atexit.unregister(self._at_exit)
+        atexit.register(self._at_exit)
+
+    def _stop(self, switch: Switch) -> None:
+        target, exporter = switch.target, self._exporter
+        switch.target = self._exporter = None
+        self.to = ""
+        if target is None or exporter is None:
+            return
+        if not _within(EXIT_SECONDS, target.shutdown):
+            with suppress(Exception):  # this breaks off what it tries again
+                exporter.shutdown()
+
+    def _at_exit(self) -> None:
+        self.export("")
+
+
+def _made(to: Any) -> Any:
+    if to == "console":
+        from mcp_magic.telemetry.export import ConsoleExporter
+
+        return ConsoleExporter()
+    if to == "otlp":
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        return OTLPSpanExporter()
+    return to
+
+
+def _installed_switch() -> Switch:
+    """Put a switch into the process's provider, or set up one that has it."""
+    from opentelemetry import trace
+
+    from mcp_magic.telemetry.export import Switch, SwitchedProvider
+
+    switch = Switch()
+    provider: Any = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider):
+        provider = SwitchedProvider(switch)
+        trace.set_tracer_provider(provider)
+    if not hasattr(provider, "add_span_processor"):
+        raise ConfigError(
+            f"telemetry: this process has a tracer provider of its own ({type(provider).__name__}), which takes no "
+            "other processors; its spans go where it sends them."
+        )
+    provider.add_span_processor(switch)
+    return switch
+
+
+def _within(seconds: float, work: Any) -> bool:
+    """Do something that may wait for a network, on a thread; return whether it was done in time."""
+    thread = threading.Thread(target=work, name="mcp_magic telemetry", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends and starts no thread any more
+        work()
+        return True
+    thread.join(seconds)
+    return not thread.is_alive()
+
+
+telemetry = Telemetry()
+"""That of this process."""

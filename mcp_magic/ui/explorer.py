@@ -1,0 +1,982 @@
+"""The explorer: servers and what they offer, to search, read and call."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+import ipywidgets
+
+from mcp_magic.display.document import STYLE, Markup, joined, mimebundle, only, page, tag, tool_badges
+from mcp_magic.display.listing import Listing
+from mcp_magic.display.text import one_line, shorten
+from mcp_magic.errors import MCPMagicError
+from mcp_magic.results.cards import prompt_part, resource_part, template_part, tool_card
+from mcp_magic.session.catalog import KINDS
+from mcp_magic.ui.widgets import Doing, Shop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+
+    from mcp_magic._host import Host
+    from mcp_magic.config.specs import Spec
+    from mcp_magic.display.document import Badge, Part
+    from mcp_magic.session.connection import Connection
+
+    MakeForm = Callable[[Connection, "Item"], Any]
+    Where = tuple[str, str, str]
+
+__all__ = [
+    "EXPLORER_STYLE",
+    "KEPT",
+    "Detail",
+    "Explorer",
+    "Forms",
+    "Index",
+    "Item",
+    "ItemRow",
+    "Look",
+    "Pages",
+    "Row",
+    "Server",
+    "ServerRow",
+    "Servers",
+    "make_form",
+    "search",
+]
+
+
+# The forms of an explorer: what was typed into one is still there when its item is chosen again.
+
+KEPT = 10
+"""Forms that are kept besides the one that is shown. One has ten to some hundred widgets."""
+
+
+@dataclass
+class _Open:
+    connection: Connection
+    item: Item
+    form: Any
+    first: dict[str, Any]
+    changed: bool = False
+
+    def change(self) -> None:
+        self.changed = True
+
+    @property
+    def touched(self) -> bool:
+        """Whether anything would be lost with it: what was typed, or what came of it."""
+        form = self.form
+        used = form.running or form.result is not None or form.error is not None
+        return self.changed or used or form.form.draft != self.first
+
+
+class Forms:
+    """Makes forms, and keeps the last ones that somebody did something in.
+
+    Args:
+        make: Makes the form of an item.
+    """
+
+    def __init__(self, make: MakeForm) -> None:
+        self._make = make
+        self._open: dict[Where, _Open] = {}  # the one that was left last comes last
+
+    def __contains__(self, item: Item) -> bool:
+        return item.where in self._open
+
+    def open(self, connection: Connection, item: Item) -> Any:
+        """Return the form of an item: the one that is kept, or a new one.
+
+        What was typed into a form of another session, or of a definition that has changed, is in the new one.
+
+        Raises:
+            ImportError: There are no forms.
+        """
+        known = self._open.get(item.where)
+        if known is None:
+            return self._new(connection, item)
+        if known.form.running or (known.connection is connection and known.item.definition == item.definition):
+            return known.form
+        form = self._new(connection, item)
+        if known.touched:
+            form.set_arguments(known.form.form.draft)
+        known.form.close()
+        return form
+
+    def _new(self, connection: Connection, item: Item) -> Any:
+        form = self._make(connection, item)
+        made = self._open[item.where] = _Open(connection, item, form, form.form.draft)
+        form.form.on_change(made.change)
+        return form
+
+    def leave(self, item: Item) -> None:
+        """Keep the form of an item if something was done in it, and close it otherwise."""
+        left = self._open.pop(item.where, None)
+        if left is None:
+            return
+        if not left.touched:
+            left.form.close()
+            return
+        self._open[item.where] = left
+        while len(self._open) > KEPT:
+            # one that still runs is the last to go: that would cancel it
+            oldest = min(self._open, key=lambda where: self._open[where].form.running)
+            self._open.pop(oldest).form.close()
+
+    def discard(self, item: Item) -> None:
+        """Close the form of an item, with all that is in it."""
+        left = self._open.pop(item.where, None)
+        if left is not None:
+            left.form.close()
+
+    def close(self) -> None:
+        """Close all forms."""
+        while self._open:
+            self._open.popitem()[1].form.close()
+
+
+# What was chosen in an explorer: its card, its form, what reading it gave.
+
+FORMS = {"tools": "ToolForm", "templates": "TemplateForm", "prompts": "PromptForm"}
+"""Kind -> its form, a class of `widgets.tool_form`; a resource has nothing to fill in."""
+
+_PARTS: dict[str, Callable[[str, Any], Part]] = {
+    "resources": resource_part,
+    "templates": template_part,
+    "prompts": prompt_part,
+}
+
+
+def make_form(connection: Connection, item: Item, timeout: float | None = None) -> Any:
+    """Return the form of a tool, template or prompt, which waits for so many seconds; imported only now."""
+    forms = importlib.import_module("mcp_magic.ui.request_form")
+    return getattr(forms, FORMS[item.kind])(connection, item.definition, timeout=timeout)
+
+
+class Detail:
+    """The card of an item with what reading it gave, or its form.
+
+    Args:
+        shop: Makes the widgets.
+        doing: Runs what takes long.
+        form: Makes the form of an item.
+
+    Attributes:
+        on_close: Called after the person closed the card.
+        item: What is shown, or None.
+        form: The form that is open, or None.
+    """
+
+    def __init__(self, shop: Shop, doing: Doing, form: MakeForm = make_form) -> None:
+        self._shop, self._doing, self._forms = shop, doing, Forms(form)
+        self._connection: Connection | None = None
+        self._body: Shop | None = None
+        self.on_close: Callable[[], None] = lambda: None
+        self.item: Item | None = None
+        self.form: Any = None
+        self.card = shop.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-card",))
+        self.note = shop.make(ipywidgets.HTML, "label")
+        self.open = self._button("Open form", "fill in the arguments and run it", self.open_form)
+        self.read = self._button("Read", "read this resource and show it here", self.read_it)
+        self.back = self._button("Close form", "forget what the form holds and go back to the card", self.close_form)
+        self.hide = self._button("Close", "close this card", self._closed)
+        self.buttons = shop.make(ipywidgets.HBox, "line")
+        self.widget = shop.make(ipywidgets.VBox, "", _dom_classes=("mcp-explorer-detail",))
+
+    def _button(self, text: str, tooltip: str, do: Callable[[], None]) -> Any:
+        button = self._shop.make(ipywidgets.Button, "button", description=text, tooltip=tooltip)
+        button.on_click(lambda _: self._doing.soon(do))
+        return button
+
+    def show(self, connection: Connection, item: Item) -> None:
+        """Show an item's card, or the form that somebody filled in before."""
+        self._empty()
+        self._connection, self.item = connection, item
+        self.card.value = card(connection, item)
+        if item in self._forms:
+            self.open_form()
+        else:
+            self._draw()
+
+    def update(self, connection: Connection | None, item: Item | None) -> None:
+        """Take over what the server now says of the item that is shown, or that it is gone."""
+        if self.item is None:
+            return
+        if item is None or connection is None:
+            self.say(f"{self.item.label} is not offered any more", error=True)
+        elif connection is not self._connection or item.definition != self.item.definition:
+            self.say("")
+            self._connection, self.item = connection, item
+            self.card.value = card(connection, item)
+            if self.form is not None:
+                self.form = None
+                self.open_form()
+        else:
+            self.say("")
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self._empty()
+        self.item = self._connection = None
+        self.widget.children = ()
+
+    def open_form(self) -> None:
+        """Show the item's form in place of the card."""
+        if self.item is None or self._connection is None or self.form is not None:
+            return
+        try:
+            self.form = self._forms.open(self._connection, self.item)
+        except ImportError as error:  # the card has the line to type, so nothing is lost
+            self.say(f"there is no form: {error}", error=True)
+            return
+        # the form says what the card says, with the arguments to be filled in
+        self.buttons.children = (self.back, self.hide)
+        self.widget.children = (self.buttons, self.note, self.form.widget)
+
+    def close_form(self) -> None:
+        """Forget what the form holds, and go back to the card."""
+        if self.item is not None:
+            self._forms.discard(self.item)
+            self._empty()
+            self._draw()
+
+    def _closed(self) -> None:
+        self.clear()
+        self.on_close()
+
+    def read_it(self) -> None:
+        """Read the resource, and show it below the card."""
+        if self.item is not None and self._connection is not None:
+            self.read.disabled = True
+            self.say("reading …")
+            self._doing.start(self._read(self._connection, self.item))
+
+    async def _read(self, connection: Connection, item: Item) -> None:
+        problem, data = "", {}
+        try:
+            data = mimebundle(await connection.read(item.key))
+        except MCPMagicError as error:
+            problem = str(error)
+        finally:
+            self.read.disabled = False
+        if self.item is item:  # something else may have been chosen meanwhile
+            self.say(problem, error=True)
+            self._result(data)
+
+    def _result(self, data: dict[str, Any]) -> None:
+        if self._body is not None:
+            self._body.close()
+        self._body = self._shop.part()
+        shown = ({"output_type": "display_data", "data": data, "metadata": {}},) if data else ()
+        self._draw(self._body.make(ipywidgets.Output, "", outputs=shown))
+
+    def say(self, text: str, *, error: bool = False) -> None:
+        """Show a line below the card."""
+        self.note.value = line(text, error=error)
+
+    def _draw(self, *body: Any) -> None:
+        resource = self.item is not None and self.item.kind == "resources"
+        self.buttons.children = (self.read if resource else self.open, self.hide)
+        self.widget.children = (self.card, self.buttons, self.note, *body)
+
+    def _empty(self) -> None:
+        self.say("")
+        if self.form is not None and self.item is not None:
+            self._forms.leave(self.item)
+        self.form = None
+        if self._body is not None:
+            self._body.close()
+            self._body = None
+
+    def close(self) -> None:
+        """Close the forms and the result; the shop closes the rest."""
+        self._empty()
+        self._forms.close()
+
+
+def card(connection: Connection, item: Item) -> str:
+    """Return an item's card as markup."""
+    if item.kind == "tools":
+        tool = item.definition
+        shown = tool_card(connection.name, tool, trusted=connection.spec.trust, change=connection.change_of(tool))
+        return page([shown.part().html])
+    return page([_PARTS[item.kind](connection.name, item.definition).html])
+
+
+def line(text: str, *, error: bool = False) -> Markup:
+    """Return a line that a screen reader says aloud when it changes."""
+    shown = "\n".join(shorten(each, 400) for each in text.splitlines()[:4])
+    sign = tag("b", "✗ ") if error and shown else ""
+    return tag("div", joined([sign, shown]), class_="mcp-explorer-note", role="status")
+
+
+# What there is to explore: every tool, resource, template and prompt as an item that can be searched for.
+
+SEARCHED = 4000
+"""Characters of a description that are searched: a keystroke stays fast whatever servers write."""
+
+
+class Item(NamedTuple):
+    """One thing that a server offers.
+
+    Attributes:
+        kind: "tools", "resources", "templates" or "prompts".
+        server: The server's name.
+        key: What it is asked for by: a name, a URI, a URI template.
+        definition: As the SDK has it.
+        names: Server, name, title and URI in lower case.
+        haystack: The same with the description.
+    """
+
+    kind: str
+    server: str
+    key: str
+    definition: Any
+    names: str
+    haystack: str
+
+    @property
+    def label(self) -> str:
+        """How it is typed."""
+        return self.key if self.kind in ("resources", "templates") else f"{self.server}:{self.key}"
+
+    @property
+    def where(self) -> tuple[str, str, str]:
+        """What identifies it while its definition may change."""
+        return self.kind, self.server, self.key
+
+
+def make_item(kind: str, server: str, definition: Any) -> Item:
+    """Return the item of a definition."""
+    key = str(getattr(definition, "uri", "") or getattr(definition, "uri_template", "") or definition.name)
+    names = "\n".join({f"{server}:{definition.name}", key, definition.title or ""}).casefold()
+    description = (definition.description or "")[:SEARCHED].casefold()
+    return Item(kind, server, key, definition, names, f"{names}\n{description}")
+
+
+def search(items: Sequence[Item], text: str) -> list[Item]:
+    """Return the items that have every word of `text`; those that have them in their names come first.
+
+    Whoever types goes on typing: the words may stand anywhere and in any order.
+    """
+    words = text.casefold().split()
+    if not words:
+        return list(items)
+    first, *rest = words
+    found = [item for item in items if first in item.haystack]
+    for word in rest:
+        found = [item for item in found if word in item.haystack]
+    named = [all(word in item.names for word in words) for item in found]
+    return [item for item, is_ in zip(found, named, strict=True) if is_] + [
+        item for item, is_ in zip(found, named, strict=True) if not is_
+    ]
+
+
+class Index:
+    """The items of all open servers, made again only for the listings that changed."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str], tuple[tuple[Any, ...], list[Item]]] = {}
+        self._all: dict[str, list[Item]] = {kind: [] for kind in KINDS}
+
+    def update(self, connections: Iterable[Connection]) -> None:
+        """Take over what the open ones of `connections` have listed."""
+        made = {}
+        for connection in connections:
+            if connection.state not in ("open", "connecting", "reconnecting"):
+                continue
+            for kind in KINDS:
+                listed, known = connection.catalog.cached(kind), self._made.get((connection.name, kind))
+                unchanged = known is not None and known[0] is listed
+                items = known[1] if unchanged and known else [make_item(kind, connection.name, one) for one in listed]
+                made[connection.name, kind] = (listed, items)
+        self._made = made
+        for kind in KINDS:
+            self._all[kind] = [item for (_, of), (_, items) in made.items() if of == kind for item in items]
+
+    def items(self, kind: str, server: str | None = None) -> Sequence[Item]:
+        """Return the items of a kind, of all servers or of one."""
+        if server is None:
+            return self._all[kind]
+        return self._made.get((server, kind), ((), []))[1]
+
+    def counts(self, server: str | None = None) -> Mapping[str, int]:
+        """Return how many items there are of each kind."""
+        return {kind: len(self.items(kind, server)) for kind in KINDS}
+
+    def at(self, where: tuple[str, str, str]) -> Item | None:
+        """Return the item that is there now."""
+        kind, server, _ = where
+        return next((item for item in self.items(kind, server) if item.where == where), None)
+
+
+# How an explorer looks: sizes and places only, the colours are the theme's.
+
+_RULES = {
+    ".mcp-explorer-found": "flex-flow:row wrap;align-items:flex-start",
+    ".mcp-explorer-list": "flex:1 1 28em;min-width:0",
+    ".mcp-explorer-detail": "flex:1 1 30em;min-width:0;margin-left:1em",
+    ".mcp-explorer-detail:empty": "display:none",
+    ".mcp-explorer-name": "flex:0 0 auto;width:15em;text-align:left;overflow:hidden;text-overflow:ellipsis",
+    ".widget-text>.widget-label": "width:auto;margin:0 8px 0 6px",
+    ".mcp-explorer-list .widget-hbox": "align-items:center",
+    ".mcp-explorer-about": "flex:1 1 0;min-width:0;overflow:hidden;white-space:nowrap;text-overflow:ellipsis",
+    ".mcp-explorer-about .widget-html-content": "min-width:0;overflow:hidden;text-overflow:ellipsis",
+    ".mcp-explorer-about .mcp-magic": "padding:0 6px;overflow:hidden;text-overflow:ellipsis",
+    ".mcp-explorer-card .mcp-magic": "line-height:normal",
+    ".mcp-explorer-note": "color:var(--jp-ui-font-color1,inherit);white-space:pre-wrap;padding:0 6px",
+}
+
+# Twice the class, to outrank the rules that JupyterLab and ipywidgets have for the same boxes.
+EXPLORER_STYLE = (
+    "<style>"
+    + "".join(f".mcp-explorer.mcp-explorer {selector}{{{rules}}}" for selector, rules in _RULES.items())
+    + "</style>"
+)
+"""The style element, sent once with each explorer."""
+
+
+# Long lists, a page at a time.
+#
+# Widgets are made for the rows that are shown and filled anew for every page and every keystroke: ten thousand tools
+# have as many widgets as twenty-five.
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Look(NamedTuple):
+    """How an item is shown: whether it is the chosen one, whether its server's hints are believed, badges besides."""
+
+    chosen: bool = False
+    trusted: bool = False
+    marks: tuple[Badge, ...] = ()
+
+
+class Row(Protocol[T_contra]):
+    """A row of widgets that can show one item after the other.
+
+    Attributes:
+        widget: What is shown.
+    """
+
+    widget: Any
+
+    def fill(self, item: T_contra) -> None:
+        """Show this item."""
+
+
+class Pages(Generic[T]):
+    """One page of a list, and buttons to the page before and after.
+
+    Args:
+        shop: Makes the widgets.
+        make_row: Makes one more row.
+        size: Rows of a page.
+        what: What the rows are, for the buttons' tooltips.
+        on_turn: What to do before a page is turned, handed the turning: brings it to the right thread.
+    """
+
+    def __init__(
+        self,
+        shop: Shop,
+        make_row: Callable[[], Row[T]],
+        *,
+        size: int,
+        what: str,
+        on_turn: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._make_row, self._size = make_row, size
+        self._items: Sequence[T] = ()
+        self._start = 0
+        self._rows: list[Row[T]] = []
+        self._note = ""
+        self.box = shop.make(ipywidgets.VBox, "")
+        self.label = shop.make(ipywidgets.HTML, "label")
+        self.previous = shop.make(
+            ipywidgets.Button, "button", description="← Previous", tooltip=f"the page of {what} before"
+        )
+        self.next = shop.make(ipywidgets.Button, "button", description="Next →", tooltip=f"the next page of {what}")
+        self.bar = shop.make(ipywidgets.HBox, "line", children=(self.label,))
+        self.widget = shop.make(ipywidgets.VBox, "", children=(self.box, self.bar))
+        self.previous.on_click(lambda _: on_turn(lambda: self.turn(-1)))
+        self.next.on_click(lambda _: on_turn(lambda: self.turn(1)))
+
+    @property
+    def shown(self) -> Sequence[T]:
+        """The items of this page."""
+        return self._items[self._start : self._start + self._size]
+
+    def show(self, items: Sequence[T], note: str, *, from_start: bool) -> None:
+        """Show a list.
+
+        Args:
+            items: All of it.
+            note: How many there are, in words.
+            from_start: Whether to begin at the first page; otherwise the page stays, as far as there is one.
+        """
+        self._items, self._note = items, note
+        last = max(len(items) - 1, 0) // self._size * self._size
+        self._start = 0 if from_start else min(self._start, last)
+        self._draw()
+
+    def turn(self, pages: int) -> None:
+        """Go to a later or, with a negative number, an earlier page."""
+        start = self._start + pages * self._size
+        if 0 <= start < len(self._items):
+            self._start = start
+            self._draw()
+
+    def redraw(self) -> None:
+        """Fill the rows again, with what is shown."""
+        self._draw()
+
+    def _draw(self) -> None:
+        shown = self.shown
+        while len(self._rows) < len(shown):
+            self._rows.append(self._make_row())
+        for row, item in zip(self._rows, shown, strict=False):
+            row.fill(item)
+        self.box.children = tuple(row.widget for row in self._rows[: len(shown)])
+        self._draw_bar(len(shown))
+
+    def _draw_bar(self, count: int) -> None:
+        total = len(self._items)
+        range_ = f"{self._start + 1:,}\u2013{self._start + count:,} of " if total > self._size else ""
+        self.label.value = tag("div", f"{range_}{self._note}", class_="mcp-explorer-note", role="status")
+        self.previous.disabled = self._start == 0
+        self.next.disabled = self._start + count >= total
+        self.bar.children = (self.label, self.previous, self.next) if total > self._size else (self.label,)
+
+
+class ItemRow:
+    """A tool, resource, template or prompt: a button with its name, and what is said of it.
+
+    Args:
+        shop: Makes the widgets.
+        choose: Called with the item when the button is clicked.
+        state: Says of an item how it is to be shown.
+    """
+
+    def __init__(self, shop: Shop, choose: Callable[[Item], None], state: Callable[[Item], Look]) -> None:
+        self._state = state
+        self.item: Item | None = None
+        self.button = shop.make(ipywidgets.Button, "", _dom_classes=("mcp-explorer-name",))
+        self.about = shop.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-about",))
+        self.widget = shop.make(ipywidgets.HBox, "", children=(self.button, self.about))
+        self.button.on_click(lambda _: choose(self.item) if self.item is not None else None)
+
+    def fill(self, item: Item) -> None:
+        """Show this item."""
+        look = self._state(item)
+        self.item = item
+        definition = item.definition
+        with self.button.hold_sync():
+            # a sign, and not the colour alone, says which one is chosen
+            self.button.description = one_line(f"▸ {item.label}" if look.chosen else item.label, 120)
+            self.button.tooltip = one_line(f"show {item.label} {definition.title or ''}", 300)
+            self.button.button_style = "primary" if look.chosen else ""
+        self.about.value = about(item, look)
+
+
+def about(item: Item, look: Look) -> Markup:
+    """Return what a row says of its item: the hints of a tool, the type of a resource, the first words about it."""
+    definition = item.definition
+    signs: list[object] = []
+    if item.kind == "tools":
+        badges = [*look.marks, *tool_badges(definition, trusted=look.trusted)]
+        signs = [badge.html() for badge in badges]
+    elif item.kind in ("resources", "templates"):
+        signs = [tag("span", one_line(f"{item.server}: {definition.mime_type or 'any type'}", 80), class_="mcp-note")]
+    said = one_line(definition.description or definition.title or "", 160)
+    return tag("div", joined([*signs, said], " "), class_="mcp-magic")
+
+
+# The servers of an explorer: their state, and buttons that open and close their sessions.
+
+SERVER_ROWS = 8
+"""Servers of a page."""
+
+SIGNS = {"open": "●", "connecting": "◌", "reconnecting": "◌", "lost": "✗", "closed": "○"}
+"""State -> a sign before the word; there is no colour."""
+
+
+class Server(NamedTuple):
+    """A server as a row shows it.
+
+    Attributes:
+        name: Its name.
+        state: The connection's state, or "not connected".
+        spec: Where it is.
+        counts: How many of each kind it has; None where that is not known.
+        chosen: Whether only this one is shown.
+        busy: Whether a click is being carried out.
+    """
+
+    name: str
+    state: str
+    spec: Spec
+    counts: Mapping[str, int | None]
+    chosen: bool = False
+    busy: bool = False
+
+
+def servers_of(host: Host, offered: Mapping[str, Spec], chosen: str | None, busy: Collection[str]) -> list[Server]:
+    """Return the host's servers, and those that could be connected."""
+
+    def counts(connection: Connection) -> dict[str, int | None]:
+        catalog = connection.catalog
+        return {kind: len(catalog.cached(kind)) if catalog.known(kind) else None for kind in KINDS}
+
+    def server(name: str, state: str, spec: Spec, counts: Mapping[str, int | None]) -> Server:
+        return Server(name, state, spec, counts, chosen=name == chosen, busy=name in busy)
+
+    connections = host.connections
+    servers = [server(c.name, c.state, c.spec, counts(c)) for c in connections.values()]
+    servers += [server(name, "not connected", spec, {}) for name, spec in offered.items() if name not in connections]
+    return servers
+
+
+class ServerRow:
+    """One server.
+
+    Args:
+        shop: Makes the widgets.
+        do: Called with what is to be done ("choose", "connect", "disconnect") and the server's name.
+    """
+
+    def __init__(self, shop: Shop, do: Callable[[str, str], None]) -> None:
+        self.server: Server | None = None
+        self._do = do
+        self.name = self._button(shop, "choose", "", _dom_classes=("mcp-explorer-name",))
+        self.about = shop.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-about",))
+        self.connect = self._button(shop, "connect")
+        self.disconnect = self._button(shop, "disconnect", description="Disconnect")
+        self.widget = shop.make(ipywidgets.HBox, "line", children=(self.name, self.about, self.connect))
+
+    def _button(self, shop: Shop, what: str, layout: str = "button", **traits: Any) -> Any:
+        button = shop.make(ipywidgets.Button, layout, **traits)
+        button.on_click(lambda _: self._do(what, self.server.name) if self.server is not None else None)
+        return button
+
+    def fill(self, server: Server) -> None:
+        """Show this server."""
+        self.server = server
+        name = one_line(server.name, 80)
+        with self.name.hold_sync():
+            self.name.description = f"▸ {name}" if server.chosen else name
+            self.name.button_style = "primary" if server.chosen else ""
+            self.name.tooltip = f"show all servers, not only {name}" if server.chosen else f"show only {name}"
+        self.about.value = about_server(server)
+        is_open = server.state == "open"
+        with self.connect.hold_sync():
+            self.connect.description = "Reconnect" if is_open else "Connect"
+            self.connect.tooltip = f"close the session with {name} and open a new one" if is_open else f"connect {name}"
+            self.connect.disabled = server.busy
+        self.disconnect.tooltip = f"close the session with {name}"
+        self.disconnect.disabled = server.busy
+        buttons = (self.connect, self.disconnect) if server.state != "not connected" else (self.connect,)
+        self.widget.children = (self.name, self.about, *buttons)
+
+
+def about_server(server: Server) -> Markup:
+    """Return what a row says of a server: state, transport and place, what it offers."""
+    state = "working …" if server.busy else f"{SIGNS.get(server.state, '○')} {server.state}"
+    counts = ", ".join(
+        f"{count:,} {kind if count != 1 else kind[:-1]}" for kind, count in server.counts.items() if count
+    )
+    where = tag("span", one_line(f"{server.spec.transport} {server.spec.where}", 120), class_="mcp-note")
+    return tag("div", joined([tag("span", state, class_="mcp-badge"), where, counts], " "), class_="mcp-magic")
+
+
+class Servers:
+    """All servers, a page of them at a time.
+
+    Args:
+        shop: Makes the widgets.
+        doing: Runs what takes long.
+        host: Whose servers.
+        offered: Those that are not connected and could be, by name.
+        on_choose: Called with the name of the server that was clicked.
+        on_done: Called after a session was opened or closed, with what went wrong, or "".
+
+    Attributes:
+        pages: The list.
+        offered: As given, and those that were disconnected here: they can be connected again.
+    """
+
+    def __init__(
+        self,
+        shop: Shop,
+        doing: Doing,
+        host: Host,
+        offered: Mapping[str, Spec],
+        *,
+        on_choose: Callable[[str], None],
+        on_done: Callable[[str], None],
+    ) -> None:
+        self._doing, self._host = doing, host
+        self._on_choose, self._on_done = on_choose, on_done
+        self._busy: set[str] = set()
+        self._chosen: str | None = None
+        self.offered = dict(offered)
+        self.pages: Pages[Server] = Pages(
+            shop, lambda: ServerRow(shop, self._clicked), size=SERVER_ROWS, what="servers", on_turn=doing.soon
+        )
+
+    def draw(self, chosen: str | None) -> None:
+        """Show the servers as they are now; of all `chosen` is the one that is looked at."""
+        self._chosen = chosen
+        servers = servers_of(self._host, self.offered, chosen, self._busy)
+        nobody = "no server is connected: %mcp connect TARGET opens a session"
+        count = f"{len(servers):,} server{'s' if len(servers) != 1 else ''}"
+        self.pages.show(servers, count if servers else nobody, from_start=False)
+
+    def _clicked(self, what: str, server: str) -> None:
+        if what == "choose":
+            self._doing.soon(lambda: self._on_choose(server))
+        else:
+            self._doing.soon(lambda: self._begin(what, server))
+
+    def _begin(self, what: str, server: str) -> None:
+        if server not in self._busy:
+            self._busy.add(server)
+            self.draw(self._chosen)
+            work = self._connect if what == "connect" else self._disconnect
+            self._doing.start(self._carry_out(server, work(server)))
+
+    async def _carry_out(self, server: str, work: Coroutine[Any, Any, None]) -> None:
+        problem = ""
+        try:
+            await work
+        except MCPMagicError as error:
+            problem = str(error)
+        finally:
+            self._busy.discard(server)
+        self._on_done(problem)
+
+    async def _connect(self, server: str) -> None:
+        if server in self._host:
+            await self._host.reconnect(server)
+        else:
+            await self._host.connect_spec(self.offered[server], server)
+
+    async def _disconnect(self, server: str) -> None:
+        self.offered[server] = self._host[server].spec
+        await self._host.disconnect(server)
+
+
+# An explorer of all servers: what they offer, searched as one types, with its cards and forms.
+
+ROWS = 25
+"""Tools of a page: about a screen. Every one of them is three widgets, which the page in the browser draws."""
+
+SETTLE_SECONDS = 0.05
+"""Seconds from the first of several changes to the drawing of them all; fifty servers may come at once."""
+
+
+class Explorer:
+    """Servers with their state, and what they offer, to look at and to try.
+
+    Args:
+        host: Whose servers.
+        server: Show only this one at first.
+        offered: Servers that are not connected and could be, by name.
+        form: Makes the form of an item; called with the connection and the `Item`.
+
+    Attributes:
+        widget: The whole of it.
+        detail: The card that is open.
+
+    Raises:
+        UnknownServerError: There is no such server.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        server: str | None = None,
+        *,
+        offered: Mapping[str, Spec] | None = None,
+        form: MakeForm = make_form,
+    ) -> None:
+        if server is not None:
+            host[server]  # raises, with what there is
+        self.host, self.server = host, server
+        self.closed = False
+        self._drawing = False
+        self._index = Index()
+        self._shop, self._doing = Shop(), Doing()
+        self.detail = Detail(self._shop, self._doing, form)
+        self.detail.on_close = lambda: self.items.redraw()
+        self.servers = Servers(
+            self._shop, self._doing, host, offered or {}, on_choose=self._server_chosen, on_done=self._server_done
+        )
+        self._build()
+        self._stop = host.watch(lambda name: self._doing.once(self.update, SETTLE_SECONDS))
+        self.update()
+
+    def _build(self) -> None:
+        make, soon = self._shop.make, self._doing.soon
+        self.search = make(
+            ipywidgets.Text,
+            "field",
+            description="Search",
+            placeholder="words of a name, title or description",
+            continuous_update=True,
+        )
+        self.kinds = make(ipywidgets.ToggleButtons, "", options=[(kind, kind) for kind in KINDS])
+        self.kinds.style.button_width = "auto"
+        self.refresh_button = make(
+            ipywidgets.Button, "button", description="Refresh", tooltip="ask the servers again what they offer"
+        )
+        self.status = make(ipywidgets.HTML, "label")
+        self.items: Pages[Item] = Pages(
+            self._shop, lambda: ItemRow(self._shop, self._chosen, self._look), size=ROWS, what="results", on_turn=soon
+        )
+        self.search.observe(lambda _: soon(self._search), "value")
+        self.kinds.observe(lambda _: soon(self._search), "value")
+        self.refresh_button.on_click(lambda _: soon(self.refresh))
+        self.widget = self._laid_out()
+
+    def _laid_out(self) -> Any:
+        make, vbox, hbox = self._shop.make, ipywidgets.VBox, ipywidgets.HBox
+        style = make(ipywidgets.HTML, "label", value=STYLE + EXPLORER_STYLE)
+        listed = make(vbox, "", children=(self.items.widget,), _dom_classes=("mcp-explorer-list",))
+        found = make(hbox, "", children=(listed, self.detail.widget), _dom_classes=("mcp-explorer-found",))
+        tools = make(hbox, "line", children=(self.search, self.kinds, self.refresh_button))
+        parts = (style, self.servers.pages.widget, tools, self.status, found)
+        return make(vbox, "", children=parts, _dom_classes=("mcp-explorer",))
+
+    # What is shown
+
+    @property
+    def kind(self) -> str:
+        """Which kind is shown: "tools", "resources", "templates" or "prompts"."""
+        return str(self.kinds.value)
+
+    @property
+    def found(self) -> Sequence[Item]:
+        """What is found, on all pages."""
+        return search(self._index.items(self.kind, self.server), self.search.value)
+
+    def update(self) -> None:
+        """Draw anew what the host knows now; it is called whenever that changes."""
+        if self.closed:
+            return
+        connections = self.host.connections
+        if self.server is not None and self.server not in {*connections, *self.servers.offered}:
+            self.server = None
+        self._index.update(connections.values())
+        self.servers.draw(self.server)
+        self._draw_kinds()
+        self._draw_items(from_start=False)
+        shown = self.detail.item
+        if shown is not None:
+            self.detail.update(connections.get(shown.server), self._index.at(shown.where))
+
+    def _draw_kinds(self) -> None:
+        counts = self._index.counts(self.server)
+        options = [(f"{kind} ({count:,})", kind) for kind, count in counts.items()]
+        if options != list(self.kinds.options):
+            self._drawing, chosen = True, self.kind
+            with self.kinds.hold_sync():  # new options choose the first of them
+                self.kinds.options = options
+                self.kinds.value = chosen
+            self._drawing = False
+
+    def _draw_items(self, *, from_start: bool) -> None:
+        found, total = self.found, len(self._index.items(self.kind, self.server))
+        of = f" of {self.server}" if self.server is not None else ""
+        note = (
+            f"{len(found):,} of {total:,} {self.kind}{of}"
+            if self.search.value.strip()
+            else f"{total:,} {self.kind}{of}"
+        )
+        self.items.show(found, note, from_start=from_start)
+
+    def _search(self) -> None:
+        if not (self._drawing or self.closed):
+            self._draw_items(from_start=True)
+
+    def _look(self, item: Item) -> Look:
+        shown = self.detail.item
+        chosen = shown is not None and shown.where == item.where
+        connection = self.host.connections.get(item.server)
+        if connection is None:
+            return Look(chosen)
+        change = connection.change_of(item.definition) if item.kind == "tools" else None
+        return Look(chosen, connection.spec.trust, (change.badge,) if change else ())
+
+    # What is done
+
+    def _chosen(self, item: Item) -> None:
+        self._doing.soon(lambda: self.choose(item))
+
+    def choose(self, item: Item) -> None:
+        """Show an item's card; choosing it again leaves what is open below it."""
+        connection = self.host.connections.get(item.server)
+        if connection is None or (self.detail.item is not None and self.detail.item.where == item.where):
+            return
+        self.detail.show(connection, item)
+        self.items.redraw()
+
+    def only(self, server: str | None) -> None:
+        """Show what one server offers, or with None what all do."""
+        self.server = server
+        self.servers.draw(self.server)
+        self._draw_kinds()
+        self._draw_items(from_start=True)
+
+    def refresh(self) -> None:
+        """Ask all open servers again what they offer."""
+        self._doing.start(self._refresh())
+
+    async def _refresh(self) -> None:
+        self.refresh_button.disabled = True
+        self._say("asking the servers …")
+        asked = [c.listing(kind, refresh=True) for c in self.host.find() for kind in KINDS]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        self._say(*dict.fromkeys(str(answer) for answer in answers if isinstance(answer, Exception)), error=True)
+        self.refresh_button.disabled = False
+
+    def _server_chosen(self, server: str) -> None:
+        self.only(None if self.server == server else server)
+
+    def _server_done(self, problem: str) -> None:
+        self._say(problem, error=True)
+        self.update()
+
+    def _say(self, *lines: str, error: bool = False) -> None:
+        self.status.value = line("\n".join(lines), error=error)
+
+    async def settled(self) -> None:
+        """Wait until what was clicked is done."""
+        await self._doing.finished()
+
+    def close(self) -> None:
+        """Close every comm, and follow the servers no more. Closing twice is fine."""
+        self.closed = True
+        self._stop()
+        self._doing.end()
+        self.detail.close()
+        self._shop.close()
+
+    def __repr__(self) -> str:
+        return f"<Explorer of {len(self.host)} servers{' (closed)' if self.closed else ''}>"
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        rows = [connection.info().row() for connection in self.host.connections.values()]
+        note = "%mcp ui explores them where a kernel runs"
+        static = Listing(rows, title="MCP servers", empty="no server is connected", note=note, kind="servers")
+        live = {} if self.closed else {VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}}
+        return only({**live, **mimebundle(static)}, include, exclude)
+
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+"""The MIME type of a live widget (https://ipywidgets.readthedocs.io, "Widget messaging protocol")."""

@@ -1,0 +1,366 @@
+"""A form of fields, with problems beside them, or as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from mcp_magic.display.document import joined, tag
+from mcp_magic.display.text import one_line, shorten
+from mcp_magic.schema.commandline import read_json
+from mcp_magic.schema.fields import UNSET, root_field
+from mcp_magic.schema.validate import (
+    MAX_ERRORS,
+    missing_names,
+    path_text,
+    problems_of,
+    schema_errors,
+    together,
+    told_of,
+)
+from mcp_magic.ui import inputs
+from mcp_magic.ui.inputs import Unread, write_json
+from mcp_magic.ui.widgets import FORM_STYLE, Shop, note_markup, problem_markup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from jsonschema.exceptions import ValidationError
+
+    from mcp_magic.schema.fields import Field
+    from mcp_magic.ui.inputs import Entry, Path
+
+__all__ = ["Form", "JsonFace", "Problem", "find_problems"]
+
+
+# What is wrong with arguments, and where: the messages of the command line, each with its place in the form.
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        path: Where; the root's is empty.
+        text: What, as the command line says it.
+        missing: Whether a value is missing; nobody needs to be told before they have come to it.
+    """
+
+    path: Path
+    text: str
+    missing: bool = False
+
+
+def find_problems(arguments: Mapping[str, Any], of: Mapping[str, Any], unread: list[Unread]) -> list[Problem]:
+    """Return all that is wrong with arguments; jsonschema decides.
+
+    Args:
+        arguments: What was read.
+        of: The schema; pass the same object each time, its compiled form is kept for it.
+        unread: What could not be read; what jsonschema says of its stand-in is left out.
+    """
+    unreadable = {each.path for each in unread}
+    texts = (Problem(each.path, f"{path_text(each.path) or 'arguments'}: {each.text}") for each in unread)
+    found = dict.fromkeys(texts)
+    found.update((problem, None) for problem in _checked(arguments, of) if problem.path not in unreadable)
+    return sorted(found, key=lambda problem: not problem.missing)
+
+
+def _checked(arguments: Mapping[str, Any], of: Mapping[str, Any]) -> Iterator[Problem]:
+    errors = schema_errors(arguments, of)
+    if errors is None:
+        return
+    root = root_field(of)
+    # Names that the schema does not list are no error of jsonschema's.
+    yield from (Problem((), text) for text in problems_of([], dict(arguments), root))
+    lacking: set[Path] = set()
+    for error in errors:
+        for told in told_of(error):  # of a union, what is wrong with the variant that was meant
+            yield from _located(told, root, lacking)
+
+
+def _located(error: ValidationError, root: Field, lacking: set[Path]) -> Iterator[Problem]:
+    """Yield the problems of an error; `lacking` has the objects whose missing names were told, and gets more."""
+    path = tuple(error.absolute_path)
+    if error.validator == "required" and isinstance(error.instance, dict) and isinstance(error.validator_value, list):
+        if path not in lacking:
+            lacking.add(path)
+            yield from (_missing((*path, name), root) for name in missing_names(error)[:MAX_ERRORS])
+        return
+    for text in problems_of([error], {}, root):
+        yield Problem(path, text)
+
+
+def _missing(path: Path, root: Field) -> Problem:
+    field: Field | None = root
+    for key in path:
+        field = field.at(key) if field is not None else None
+    expected = field.type_text if field is not None else "any"
+    return Problem(path, f"missing: {path_text(path)} ({expected})", missing=True)
+
+
+# The other face of a form: all of it as one JSON object, to read, to paste and to edit.
+
+
+class JsonFace:
+    """A text area that holds the arguments as JSON.
+
+    Attributes:
+        widget: The text area.
+    """
+
+    def __init__(self, shop: Shop) -> None:
+        self.widget = shop.make(ipywidgets.Textarea, "page", tooltip="the arguments as a JSON object", rows=12)
+        self.widget.observe(self._edited, "value")
+        self._listener: Callable[[], None] | None = None
+        self._quiet = False
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call `callback()` whenever the person changes the text."""
+        self._listener = callback
+
+    def write(self, arguments: dict[str, Any]) -> None:
+        """Show arguments."""
+        self._quiet = True
+        self.widget.value = write_json(arguments)
+        self._quiet = False
+
+    def read(self, unread: list[Unread]) -> dict[str, Any]:
+        """Return the arguments that the text says; if it is no JSON object, say why in `unread`."""
+        text = self.widget.value
+        try:
+            value = read_json(text) if text.strip() else {}
+        except ValueError as error:
+            unread.append(Unread((), f"expected JSON, got a text that is none: {error}"))
+            return {}
+        if isinstance(value, dict):
+            return value
+        unread.append(Unread((), f"expected a JSON object, got {write_json(value, None)[:60]}"))
+        return {}
+
+    def _edited(self, _: Any) -> None:
+        if not self._quiet and self._listener is not None:
+            self._listener()
+
+
+# A form for a JSON Schema: fields, the same as JSON, and what is wrong with what they hold.
+
+_TO_JSON = "Edit as JSON", "all arguments as JSON"
+_TO_FIELDS = "Back to the fields", "each argument in its own field"
+
+
+class Form:
+    """A form that a JSON Schema describes.
+
+    Args:
+        schema: Of an object, such as a tool's input schema.
+        title: A heading.
+        description: A line below it.
+        shop: Makes the widgets; one of its own if left out. Whoever hands it in puts `toggle` where it belongs.
+
+    Attributes:
+        widget: All of it.
+        toggle: The button that shows the face of JSON.
+        root: The input of the whole object.
+    """
+
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        *,
+        title: str = "",
+        description: str = "",
+        shop: Shop | None = None,
+    ) -> None:
+        self.schema = schema
+        self._shop = shop.part() if shop is not None else Shop()
+        self._listeners: list[Callable[[], None]] = []
+        self._submitted: list[Callable[[dict[str, Any]], None]] = []
+        self._all_told = False
+        self._turned_back = False
+        self._marked: list[Entry] = []
+        self.root = inputs.root_input(root_field(schema), self._shop)
+        self.root.on_change(self._changed)
+        self._json = JsonFace(self._shop)
+        self._json.on_change(self._changed)
+        text, tooltip = _TO_JSON
+        self.toggle = self._shop.make(ipywidgets.ToggleButton, "button", description=text, icon="code", tooltip=tooltip)
+        self.toggle.observe(self._turned, "value")
+        self._rest = self._shop.make(ipywidgets.HTML, "label")
+        self._nothing = self._shop.make(ipywidgets.HTML, "label", value=note_markup("It takes no arguments."))
+        self._body = self._shop.make(ipywidgets.VBox, "")
+        head = self._shop.make(ipywidgets.HTML, "label", value=_heading(title, description))
+        parts = (head, self._body, self._rest, *([self.toggle] if shop is None else []))
+        self.widget = self._shop.make(ipywidgets.VBox, "form", children=parts)
+        self._show_face()  # and no check: nobody has entered anything, and the first one imports jsonschema
+
+    # Its value
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as JSON values.
+
+        Raises:
+            ArgumentsError: They do not fit the schema; at most three problems are told.
+        """
+        value, problems = self._read()
+        if problems:
+            raise together([problem.text for problem in problems])
+        return value
+
+    @property
+    def draft(self) -> dict[str, Any]:
+        """The arguments as far as they can be read, fitting or not."""
+        return self._read()[0]
+
+    @property
+    def problems(self) -> list[str]:
+        """All that is wrong, a line each, in the words of the command line."""
+        return [problem.text for problem in self._read()[1]]
+
+    def set_arguments(self, arguments: Mapping[str, Any]) -> None:
+        """Show arguments, fitting or not; what they do not have is left out."""
+        value = dict(arguments)
+        self.root.set(value)
+        self._json.write(value)
+        self._show_face()
+        self._all_told = True
+        self._check()
+
+    def clear(self) -> None:
+        """Show what was there at first."""
+        self.root.clear()
+        self._json.write(self._from_fields())
+        self._show_face()
+        self._all_told = False
+        self._check()
+
+    @property
+    def as_json(self) -> bool:
+        """Whether the form shows its face of JSON."""
+        return bool(self.toggle.value)
+
+    @as_json.setter
+    def as_json(self, value: bool) -> None:
+        self.toggle.value = value
+
+    # What happens
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call `callback()` whenever the person changes something."""
+        self._listeners.append(callback)
+
+    def on_submit(self, callback: Callable[[dict[str, Any]], None]) -> None:
+        """Call `callback(arguments)` when the form is submitted and everything fits."""
+        self._submitted.append(callback)
+
+    def submit(self) -> bool:
+        """Hand the arguments to whoever wants them; if something is wrong, show all of it and return False."""
+        self._all_told = True
+        if self._check():
+            return False
+        arguments = self.arguments
+        for callback in self._submitted:
+            callback(arguments)
+        return True
+
+    def close(self) -> None:
+        """Close all widgets."""
+        self._shop.close()
+
+    def _read(self) -> tuple[dict[str, Any], list[Problem]]:
+        unread: list[Unread] = []
+        value = self._json.read(unread) if self.as_json else self.root.read((), unread)
+        if not isinstance(value, dict):
+            unread += [] if value is UNSET or unread else [Unread((), "expected a JSON object")]
+            value = {}
+        if any(not each.path for each in unread):
+            return value, find_problems({}, {}, unread)
+        return value, find_problems(value, self.schema, unread)
+
+    def _changed(self) -> None:
+        self._check()
+        for listener in self._listeners:
+            listener()
+
+    def _turned(self, change: Any) -> None:
+        """Show the other face; text that is no JSON object has no other face, and stays."""
+        if change["new"]:
+            if self._turned_back:
+                return
+            self._json.write(self._from_fields())
+        else:
+            unread: list[Unread] = []
+            value = self._json.read(unread)
+            if unread:
+                self._turned_back = True
+                self.toggle.value = True
+                self._turned_back = False
+                return
+            if repr(value) != repr(self._from_fields()):
+                self.root.set(value)
+        self._show_face()
+        self._check()
+
+    def _from_fields(self) -> dict[str, Any]:
+        value = self.root.get()
+        return value if isinstance(value, dict) else {}
+
+    def _show_face(self) -> None:
+        """Show the fields or the JSON; the button says what the other is."""
+        fields = self.root.widget if getattr(self.root.widget, "children", True) else self._nothing
+        self._body.children = (self._json.widget if self.as_json else fields,)
+        self.toggle.description, self.toggle.tooltip = _TO_FIELDS if self.as_json else _TO_JSON
+
+    # What is wrong
+
+    def _check(self) -> bool:
+        """Show what is wrong beside the fields, the rest at the bottom; return whether anything is."""
+        problems = self._read()[1]
+        beside: dict[int, tuple[Entry, list[str]]] = {}
+        rest: list[str] = []
+        for problem in problems:
+            entry = None if self.as_json else self._entry(problem.path)
+            if entry is None:
+                if self._all_told or not problem.missing:
+                    rest.append(problem.text)
+            elif self._all_told or (entry.touched and not problem.missing):
+                beside.setdefault(id(entry), (entry, []))[1].append(problem.text)
+        for entry in self._marked:
+            if id(entry) not in beside:
+                entry.show_problem("")
+        for entry, texts in beside.values():
+            entry.show_problem("\n".join(texts))
+        self._marked = [entry for entry, _ in beside.values()]
+        self._rest.value = problem_markup("\n".join(rest))
+        return bool(problems)
+
+    def _entry(self, path: Path) -> Entry | None:
+        """The entry at a path, or the one next to it that is drawn."""
+        found: Entry | None = None
+        place: Any = self.root
+        for key in path:
+            place = place.at(key)
+            if place is None:
+                break
+            found = place
+        return found
+
+    def entries(self) -> Iterator[tuple[Path, Entry]]:
+        """Yield every entry that is drawn, with its path."""
+        pending: list[tuple[Path, Any]] = [((), self.root)]
+        while pending:
+            path, place = pending.pop(0)
+            inside = getattr(place, "input", place).entries()
+            for key, entry in inside:
+                yield (*path, key), entry
+                pending.append(((*path, key), entry))
+
+
+def _heading(title: str, description: str) -> str:
+    parts = [tag("b", one_line(title, 200))] if title else []
+    if description:
+        parts.append(tag("div", shorten(description, 2000), class_="mcp-hint"))
+    return joined([FORM_STYLE, tag("div", joined(parts), class_="mcp-form")])

@@ -1,0 +1,1572 @@
+"""An input for every kind of field."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+import ipywidgets
+
+from mcp_magic import schema
+from mcp_magic.display.text import one_line
+from mcp_magic.schema.commandline import read_json
+from mcp_magic.schema.convert import base64_text
+from mcp_magic.schema.fields import MISSING, UNSET, Field, root_field
+from mcp_magic.schema.formats import fits_format
+from mcp_magic.schema.resolve import json_equal
+from mcp_magic.ui.widgets import default_text, label_markup, note_markup, placeholder, problem_markup, tooltip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from mcp_magic.ui.widgets import Shop
+
+    Listener = Callable[[], None]
+
+__all__ = [
+    "COMPLETES",
+    "FIELDS",
+    "MAX_NODES",
+    "AreaInput",
+    "ArrayInput",
+    "BooleanInput",
+    "ChoiceInput",
+    "CompletingInput",
+    "DateInput",
+    "DateTimeInput",
+    "Entry",
+    "FileInput",
+    "Input",
+    "JsonInput",
+    "Names",
+    "NumberInput",
+    "ObjectInput",
+    "PasswordInput",
+    "Path",
+    "Place",
+    "SeveralInput",
+    "TextInput",
+    "TimeInput",
+    "UnionInput",
+    "Unread",
+    "choose",
+    "count_nodes",
+    "fallback",
+    "matches",
+    "nothing_label",
+    "option_labels",
+    "register",
+    "root_input",
+    "write_json",
+]
+
+
+# What an input is, and the table of them.
+#
+# FIELDS: kind of field -> the inputs for it, the most special first
+#
+# A new input is a class and a line `@register("string")` above it. Which one draws a field is decided by the field
+# and by the value that it has to show: the first that draws the one and holds the other; where there is none, the
+# value is edited as JSON.
+
+MAX_NODES = 300
+"""Values inside of one array or object that get a widget each. Longer ones are edited as JSON: nobody fills in a
+thousand fields, and a frontend with ten thousand widgets does not answer."""
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an input stands.
+
+    Attributes:
+        shop: Makes its widgets.
+        name: What it is called; also of an item, which has no label.
+        required: Whether there must be a value.
+        depth: How many objects and arrays it is in.
+    """
+
+    shop: Shop
+    name: str = ""
+    required: bool = False
+    depth: int = 0
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Something typed that is no value.
+
+    Attributes:
+        path: Where.
+        text: What to say of it.
+    """
+
+    path: Path
+    text: str
+
+
+class Input:
+    """One value that a person enters. Subclasses make `self.widget` and read and write it.
+
+    Attributes:
+        field: What the schema expects.
+        widget: The ipywidget, or a box of several.
+        blank: The value of an input that nothing was entered in: "" of a text, [] of a list; UNSET if an empty
+            input is no value, as for a number.
+        rank: How special it is; see `register`.
+        states: Whether it shows by itself that it is unset, and null; others get a box to tick for either.
+    """
+
+    blank: ClassVar[Any] = UNSET
+    states: ClassVar[bool] = False
+    rank: ClassVar[int] = 0
+
+    widget: Any
+
+    def __init__(self, field: Field, place: Place) -> None:
+        self.field = field
+        self.place = place
+        self.shop = place.shop
+        self._listeners: list[Listener] = []
+        self._quiet = 0
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        """Whether the input is made for a field of its kind."""
+        return True
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Whether the input gives back exactly this value, once it was set."""
+        return True
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """Return the value, or UNSET.
+
+        Args:
+            path: Where the value belongs.
+            unread: Gets what cannot be read; then the value returned stands in for it.
+        """
+        raise NotImplementedError
+
+    def get(self) -> Any:
+        """Return the JSON value, or UNSET; of something that cannot be read, its text."""
+        return self.read((), [])
+
+    def set(self, value: Any) -> None:
+        """Show a value that fits; UNSET clears."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self.set(UNSET)
+
+    def reveal(self) -> None:
+        """Show what is inside."""
+
+    def at(self, key: str | int) -> Any:
+        """Return the entry of a property or an item, or None if there is none."""
+        return None
+
+    def entries(self) -> Iterator[tuple[str | int, Any]]:
+        """Yield the entries inside that are drawn, each with its key."""
+        yield from ()
+
+    def on_change(self, callback: Listener) -> None:
+        """Call `callback()` whenever the person changes the value."""
+        self._listeners.append(callback)
+
+    def close(self) -> None:
+        """Close the widgets."""
+        self.shop.close()
+
+    # For subclasses
+
+    @property
+    def hint(self) -> str:
+        """What the input is for, in words: a label is another widget, which a screen reader does not connect."""
+        required = self.place.required and self.place.name == self.field.name
+        return tooltip(self.field, self.place.name, required=required)
+
+    @contextmanager
+    def _silently(self) -> Iterator[None]:
+        """Change widgets without telling anybody: it was not the person."""
+        self._quiet += 1
+        try:
+            yield
+        finally:
+            self._quiet -= 1
+
+    def _changed(self, *_: Any) -> None:
+        """Tell who listens, unless the change is our own."""
+        if not self._quiet:
+            for listener in self._listeners:
+                listener()
+
+
+FIELDS: dict[str, list[type[Input]]] = {}
+"""Kind of field -> inputs for it, in the order in which they are tried."""
+
+I = TypeVar("I", bound=type[Input])  # noqa: E741
+
+
+def register(*kinds: str, rank: int = 100) -> Callable[[I], I]:
+    """Add an input for fields of these kinds.
+
+    Args:
+        *kinds: Kinds of `Field`.
+        rank: Those of a higher rank are tried first, and of one rank the later ones. Our own are below 100.
+    """
+
+    def add(cls: I) -> I:
+        cls.rank = rank
+        for kind in kinds:
+            FIELDS[kind] = sorted([cls, *FIELDS.get(kind, ())], key=lambda each: -each.rank)
+        return cls
+
+    return add
+
+
+def choose(field: Field, value: Any = UNSET) -> type[Input]:
+    """Return the input that draws a field and holds a value exactly."""
+    for cls in FIELDS.get(field.kind, ()):
+        if cls.draws(field) and (value is UNSET or cls.fits(field, value)):
+            return cls
+    return fallback()
+
+
+def fallback() -> type[Input]:
+    """Return the input that holds any value: the least special one for "any"."""
+    return FIELDS["any"][-1]
+
+
+def count_nodes(value: Any, limit: int = MAX_NODES) -> int:
+    """Return how many values are in a JSON value, itself included; counting stops above `limit`.
+
+    >>> count_nodes([1, {"a": 2}])
+    4
+    """
+    count, pending = 0, [value]
+    while pending and count <= limit:
+        node = pending.pop()
+        count += 1
+        if isinstance(node, dict):
+            pending.extend(node.values())
+        elif isinstance(node, list):
+            pending.extend(node)
+    return count
+
+
+# Inputs for values that the schema names: yes or no, one of several, several of several.
+
+MAX_OPTIONS = 2000
+"""Values in a menu; time zones are 600. More are typed, and jsonschema says what is close to them."""
+
+MAX_BOXES = 24
+"""Values that get a box to tick each; of more of them, one adds those that one wants to a list."""
+
+
+def nothing_label(field: Field, place: Place) -> str:
+    """Return what a menu says while nothing is chosen."""
+    if place.required:
+        return "choose …"
+    stated = default_text(field)
+    return f"not sent ({stated})" if stated else "not sent"
+
+
+def option_labels(labels: Sequence[str]) -> list[tuple[str, int]]:
+    """Return a menu's options, each with its number: labels may repeat, and 1 and true are equal to Python.
+
+    >>> option_labels(["a", "b"])
+    [('a', 0), ('b', 1)]
+    """
+    return [(one_line(label, 100) or '""', number) for number, label in enumerate(labels)]
+
+
+def _find(choices: Sequence[Any], value: Any) -> int | None:
+    """The place of a value among the choices: the same one, before one that is equal (1 and 1.0)."""
+    equal = [number for number, choice in enumerate(choices) if json_equal(choice, value)]
+    same = [number for number in equal if type(choices[number]) is type(value)]
+    return next(iter(same or equal), None)
+
+
+@register("enum", "const", "null", rank=0)
+class ChoiceInput(Input):
+    """One of several values, null among them where it is allowed."""
+
+    states = True
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        choices = self._choices(field)
+        self._values = [UNSET, *(value for value, _ in choices)]
+        labels = [nothing_label(field, place), *(label for _, label in choices)]
+        self.widget = self.shop.make(
+            ipywidgets.Dropdown, "field", options=option_labels(labels), value=0, tooltip=self.hint
+        )
+        self.widget.observe(self._changed, "value")
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        """Whether there are no more values than a menu is good for."""
+        return len(field.choices) <= MAX_OPTIONS
+
+    @classmethod
+    def _choices(cls, field: Field) -> list[tuple[Any, str]]:
+        null = field.nullable or field.kind == "null"
+        return [*field.choices, (None, "null")] if null else list(field.choices)
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Whether the schema names the value."""
+        choices = [choice for choice, _ in cls._choices(field)]
+        found = _find(choices, value)
+        # A number that is only equal (1.0 for 1) would come back as the other one.
+        return found is not None and repr(choices[found]) == repr(value)
+
+    @classmethod
+    def only(cls, field: Field) -> Any:
+        """Return the value if there is just one, else UNSET."""
+        choices = cls._choices(field)
+        return choices[0][0] if len(choices) == 1 else UNSET
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """The value chosen."""
+        return self._values[self.widget.value]
+
+    def set(self, value: Any) -> None:
+        """Choose a value."""
+        number = 0 if value is UNSET else _find(self._values[1:], value)
+        with self._silently():
+            self.widget.value = 0 if value is UNSET or number is None else number + 1
+
+
+@register("boolean", rank=0)
+class BooleanInput(ChoiceInput):
+    """Yes, no, or neither: a box to tick has no third state."""
+
+    @classmethod
+    def _choices(cls, field: Field) -> list[tuple[Any, str]]:
+        choices = [(True, "true"), (False, "false")]
+        return [*choices, (None, "null")] if field.nullable else choices
+
+
+@register("array", rank=10)
+class SeveralInput(Input):
+    """Several of several values, each with a box to tick; in the order in which they were ticked."""
+
+    blank: ClassVar[Any] = []
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        choices = self._choices(field)
+        self._values = [value for value, _ in choices]
+        self._ticked: list[int] = []
+        self._boxes = [
+            self.shop.make(ipywidgets.Checkbox, "check", description=one_line(label, 100), indent=False)
+            for _, label in choices
+        ]
+        for number, box in enumerate(self._boxes):
+            box.observe(lambda change, number=number: self._tick(number, change["new"]), "value")
+        self.widget = self.shop.make(ipywidgets.HBox, "line", children=self._boxes)
+
+    @staticmethod
+    def _choices(field: Field) -> tuple[tuple[Any, str], ...]:
+        return field.item.choices if field.item is not None and not field.item.nullable else ()
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        """Whether all items are of the same few values."""
+        return not field.prefix and 0 < len(cls._choices(field)) <= MAX_BOXES
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Whether a list holds only such values, each once."""
+        if not isinstance(value, list) or field.item is None:
+            return False
+        found = [_find([choice for choice, _ in cls._choices(field)], item) for item in value]
+        return len(set(found)) == len(found) and all(ChoiceInput.fits(field.item, item) for item in value)
+
+    def _tick(self, number: int, ticked: bool) -> None:
+        if self._quiet:
+            return
+        self._ticked = [each for each in self._ticked if each != number] + [number] * ticked
+        self._changed()
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """The values ticked."""
+        return [self._values[number] for number in self._ticked]
+
+    def set(self, value: Any) -> None:
+        """Tick the values of a list."""
+        found = [_find(self._values, item) for item in (() if value is UNSET else value)]
+        self._ticked = [number for number in found if number is not None]
+        with self._silently():
+            for number, box in enumerate(self._boxes):
+                box.value = number in self._ticked
+
+
+# One position in a form: a label, the input that its value needs, and what is wrong with it.
+#
+# An entry knows three states that an input does not: nothing is sent, null is sent, a value is sent. It changes the
+# input when a value comes that the present one cannot hold, so that every JSON value can be anywhere.
+
+_VALUE = object()
+
+
+class Entry:
+    """One value of a form.
+
+    Args:
+        field: What the schema expects there.
+        shop: Makes its widgets.
+        name: Its label; without one, what is around it says what it is.
+        spoken: What it is called where it has no label.
+        required: Whether it must have a value; items of a list and values of a map always do.
+        depth: How many objects and arrays it is in.
+
+    Attributes:
+        widget: All of it.
+        input: The input that holds its value now.
+        touched: Whether the person has changed it, or something in it.
+    """
+
+    def __init__(
+        self, field: Field, shop: Shop, name: str = "", *, spoken: str = "", required: bool = False, depth: int = 0
+    ) -> None:
+        self.field = field
+        self.touched = False
+        self._shop = shop.part()
+        self._place = Place(self._shop, name or spoken, required, depth)
+        self._listeners: list[Callable[[], None]] = []
+        self._state: Any = UNSET
+        self._problem: Any = None
+        self._ticking = False
+        self._send: Any = None
+        self._null: Any = None
+        self._head: Any = None
+        label = label_markup(field, name, required=required)
+        self._label = self._shop.make(ipywidgets.HTML, "label", value=label) if name else None
+        self.widget = self._shop.make(ipywidgets.VBox, "row")
+        self.input = self._fill(choose(field))
+        self.restore()
+
+    # Its value
+
+    @property
+    def initial(self) -> Any:
+        """What it holds at first: a required one its default, or the only value that there is."""
+        if not self._place.required:
+            return UNSET
+        if self.field.default is not MISSING:
+            return self.field.default
+        if isinstance(self.input, ChoiceInput):
+            return self.input.only(self.field)
+        return self.input.blank if self.input.blank in ([], {}) else UNSET
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """Return the value, or UNSET; what cannot be read is added to `unread`."""
+        if self._state is UNSET or self._state is None:
+            return self._state
+        return self.input.read(path, unread)
+
+    def get(self) -> Any:
+        """Return the JSON value, or UNSET."""
+        return self.read((), [])
+
+    def set(self, value: Any) -> None:
+        """Show a JSON value, whatever it is; UNSET is none."""
+        meant = choose(self.field)
+        null = value is None and self.field.nullable and not meant.states
+        large = count_nodes(value) > MAX_NODES
+        self._use(meant if null else fallback() if large else choose(self.field, value))
+        if null:
+            self._become(None)
+            return
+        self.input.set(value)
+        self._become(UNSET if value is UNSET else _VALUE)
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self.set(UNSET)
+
+    def restore(self) -> None:
+        """Hold what it held at first."""
+        self._hold(self.initial)
+
+    def give(self) -> None:
+        """Hold the default, or an empty value, and show what is in it: somebody asked for the entry."""
+        default = self.field.default
+        self._hold(self.input.blank if default is MISSING or default is None else default)
+        self.input.reveal()
+
+    def _hold(self, value: Any) -> None:
+        self.set(value)
+        if value == {}:
+            self.input.clear()  # an empty object is one that nothing was entered in: with what it must have
+
+    # What it looks like
+
+    def show_problem(self, text: str) -> None:
+        """Say what is wrong, below the input; "" if nothing is."""
+        markup = problem_markup(text)
+        if self._problem is None and markup:
+            self._problem = self._shop.make(ipywidgets.HTML, "label")
+        if self._problem is not None and self._problem.value != markup:
+            self._problem.value = markup
+            self._arrange()
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call `callback()` whenever the person changes the value."""
+        self._listeners.append(callback)
+
+    def at(self, key: str | int) -> Entry | None:
+        """Return the entry inside, if it is drawn."""
+        found: Entry | None = self.input.at(key)
+        return found
+
+    def close(self) -> None:
+        """Close the widgets."""
+        self._shop.close()
+
+    def _fill(self, cls: type[Input]) -> Input:
+        place = Place(self._shop.part(), self._place.name, self._place.required, self._place.depth)
+        made = cls(self.field, place)
+        made.on_change(self._edited)
+        return made
+
+    def _use(self, cls: type[Input]) -> None:
+        """Change the input, unless it is the one that is wanted."""
+        if type(self.input) is cls:
+            return
+        old = self.input
+        self.input = self._fill(cls)
+        self._arrange()
+        old.close()
+
+    def _arrange(self) -> None:
+        """Put together what the state asks for."""
+        line = [part for part in (self._label, *self._boxes()) if part is not None]
+        head = self._shop_line(line)
+        body = [] if self._state is None else [self.input.widget]
+        problem = [self._problem] if self._problem is not None and self._problem.value else []
+        children = (*head, *body, *problem)
+        if self.widget.children != children:
+            self.widget.children = children
+
+    def _shop_line(self, line: list[Any]) -> list[Any]:
+        if len(line) < 2:
+            return line
+        if self._head is None:
+            self._head = self._shop.make(ipywidgets.HBox, "line")
+        if self._head.children != tuple(line):
+            self._head.children = tuple(line)
+        return [self._head]
+
+    def _boxes(self) -> list[Any]:
+        """The boxes to tick: whether it is sent, where an empty input would not say so, and whether it is null."""
+        boxes = []
+        name = one_line(self._place.name, 40) or "it"
+        if not self.input.states and self.input.blank is not UNSET and not self._place.required:
+            boxes.append(self._box("_send", f"send {name}", "leave it out, or send it even when it is empty"))
+        if not self.input.states and self.field.nullable:
+            boxes.append(self._box("_null", f"{name} is null", "send null"))
+        with_values = ((self._send, self._state is not UNSET), (self._null, self._state is None))
+        self._ticking = True
+        for box, value in with_values:
+            if box is not None and box.value != value:
+                box.value = value
+        self._ticking = False
+        return boxes
+
+    def _box(self, attribute: str, text: str, tooltip: str) -> Any:
+        box = getattr(self, attribute)
+        if box is None:
+            box = self._shop.make(ipywidgets.Checkbox, "check", description=text, tooltip=tooltip, indent=False)
+            box.observe(self._sent if attribute == "_send" else self._nulled, "value")
+            setattr(self, attribute, box)
+        return box
+
+    # What the person does
+
+    def _sent(self, change: Any) -> None:
+        if self._ticking:
+            return
+        if change["new"]:
+            self.give()
+        else:
+            self.clear()
+        self._told()
+
+    def _nulled(self, change: Any) -> None:
+        if self._ticking:
+            return
+        if change["new"]:
+            self._become(None)
+        else:
+            self._become(UNSET if self.input.blank is UNSET or not self._place.required else _VALUE)
+        self._told()
+
+    def _edited(self) -> None:
+        """The input was changed."""
+        empty = (self.input.blank is UNSET or self.input.states) and self.input.get() is UNSET
+        if empty:
+            self._use(choose(self.field))  # JSON may have stood in for a value that is gone now
+        self._become(UNSET if empty else _VALUE)
+        self._told()
+
+    def _become(self, state: Any) -> None:
+        self._state = state
+        self._arrange()
+
+    def _told(self) -> None:
+        self.touched = True
+        for listener in self._listeners:
+            listener()
+
+
+# The names of one's own in an object: what `additionalProperties` and `patternProperties` allow.
+
+_ANYTHING = root_field(True)
+
+
+class Names:
+    """Names with a value each, to add and to remove.
+
+    Args:
+        field: The object's.
+        shop: Makes the widgets.
+        depth: How many objects and arrays it is in.
+        taken: Names that are listed already.
+    """
+
+    def __init__(self, field: Field, shop: Shop, depth: int, taken: Collection[str]) -> None:
+        self.field = field
+        self._shop = shop
+        self._depth = depth
+        self._taken = taken
+        self._rows: dict[str, tuple[Entry, Any]] = {}
+        self._parts: dict[str, Shop] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._name = shop.make(ipywidgets.Text, "", placeholder="another name", tooltip="a name to add")
+        self._add = shop.make(ipywidgets.Button, "button", description="Add", icon="plus", tooltip="add this name")
+        self._problem = shop.make(ipywidgets.HTML, "label")
+        self._line = shop.make(ipywidgets.HBox, "line", children=(self._name, self._add, self._problem))
+        self.widget = shop.make(ipywidgets.VBox, "", children=(self._line,))
+        self._add.on_click(self._added)
+        self._name.observe(lambda _: self._complain(""), "value")
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call `callback()` whenever the person changes something."""
+        self._listeners.append(callback)
+
+    def entries(self) -> Iterator[tuple[str, Entry]]:
+        """Yield the names and their entries."""
+        for name, (entry, _) in self._rows.items():
+            yield name, entry
+
+    def at(self, name: str) -> Entry | None:
+        """Return the entry of a name."""
+        row = self._rows.get(name)
+        return row[0] if row else None
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Have exactly these names."""
+        for name in [name for name in self._rows if name not in values]:
+            self._drop(name)
+        for name, value in values.items():
+            if name not in self._rows:
+                self._put(name)
+            self._rows[name][0].set(value)
+        self._arrange()
+
+    def _added(self, _: Any) -> None:
+        name = self._name.value
+        if not name or name in self._rows or name in self._taken:
+            self._complain(f"{name!r} is there already" if name else "write a name first")
+            return
+        self._put(name).give()
+        self._name.value = ""
+        self._arrange()
+        self._tell()
+
+    def _complain(self, text: str) -> None:
+        self._problem.value = problem_markup(text)
+
+    def _put(self, name: str) -> Entry:
+        field = self.field.at(name) or Field(name, True, resolver=_ANYTHING.resolver)
+        shop = self._shop.part()
+        entry = Entry(field, shop, name or '""', required=True, depth=self._depth + 1)
+        entry.on_change(self._tell)
+        tooltip = f"remove {one_line(name, 60)}"
+        remove = shop.make(ipywidgets.Button, "small", icon="trash", tooltip=tooltip)
+        remove.on_click(lambda _: self._removed(name))
+        row = shop.make(ipywidgets.HBox, "", children=(remove, entry.widget))
+        self._rows[name] = (entry, row)
+        self._parts[name] = shop
+        return entry
+
+    def _removed(self, name: str) -> None:
+        self._drop(name)
+        self._tell()
+
+    def _drop(self, name: str) -> None:
+        del self._rows[name]
+        self._arrange()  # first: a box that holds a closed widget cannot be sent
+        self._parts.pop(name).close()
+
+    def _arrange(self) -> None:
+        self.widget.children = (*(row for _, row in self._rows.values()), self._line)
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+
+# Which of several fields a value is meant for.
+
+MAX_DEPTH = 8
+"""Levels of a value that are looked at. It decides between variants only; jsonschema checks the whole."""
+
+
+def matches(field: Field, value: Any, depth: int = 0) -> bool:
+    """Return whether a value has the shape of a field: its types, its named values, its required names.
+
+    >>> from mcp_magic.schema import root_field
+    >>> circle = root_field({"properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["r"]})
+    >>> matches(circle, {"kind": "circle", "r": 1}), matches(circle, {"kind": "box", "r": 1}), matches(circle, {})
+    (True, False, False)
+    """
+    if value is None:
+        return field.nullable or field.kind in ("null", "any")
+    if depth > MAX_DEPTH:
+        return True
+    match field.kind:
+        case "union":
+            return any(matches(each, value, depth + 1) for each in field.variants)
+        case "enum" | "const":
+            return any(json_equal(choice, value) for choice, _ in field.choices)
+        case "array":
+            return isinstance(value, list) and all(_inner(field, i, each, depth) for i, each in enumerate(value))
+        case "object":
+            return isinstance(value, dict) and _object(field, value, depth)
+    return _scalar(field, value)
+
+
+def _scalar(field: Field, value: Any) -> bool:
+    match field.kind:
+        case "string":
+            return isinstance(value, str) and fits_format(value, field.format)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+    return field.kind == "any"
+
+
+def _object(field: Field, value: dict[str, Any], depth: int) -> bool:
+    required = all(child.name in value for child in field.children if child.required)
+    return required and all(_inner(field, name, each, depth) for name, each in value.items())
+
+
+def _inner(field: Field, key: str | int, value: Any, depth: int) -> bool:
+    inner = field.at(key)
+    return inner is not None and matches(inner, value, depth + 1)
+
+
+# Input for arrays: items to add, to remove and to move.
+
+_BUTTONS = (("arrow-up", "move {} up"), ("arrow-down", "move {} down"), ("trash", "remove {}"))
+"""Icon and words of the buttons of an item."""
+
+
+class _Row(NamedTuple):
+    """An item with its buttons."""
+
+    entry: Entry
+    number: Any
+    buttons: tuple[Any, ...]
+    widget: Any
+    shop: Shop
+
+
+@register("array", rank=0)
+class ArrayInput(Input):
+    """A list of anything. Its items are made when they are added."""
+
+    blank: ClassVar[Any] = []
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        self._rows: list[_Row] = []
+        self._add = self.shop.make(
+            ipywidgets.Button, "button", description="Add", icon="plus", tooltip=f"add a {self._item}"
+        )
+        self._add.on_click(self._added)
+        self._none = self.shop.make(ipywidgets.HTML, "label", value=note_markup("no items"))
+        self.widget = self.shop.make(ipywidgets.VBox, "inside", children=(self._none, self._add))
+
+    @property
+    def _item(self) -> str:
+        return f"{one_line(self.place.name, 40)} item" if self.place.name else "item"
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Any list fits: every item gets an entry."""
+        return isinstance(value, list)
+
+    # Its value
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """The items; one that is empty counts as null, and is told of."""
+        values = []
+        for index, row in enumerate(self._rows):
+            value = row.entry.read((*path, index), unread)
+            if value is UNSET:
+                unread.append(Unread((*path, index), f"expected {row.entry.field.type_text}, got nothing"))
+            values.append(None if value is UNSET else value)
+        return values
+
+    def set(self, value: Any) -> None:
+        """Show the items of a list."""
+        values = [] if value is UNSET else value
+        dropped, self._rows = self._rows[len(values) :], self._rows[: len(values)]
+        for index in range(len(self._rows), len(values)):
+            self._rows.append(self._make(index))
+        for row, item in zip(self._rows, values, strict=True):
+            row.entry.set(item)
+        self._arrange()
+        for row in dropped:
+            row.shop.close()
+
+    def at(self, key: str | int) -> Entry | None:
+        """Return the entry of an item."""
+        return self._rows[key].entry if isinstance(key, int) and key < len(self._rows) else None
+
+    def entries(self) -> Iterator[tuple[int, Entry]]:
+        """Yield the items."""
+        for index, row in enumerate(self._rows):
+            yield index, row.entry
+
+    # What the person does
+
+    def _added(self, _: Any) -> None:
+        row = self._make(len(self._rows))
+        row.entry.give()
+        self._rows.append(row)
+        self._arrange()
+        self._changed()
+
+    def _removed(self, row: _Row) -> None:
+        position = self._rows.index(row)
+        if self.field.prefix:  # those behind it become items of another kind
+            values = [value for index, value in enumerate(self._values()) if index != position]
+            self.set(values)
+        else:
+            del self._rows[position]
+            self._arrange()
+            row.shop.close()
+        self._changed()
+
+    def _moved(self, row: _Row, by: int) -> None:
+        position = self._rows.index(row)
+        other = position + by
+        if not 0 <= other < len(self._rows):
+            return
+        if self.field.prefix:
+            values = self._values()
+            values[position], values[other] = values[other], values[position]
+            self.set(values)
+        else:
+            self._rows[position], self._rows[other] = self._rows[other], self._rows[position]
+            self._arrange()
+        self._changed()
+
+    def _values(self) -> list[Any]:
+        return [row.entry.get() for row in self._rows]
+
+    def _make(self, index: int) -> _Row:
+        field = self.field.at(index) or Field("", True, resolver=_ANYTHING.resolver)
+        shop = self.shop.part()
+        entry = Entry(field, shop, spoken=self._item, required=True, depth=self.place.depth + 1)
+        entry.on_change(self._changed)
+        number = shop.make(ipywidgets.HTML, "label")
+        buttons = tuple(shop.make(ipywidgets.Button, "small", icon=icon) for icon, _ in _BUTTONS)
+        box = shop.make(ipywidgets.HBox, "", children=(number, *buttons, entry.widget))
+        row = _Row(entry, number, buttons, box, shop)
+        acts = (partial(self._moved, by=-1), partial(self._moved, by=1), self._removed)
+        for button, act in zip(buttons, acts, strict=True):
+            button.on_click(lambda _, act=act: act(row))
+        return row
+
+    def _arrange(self) -> None:
+        for index, row in enumerate(self._rows):
+            row.number.value = note_markup(f"{index}")
+            for button, (_, does) in zip(row.buttons, _BUTTONS, strict=True):
+                button.tooltip = does.format(f"{self._item} {index}")
+        shown = tuple(row.widget for row in self._rows) or (self._none,)
+        self.widget.children = (*shown, self._add)
+
+
+# Inputs that a person types into: texts, numbers, JSON.
+
+LONG = 200
+"""Characters that need several lines."""
+
+_LONG_FORMATS = frozenset(("code", "html", "json", "markdown", "multiline", "sql", "text", "textarea", "yaml"))
+_BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+def write_json(value: Any, indent: int | None = 2) -> str:
+    """Return a value as JSON, small ones on one line.
+
+    >>> write_json([1, None])
+    '[1, null]'
+    """
+    line = json.dumps(value, ensure_ascii=False)
+    return line if len(line) <= 60 or indent is None else json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+class _Typed(Input):
+    """What all of them share: one widget, whose value is a text."""
+
+    kind: ClassVar[type[Any]] = ipywidgets.Text
+    layout: ClassVar[str] = "field"
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        self.widget = self._make()
+        self.widget.observe(self._changed, "value")
+
+    def _make(self) -> Any:
+        return self.shop.make(self.kind, self.layout, placeholder=placeholder(self.field), tooltip=self.hint)
+
+    def _write(self, text: str) -> None:
+        with self._silently():
+            self.widget.value = text
+
+
+@register("string", rank=0)
+class AreaInput(_Typed):
+    """A text of several lines."""
+
+    blank = ""
+    kind = ipywidgets.Textarea
+    layout = "area"
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Any text fits."""
+        return isinstance(value, str)
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """The text as it is; whether it counts is known to whoever ticks the box."""
+        return self.widget.value
+
+    def set(self, value: Any) -> None:
+        """Show a text."""
+        self._write("" if value is UNSET else value)
+
+
+@register("string", rank=10)
+class TextInput(AreaInput):
+    """A text of one line; a browser would take line breaks out of it."""
+
+    kind = ipywidgets.Text
+    layout = "field"
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        """Whether one line is enough, by its longest value, format, media type or default."""
+        longest, default = field.schema.get("maxLength"), field.default
+        if isinstance(longest, int | float) and longest > LONG:
+            return False
+        if field.format in _LONG_FORMATS or str(field.schema.get("contentMediaType", "")).startswith("text/"):
+            return False
+        return not isinstance(default, str) or cls.fits(field, default)
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Whether a value is a text on one line, and not very long."""
+        return isinstance(value, str) and len(value) <= LONG and not _BREAKS.search(value)
+
+
+@register("string", rank=20)
+class PasswordInput(TextInput):
+    """A secret, shown as dots."""
+
+    kind = ipywidgets.Password
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        """Whether the name or the format says that it is a secret."""
+        return schema.is_secret(field.name, field)
+
+
+@register("integer", "number", rank=0)
+class NumberInput(_Typed):
+    """A number, as text: a browser's number has 53 bits, an integer of JSON as many as it likes."""
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Whether a value is a number; of an integer, one that is not written as 5.0."""
+        kinds = int if field.kind == "integer" else int | float
+        return isinstance(value, kinds) and not isinstance(value, bool)
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """The number; what is no number is returned as typed, and the check says what was expected."""
+        text = self.widget.value.strip()
+        if not text:
+            return UNSET
+        plain = _plain_number(text)
+        try:
+            value = read_json(plain)
+        except ValueError:
+            return text
+        if isinstance(value, float) and self.field.kind == "integer":
+            return int(Decimal(plain)) if value.is_integer() else value
+        return value if self.fits(self.field, value) else text
+
+    def set(self, value: Any) -> None:
+        """Show a number, every digit of it."""
+        self._write("" if value is UNSET else json.dumps(value))
+
+
+def _plain_number(text: str) -> str:
+    """Write a number as JSON has it: people type `+1`, `.5`, `007` and `1_000`.
+
+    >>> [_plain_number(text) for text in ("+1", ".5", "-007", "1_000", "2.", "1e5")]
+    ['1', '0.5', '-7', '1000', '2.0', '1e5']
+    """
+    found = re.fullmatch(r"([+-]?)(\d[\d_]*)?(\.\d*)?([eE][+-]?\d+)?", text)
+    if found is None or not (found[2] or found[3]):
+        return text
+    whole = (found[2] or "0").replace("_", "").lstrip("0") or "0"
+    fraction = f"{found[3]}0" if found[3] == "." else found[3] or ""
+    return f"{'-' if found[1] == '-' else ''}{whole}{fraction}{found[4] or ''}"
+
+
+@register("any", rank=0)
+class JsonInput(_Typed):
+    """Any value, as JSON. It stands in wherever a value does not fit the input that was meant for it."""
+
+    states = True
+    kind = ipywidgets.Textarea
+    layout = "area"
+
+    def _make(self) -> Any:
+        hint = placeholder(self.field) if self.field.kind != "any" else ""
+        return self.shop.make(
+            self.kind,
+            self.layout,
+            placeholder=f'JSON: 1, "text", true, null, […], {{…}}{hint and f" ({hint})"}',
+            tooltip=self.hint,
+            rows=3,
+        )
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """The value; a text that is no JSON is returned as it is, and told of."""
+        text = self.widget.value
+        if not text.strip():
+            return UNSET
+        try:
+            return read_json(text)
+        except ValueError as error:
+            hint = "; a text needs quotes" if re.fullmatch(r"[\w .,-]+", text.strip()) else ""
+            unread.append(Unread(path, f"expected JSON, got a text that is none: {error}{hint}"))
+        return text
+
+    def set(self, value: Any) -> None:
+        """Show any value."""
+        self._write("" if value is UNSET else write_json(value))
+
+
+# Input for a text that the server knows how to go on with: arguments of prompts and of resource templates.
+
+COMPLETES = "x-completes"
+"""The keyword of our own schemas for a text that the server completes."""
+
+MAX_OFFERED = 100
+"""The specification's limit of values in one completion."""
+
+
+@register("string", rank=40)
+class CompletingInput(TextInput):
+    """A text with suggestions; others can be typed as well."""
+
+    kind = ipywidgets.Combobox
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        self.widget.observe(self._ask, "value")
+        self._ask()
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        """Whether the schema is one of ours."""
+        return COMPLETES in field.schema
+
+    def _ask(self, *_: Any) -> None:
+        if self.shop.complete is not None:
+            self.shop.complete(self.field.name, self.widget.value, self._offer)
+
+    def _offer(self, texts: list[str]) -> None:
+        offered = tuple(text for text in texts[:MAX_OFFERED] if one_line(text, 500) == text)
+        if self.widget.comm is not None and self.widget.options != offered:
+            self.widget.options = offered
+
+
+# Input for bytes that travel as base64: a file.
+
+MAX_SHOWN = 200
+"""Characters of base64 that are shown in the text field; more of them are only counted."""
+
+
+@register("string", rank=50)
+class FileInput(Input):
+    """A file to upload, or its base64 to paste."""
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        self._value: Any = UNSET
+        media = field.schema.get("contentMediaType")
+        self.upload = self.shop.make(
+            ipywidgets.FileUpload, "button", accept=media if isinstance(media, str) else "", multiple=False
+        )
+        self.text = self.shop.make(ipywidgets.Text, "field", placeholder="or paste base64", tooltip=self.hint)
+        self.note = self.shop.make(ipywidgets.HTML, "label")
+        self.widget = self.shop.make(ipywidgets.HBox, "line", children=(self.upload, self.text, self.note))
+        self.upload.observe(self._uploaded, "value")
+        self.text.observe(self._typed, "value")
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        """Whether the text is base64."""
+        return field.is_base64
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Whether the value is text on one line (base64 of e-mails has breaks)."""
+        return isinstance(value, str) and "\n" not in value
+
+    def _uploaded(self, _: Any) -> None:
+        if self._quiet or not self.upload.value:
+            return
+        file = self.upload.value[0]
+        data = bytes(file["content"])
+        self._value = base64_text(data, self.field)
+        self._show("", f"{one_line(str(file['name']), 80)}, {len(data):,} bytes")
+        self._changed()
+
+    def _typed(self, change: Any) -> None:
+        if self._quiet:
+            return
+        self._value = change["new"].strip() or UNSET
+        self._show(change["new"], "")
+        self._changed()
+
+    def _show(self, text: str, note: str) -> None:
+        with self._silently():
+            self.text.value = text
+            self.note.value = note_markup(note) if note else ""
+            if not note:
+                self.upload.value = ()
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """The base64."""
+        return self._value
+
+    def set(self, value: Any) -> None:
+        """Show base64, or how much of it there is."""
+        self._value = value
+        if value is UNSET or len(value) <= MAX_SHOWN:
+            self._show("" if value is UNSET else value, "")
+        else:
+            self._show("", f"{len(value):,} characters of base64")
+
+
+# Input for objects: the properties that the schema lists, and names of one's own.
+
+MAX_OPEN = 4
+"""Levels of objects that are open at first. A schema may require itself, and has no end then."""
+
+
+@register("object", rank=0)
+class ObjectInput(Input):
+    """An object. One inside of another is made when it is opened."""
+
+    blank: ClassVar[Any] = {}
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        self._entries: dict[str, Entry] = {}
+        self._names: Names | None = None
+        self._built: Any = None
+        self._held: Any = UNSET
+        self._toggle: Any = None
+        if place.depth == 0:
+            self.widget = self._build()
+            return
+        self._toggle = self.shop.make(
+            ipywidgets.ToggleButton, "button", description=self._summary(), icon="caret-right"
+        )
+        self._toggle.observe(self._toggled, "value")
+        self.widget = self.shop.make(ipywidgets.VBox, "", children=(self._toggle,))
+        if place.required and place.depth < MAX_OPEN and not self.shop.crowded:
+            self.reveal()
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        """Whether its properties can be shown one by one."""
+        return len(field.children) <= MAX_NODES
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Any object fits: every name gets an entry."""
+        return isinstance(value, dict)
+
+    def _summary(self) -> str:
+        count = len(self.field.children)
+        inside = f"{count} field{'s' if count != 1 else ''}" if count else "names and values"
+        return f"{inside} of {one_line(self.place.name, 60)}" if self.place.name else inside
+
+    # Open and closed
+
+    def _toggled(self, change: Any) -> None:
+        """Show or hide the inside; made when it is shown first."""
+        inside = (self._build(),) if change["new"] else ()
+        self._toggle.icon = "caret-down" if change["new"] else "caret-right"
+        self.widget.children = (self._toggle, *inside)
+
+    def reveal(self) -> None:
+        """Open it."""
+        if self._toggle is not None:
+            self._toggle.value = True
+
+    def _build(self) -> Any:
+        if self._built is not None:
+            return self._built
+        for child in self.field.children:
+            entry = Entry(child, self.shop, child.name, required=child.required, depth=self.place.depth + 1)
+            entry.on_change(self._changed)
+            self._entries[child.name] = entry
+        widgets = [entry.widget for entry in self._entries.values()]
+        if self._takes_names:
+            widgets.append(self._others().widget)
+        layout = "inside" if self.place.depth else ""
+        self._built = self.shop.make(ipywidgets.VBox, layout, children=tuple(widgets))
+        held, self._held = self._held, UNSET
+        if held:
+            self._write(held)
+        return self._built
+
+    @property
+    def _takes_names(self) -> bool:
+        """Whether names are asked for: of arguments only if the schema says so, not because it says nothing."""
+        said = self.field.schema.get("additionalProperties"), self.field.schema.get("patternProperties")
+        return self.field.is_open and (self.place.depth > 0 or any(said))
+
+    def _others(self) -> Names:
+        if self._names is None:
+            self._names = Names(self.field, self.shop, self.place.depth, taken=self._entries)
+            self._names.on_change(self._changed)
+        return self._names
+
+    # Its value
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """The entries that hold something."""
+        if self._built is None:
+            return {} if self._held is UNSET else dict(self._held)
+        value = {}
+        for name, entry in self.entries():
+            inner = entry.read((*path, name), unread)
+            if inner is not UNSET:
+                value[name] = inner
+        return value
+
+    def set(self, value: Any) -> None:
+        """Show an object. What is closed stays closed if there is nothing in it to see."""
+        if self._built is None and (self.shop.crowded or not (value and isinstance(value, dict))):
+            self._held = value
+            return
+        self.reveal()
+        self._write({} if value is UNSET else value, fresh=value is UNSET)
+
+    def _write(self, value: dict[str, Any], *, fresh: bool = False) -> None:
+        for name, entry in self._entries.items():
+            if fresh:
+                entry.restore()
+            else:
+                entry.set(value.get(name, UNSET))
+        others = {name: inner for name, inner in value.items() if name not in self._entries}
+        if not others and self._names is None:
+            return
+        names = self._others()
+        names.set(others)
+        if names.widget not in self._built.children:
+            self._built.children = (*self._built.children, names.widget)
+
+    def at(self, key: str | int) -> Entry | None:
+        """Return the entry of a property."""
+        if not isinstance(key, str):
+            return None
+        return self._entries.get(key) or (self._names.at(key) if self._names is not None else None)
+
+    def entries(self) -> Iterator[tuple[str, Entry]]:
+        """Yield the listed properties, then the names of one's own."""
+        yield from self._entries.items()
+        if self._names is not None:
+            yield from self._names.entries()
+
+
+# Input for a value of one of several types.
+
+
+@register("union", rank=0)
+class UnionInput(Input):
+    """A menu of the variants, and the input of the one that is chosen."""
+
+    states = True
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        self._variants = field.variants
+        self._inner: Entry | None = None
+        labels = [nothing_label(field, place), *_labels(field.variants), *(["null"] if field.nullable else [])]
+        self._menu = self.shop.make(
+            ipywidgets.Dropdown, "field", options=option_labels(labels), value=0, tooltip=self.hint
+        )
+        self._menu.observe(self._chosen, "value")
+        self.widget = self.shop.make(ipywidgets.VBox, "", children=(self._menu,))
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Whether there is a variant for the value."""
+        return (value is None and field.nullable) or _variant(field, value) is not None
+
+    def _chosen(self, change: Any) -> None:
+        if self._quiet:
+            return
+        kept = _entered(self._inner) if self._inner is not None else UNSET
+        self._show(change["new"])
+        if self._inner is not None:
+            self._inner.restore()
+            if self._inner.get() is UNSET:
+                self._inner.give()
+            self._keep(kept, self._inner)
+        self._changed()
+
+    def _keep(self, entered: Any, inner: Entry) -> None:
+        """Put into another variant what was entered before, as far as it has a place there."""
+        if isinstance(entered, dict) and isinstance(begun := inner.get(), dict):
+            fields = {name: inner.field.listed(name) for name in entered}
+            shared = {name: entered[name] for name, each in fields.items() if each and matches(each, entered[name])}
+            if shared:
+                inner.set({**begun, **shared})
+        elif entered is not UNSET and matches(inner.field, entered):
+            inner.set(entered)
+
+    def _show(self, number: int) -> None:
+        """Show the input of a variant; it is made now, as variants may contain the union itself."""
+        old, self._inner = self._inner, None
+        if 0 < number <= len(self._variants):
+            variant = self._variants[number - 1]
+            self._inner = Entry(variant, self.shop, spoken=self.place.name, required=True, depth=self.place.depth + 1)
+            self._inner.on_change(self._changed)
+        self.widget.children = (self._menu, *([self._inner.widget] if self._inner else []))
+        if old is not None:
+            old.close()
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """The value of the variant that is chosen."""
+        if self._inner is None:
+            return UNSET if self._menu.value == 0 else None
+        value = self._inner.read(path, unread)
+        if value is UNSET:
+            unread.append(Unread(path, f"expected {self._inner.field.type_text}, got nothing"))
+        return value
+
+    def set(self, value: Any) -> None:
+        """Show a value in the first variant that it fits."""
+        if value is UNSET or (value is None and self.field.nullable):
+            number = 0 if value is UNSET else len(self._variants) + 1
+        else:
+            number = (_variant(self.field, value) or 0) + 1
+        if self._inner is None or self._menu.value != number:
+            with self._silently():
+                self._menu.value = number
+            self._show(number)
+        if self._inner is not None:
+            self._inner.set(value)
+
+    def at(self, key: str | int) -> Entry | None:
+        """Return the entry of a property or an item of the variant."""
+        return self._inner.at(key) if self._inner is not None else None
+
+    def entries(self) -> Iterator[tuple[str | int, Entry]]:
+        """Yield the entries of the variant."""
+        if self._inner is not None:
+            yield from self._inner.input.entries()
+
+
+def _entered(entry: Entry) -> Any:
+    """What a person entered: of an object without what stands there by itself."""
+    value = entry.get()
+    if not isinstance(value, dict):
+        return value
+    defaults = {child.name: child.default for child in entry.field.children}
+    return {name: inner for name, inner in value.items() if defaults.get(name, UNSET) != inner}
+
+
+def _variant(field: Field, value: Any) -> int | None:
+    """The first variant that a value is meant for, or else the first whose input holds it."""
+    meant = [number for number, each in enumerate(field.variants) if matches(each, value)]
+    drawn = (
+        number
+        for number, variant in enumerate(field.variants)
+        if variant.kind == "any" or choose(variant, value) is not fallback()
+    )
+    return next(iter(meant), next(drawn, None))
+
+
+def _labels(variants: tuple[Field, ...]) -> list[str]:
+    """Name each variant: by its title, or what it is; by both where titles repeat."""
+    texts = [one_line(each.type_text, 80) for each in variants]
+    titles = [one_line(each.title, 60) for each in variants]
+    names = [title or text for title, text in zip(titles, texts, strict=True)]
+    counts = Counter(names)
+    labels = [
+        f"{name}: {text}" if counts[name] > 1 and name != text else name
+        for name, text in zip(names, texts, strict=True)
+    ]
+    return [
+        _with_kind(label, each) if labels.count(label) > 1 else label
+        for label, each in zip(labels, variants, strict=True)
+    ]
+
+
+def _with_kind(label: str, field: Field) -> str:
+    """Tell objects apart that have neither title nor type: by their constants, else by their properties."""
+    fixed = [f"{child.name} {child.choices[0][1]}" for child in field.children if len(child.choices) == 1]
+    names = [child.name for child in field.children]
+    return one_line(f"{label}: {', '.join(fixed or names)}", 80) if names else label
+
+
+# Inputs for dates and times: the browser's own pickers.
+#
+# A picker holds a moment and a schema asks for a text, and one moment has many texts (`12:00` and `12:00:00`). So the
+# text is kept until the person picks another moment.
+
+
+class _When(Input):
+    """A moment of one format."""
+
+    format: ClassVar[str]
+    kind: ClassVar[type[Any]]
+    moment: ClassVar[type[Any]]
+    traits: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        self._text: Any = UNSET
+        self.widget = self.shop.make(self.kind, "field", tooltip=self.hint, **self.traits)
+        self.widget.observe(self._picked, "value")
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        """Whether the field has the format."""
+        return field.format == cls.format
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Whether a text is such a moment, and the picker would show the same one."""
+        return isinstance(value, str) and cls._moment(value) is not None
+
+    @classmethod
+    def _moment(cls, text: str) -> Any:
+        try:
+            return cls._shown(cls.moment.fromisoformat(text))
+        except (ValueError, OverflowError):
+            return None
+
+    @classmethod
+    def _shown(cls, moment: Any) -> Any:
+        """The moment as the picker shows it, or None if it cannot."""
+        return moment
+
+    def _picked(self, change: Any) -> None:
+        if not self._quiet:
+            moment = change["new"]
+            self._text = UNSET if moment is None else moment.isoformat()
+            self._changed()
+
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """The moment as ISO 8601 (RFC 3339) writes it."""
+        return self._text
+
+    def set(self, value: Any) -> None:
+        """Show the moment that a text stands for."""
+        self._text = value
+        with self._silently():
+            self.widget.value = None if value is UNSET else self._moment(value)
+
+
+@register("string", rank=30)
+class DateInput(_When):
+    """A day."""
+
+    format = "date"
+    kind = ipywidgets.DatePicker
+    moment = datetime.date
+
+
+@register("string", rank=30)
+class TimeInput(_When):
+    """A time of day, without a time zone."""
+
+    format = "time"
+    kind = ipywidgets.TimePicker
+    moment = datetime.time
+    traits: ClassVar[dict[str, Any]] = {"step": 1}
+
+    @classmethod
+    def _shown(cls, moment: Any) -> Any:
+        return moment if moment.tzinfo is None else None
+
+
+@register("string", rank=30)
+class DateTimeInput(_When):
+    """A moment with its time zone, as RFC 3339 asks for; picked in the zone of the browser."""
+
+    format = "date-time"
+    kind = ipywidgets.DatetimePicker
+    moment = datetime.datetime
+
+    @classmethod
+    def _shown(cls, moment: Any) -> Any:
+        # Near the first and the last year, the moment in another zone is no date any more.
+        return moment if moment.tzinfo is not None and 1 < moment.year < 9999 else None
+
+
+# The inputs that there are: importing this fills the table.
+
+
+def root_input(field: Field, shop: Shop) -> Input:
+    """Return the input of a whole object; a schema that describes no object is edited as JSON."""
+    place = Place(shop.part(), required=True)
+    if field.kind in ("object", "any") and ObjectInput.draws(field):
+        return ObjectInput(field, place)
+    if field.kind == "union" and any(variant.kind == "object" for variant in field.variants):
+        return UnionInput(field, place)
+    return fallback()(field, place)

@@ -1,0 +1,165 @@
+"""Progress and watches, as widgets."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import ipywidgets
+
+from mcp_magic.display.document import mimebundle, page
+from mcp_magic.ui.progress_text import bar_markup
+from mcp_magic.ui.widgets import Shop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_magic.inflight import Report
+    from mcp_magic.ui.progress_text import Board
+    from mcp_magic.watch import Watch
+
+__all__ = ["BoardPanel", "WatchPanel"]
+
+
+# The live form of a board: a bar and a button for each call that is under way.
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class Row(NamedTuple):
+    """One call: its bar, its button, both beside each other, and what has made them."""
+
+    bar: Any
+    button: Any
+    widget: Any
+    shop: Shop
+
+
+class BoardPanel:
+    """Shows a board, and cancels what is clicked on.
+
+    A click may arrive on another thread; it is posted to the loop that made the panel.
+
+    Args:
+        board: What it shows.
+
+    Attributes:
+        widget: The panel.
+    """
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._shop = Shop()
+        self._rows: dict[int, Row] = {}
+        self._loop, self._context = asyncio.get_running_loop(), copy_context()
+        self._over = self._shop.make(ipywidgets.HTML, "label")
+        self._messages = self._shop.make(ipywidgets.HTML, "label")
+        self.widget = self._shop.make(ipywidgets.VBox, "row")
+        self.refresh()
+
+    def bundle(self) -> dict[str, Any]:
+        """Return the mimebundle: the panel where it can be shown, else what it says."""
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
+        return {WIDGET_VIEW: view, **self._board.bundle()}
+
+    def refresh(self) -> None:
+        """Show what has changed."""
+        live = {id(report): report for report in self._board.measured}
+        gone = [self._rows.pop(key) for key in list(self._rows) if key not in live]
+        for key, report in live.items():
+            if key not in self._rows:
+                self._rows[key] = self._row(report)
+            _put(self._rows[key].bar, bar_markup(report))
+        _put(self._over, self._board.over_markup())
+        _put(self._messages, self._board.messages_markup())
+        children = tuple(part for part in (self._over, *(row.widget for row in self._rows.values())) if _says(part))
+        children += (self._messages,) if self._messages.value else ()
+        if self.widget.children != children:
+            self.widget.children = children
+        for row in gone:
+            row.shop.close()
+
+    def close(self) -> None:
+        """Close every widget."""
+        self._shop.close()
+
+    def _row(self, report: Report) -> Row:
+        shop = self._shop.part()
+        bar = shop.make(ipywidgets.HTML, "label")
+        title = f"cancel {report.title[:80]}; the server is told"
+        button = shop.make(ipywidgets.Button, "button", description="Cancel", icon="times", tooltip=title)
+        row = Row(bar, button, shop.make(ipywidgets.HBox, "line", children=(bar, button)), shop)
+        button.on_click(lambda _: self._loop.call_soon_threadsafe(_cancel, report, button, context=self._context))
+        return row
+
+
+def _cancel(report: Report, button: Any) -> None:
+    report.cancel()
+    if button.comm is not None:  # the call is not over yet
+        button.disabled = True
+
+
+def _says(part: Any) -> bool:
+    return not isinstance(part, ipywidgets.HTML) or bool(part.value)
+
+
+def _put(widget: Any, markup: str) -> None:
+    value = page([markup]) if markup else ""  # type: ignore[list-item]
+    if widget.value != value:
+        widget.value = value
+
+
+# The live form of a watch: what it shows, and buttons below.
+
+
+class WatchPanel:
+    """Shows a watch, with a button that stops it, and one that lets it go on while other cells run.
+
+    A click may arrive on another thread; it is posted to the loop that made the panel.
+
+    Args:
+        watch: What it shows.
+        detach: Lets the cell end; None where it does not wait.
+
+    Attributes:
+        widget: The panel.
+    """
+
+    def __init__(self, watch: Watch, detach: Callable[[], None] | None = None) -> None:
+        self._watch = watch
+        self._shop = Shop()
+        self._loop, self._context = asyncio.get_running_loop(), copy_context()
+        self._text = self._shop.make(ipywidgets.HTML, "label")
+        stop = self._button("Stop", "stop", f"watch {watch.uri[:80]} no more", lambda: watch.stop("stopped by you"))
+        self._detach = (
+            self._button("Go on in the background", "arrow-down", "let this cell end and go on watching", detach)
+            if detach is not None
+            else None
+        )
+        buttons = [stop] if self._detach is None else [stop, self._detach]
+        self._line = self._shop.make(ipywidgets.HBox, "line", children=buttons)
+        self.widget = self._shop.make(ipywidgets.VBox, "row", children=[self._text, self._line])
+        self.refresh()
+
+    def _button(self, text: str, icon: str, tooltip: str, do: Callable[[], None]) -> Any:
+        button = self._shop.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
+        button.on_click(lambda _: self._loop.call_soon_threadsafe(do, context=self._context))
+        return button
+
+    def bundle(self) -> dict[str, Any]:
+        """Return the mimebundle: the panel where it can be shown, else what it says."""
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
+        return {WIDGET_VIEW: view, **mimebundle(self._watch)}
+
+    def refresh(self) -> None:
+        """Show what has changed."""
+        self._text.value = mimebundle(self._watch)["text/html"]
+
+    def detached(self) -> None:
+        """The cell has ended: there is nothing left to detach."""
+        self._line.children = self._line.children[:1]
+
+    def close(self) -> None:
+        """Close every widget."""
+        self._shop.close()

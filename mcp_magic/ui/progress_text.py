@@ -1,0 +1,176 @@
+"""What the calls of one cell report, as HTML and as text. What servers say is escaped here."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import clean
+from mcp_magic.display.document import Markup, details, joined, note, page, preformatted, tag
+from mcp_magic.display.text import one_line, shorten
+
+if TYPE_CHECKING:
+    from mcp_magic.inflight import Report
+    from mcp_magic.protocol import LogMessage
+
+__all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line"]
+
+LINES = 5
+"""Calls that are over and still have a line each; the rest is counted."""
+
+KEPT = 50
+"""Calls that are over whose log messages are still shown."""
+
+MESSAGES = 50
+"""Log messages shown below one cell: the last ones; `%mcp logs` has more."""
+
+LOG_CHARACTERS = 1000
+"""Characters of a log message."""
+
+SIGNS = {"done": "✓", "failed": "✗", "timed out": "✗", "cancelled": "✗", "interrupted": "✗"}
+
+_TRACK = (
+    "display:inline-block;vertical-align:middle;width:12em;height:.7em;margin:0 .6em;border-radius:.35em;"
+    "overflow:hidden;background:var(--jp-layout-color3,rgba(127,127,127,.3))"
+)
+_FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
+
+WANDERING = 25
+"""Per cent of a bar that has no end to show: a piece that wanders says that something goes on."""
+
+
+class Board:
+    """The calls of one cell that report.
+
+    Attributes:
+        running: Those under way.
+    """
+
+    def __init__(self) -> None:
+        self.running: list[Report] = []
+        self._over: deque[Report] = deque(maxlen=KEPT)
+        self._calls = self._forgotten = 0
+        self._seconds = 0.0
+
+    def add(self, report: Report) -> None:
+        """Take a call that reports for the first time."""
+        self.running.append(report)
+
+    def end(self, report: Report) -> None:
+        """Take note that a call is over."""
+        if report not in self.running:
+            return
+        self.running.remove(report)
+        if len(self._over) == KEPT:
+            self._forgotten += self._over[0].logged
+        self._over.append(report)
+        if report.meter.count:
+            self._calls += 1
+            self._seconds += report.seconds
+
+    @property
+    def measured(self) -> list[Report]:
+        """The calls under way that say how far they are."""
+        return [report for report in self.running if report.meter.count]
+
+    @property
+    def _lines(self) -> list[str]:
+        """A line for each of the last calls that are over, and one for all the others."""
+        told = [report for report in self._over if report.meter.count][-LINES:]
+        more = self._calls - len(told)
+        earlier = [f"… {more:,} more {'call' if more == 1 else 'calls'}"] if more > 0 else []
+        return [*earlier, *(outcome_text(report) for report in told)]
+
+    def messages(self) -> tuple[list[str], Counter[str], int]:
+        """Return the last log messages as lines, how many there were of each level, and how many are not among them."""
+        reports = [*self._over, *self.running]
+        last = sorted(heapq.nlargest(MESSAGES, (m for r in reports for m in r.messages), key=_when), key=_when)
+        levels: Counter[str] = sum((report.levels for report in reports), Counter())
+        return [message_line(message) for message in last], levels, levels.total() + self._forgotten - len(last)
+
+    # What is shown of it
+
+    def over_markup(self) -> Markup:
+        """Return what there is to say of the calls that are over."""
+        return joined(note(line) for line in self._lines)
+
+    def messages_markup(self) -> Markup:
+        """Return the log messages: open while a call is under way, then behind one line."""
+        lines, levels, more = self.messages()
+        if not lines:
+            return Markup()
+        rest = note(f"… {more:,} more before: {self._where()}") if more > 0 else Markup()
+        body = joined([rest, preformatted("\n".join(lines))])
+        return body if self.running else details(_counted(levels, self._forgotten), body)
+
+    def bundle(self) -> dict[str, Any]:
+        """Return the mimebundle of all."""
+        bars = [tag("p", joined([bar_markup(report)])) for report in self.measured]
+        parts = [part for part in (self.over_markup(), joined(bars), self.messages_markup()) if part]
+        return {"text/html": page(parts), "text/plain": self.text()}
+
+    def text(self) -> str:
+        """Return all as text."""
+        lines, _, more = self.messages()
+        rest = [f"… {more:,} more log messages before: {self._where()}"] if more > 0 else []
+        return "\n".join([*self._lines, *(report_line(report) for report in self.measured), *rest, *lines])
+
+    def _where(self) -> str:
+        servers = dict.fromkeys(report.server for report in [*self._over, *self.running] if report.logged)
+        return ", ".join(f"%mcp logs {one_line(server, 80)}" for server in servers)
+
+
+def bar_markup(report: Report) -> Markup:
+    """Return the title of a call, its bar and its figures, on one line."""
+    name = one_line(report.title, 120)
+    share = report.meter.share
+    style = {"role": "progressbar", "aria-label": name, "aria-valuemin": "0", "aria-valuemax": "100", "style": _TRACK}
+    if share is None:
+        start = round(report.seconds * 50) % (100 - WANDERING)
+        fill = tag("span", "", style=f"{_FILL};width:{WANDERING}%;margin-left:{start}%")
+    else:
+        style["aria-valuenow"] = f"{share * 100:.0f}"
+        fill = tag("span", "", style=f"{_FILL};width:{share * 100:.1f}%")
+    return joined([tag("b", name), tag("span", fill, **style), report.words()])
+
+
+def report_line(report: Report) -> str:
+    """Return how far a call is, as one line of text.
+
+    >>> from mcp_magic.inflight import Report
+    >>> report = Report("math", "math:slow")
+    >>> report.meter.note(1, 4, "loading", 0.0)
+    >>> report_line(report)
+    'math:slow: 1 of 4 (25 %) · 0.0 s · loading'
+    """
+    return f"{one_line(report.title, 120)}: {report.words()}"
+
+
+def outcome_text(report: Report) -> str:
+    """Return what came of a call, on one line."""
+    return f"{SIGNS.get(report.state, '…')} {report_line(report)}"
+
+
+def message_line(message: LogMessage) -> str:
+    """Return a log message as text; it may have several lines."""
+    when = f"{time.strftime('%H:%M:%S', time.localtime(message.time))} " if message.time else ""
+    level = f"{one_line(message.level, 20)} " if message.level else ""
+    said = shorten(str(message.data), LOG_CHARACTERS)
+    return clean(f"{when}{level}{one_line(message.logger, 80) or 'log'}: {said}")
+
+
+def _when(message: LogMessage) -> float:
+    return message.time
+
+
+def _counted(levels: Counter[str], forgotten: int) -> str:
+    """Return how many log messages there were.
+
+    >>> _counted(Counter({"warning": 2, "error": 1}), 0), _counted(Counter(error=1), 0), _counted(Counter(error=1), 2)
+    ('3 log messages: 2 warning, 1 error', '1 log message: 1 error', '3 log messages')
+    """
+    total = levels.total() + forgotten
+    kinds = ", ".join(f"{count:,} {one_line(level, 20)}" for level, count in levels.items())
+    return f"{total:,} log {'message' if total == 1 else 'messages'}" + (f": {kinds}" if not forgotten else "")

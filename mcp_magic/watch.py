@@ -1,0 +1,340 @@
+"""Watches resources, logs and lists, and says what changed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import counted, duration
+from mcp_magic.display.diff import Line, diff_html, diff_text, json_diff, shown, text_diff
+from mcp_magic.display.document import Part, bundle, details, error_label, joined, note, only, tag
+from mcp_magic.display.text import one_line, shorten
+from mcp_magic.errors import MCPMagicError
+from mcp_magic.protocol import LogMessage, log_text
+from mcp_magic.session.subscriptions import Ticks
+from mcp_magic.stderr import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from types import TracebackType
+
+    from mcp_magic._host import Host
+    from mcp_magic.results.results import ResourceResult
+    from mcp_magic.session.connection import Connection
+    from mcp_magic.session.subscriptions import Subscription, Update
+    from mcp_magic.stderr import ErrorLog
+
+__all__ = ["STDERR", "LogFollower", "Watch", "status_text", "update_line", "watch_parts"]
+
+
+# What a resource that is watched looks like: when it changed last, what changed, and what it is now.
+
+
+def status_text(watch: Watch) -> str:
+    """Return in one line how it stands: how many updates, when the last came, whether it goes on."""
+    count = counted(watch.updates, "updates")
+    last = f", the last at {_clock(watch.changed_at)}" if watch.changed_at is not None else ""
+    if watch.ended:
+        return f"{count}{last}; watched for {duration(watch.seconds or 0.0)}: {watch.ended}"
+    return f"{count}{last}; {watch.how} since {_clock(watch.began)}"
+
+
+def watch_parts(watch: Watch) -> list[Part]:
+    """Return heading, problem, difference and contents."""
+    parts = [_heading(watch)]
+    if watch.problem:
+        text = shorten(watch.problem, 500)
+        parts.append(Part(f"the last reading failed: {text}", tag("p", joined([error_label("not read"), " ", text]))))
+    if watch.difference:
+        label = f"what changed at {_clock(watch.differed_at)}"
+        plain = f"{label}\n{diff_text(watch.difference, '  ')}"
+        parts.append(Part(plain, details(label, diff_html(watch.difference), opened=True)))
+    if watch.result is not None:
+        parts += watch.result.parts()
+    return parts
+
+
+def _heading(watch: Watch) -> Part:
+    sign, uri = ("○" if watch.ended else "●"), one_line(watch.uri, 200)
+    line, said = status_text(watch), [watch.note] if watch.note else []
+    plain = "\n".join([f"{sign} {uri} of {watch.server}: {line}", *said])
+    html = [tag("p", joined([f"{sign} ", tag("b", uri), f" of {watch.server}: ", line])), *map(note, said)]
+    return Part(plain, joined(html))
+
+
+def update_line(watch: Watch) -> str:
+    """Return an update as lines for a terminal: its number, and what changed or why it could not be read."""
+    head = f"{_clock(watch.changed_at or time.time())} {one_line(watch.uri, 200)}: update {watch.updates:,}"
+    if watch.problem:
+        return f"{head}, not read: {shorten(watch.problem, 500)}"
+    news = watch.differed_at == watch.changed_at and watch.difference
+    changed = diff_text(watch.difference, "  ") if news else "  (no difference)"
+    return "\n".join([head, *([f"  {watch.note}"] if watch.note else []), changed])
+
+
+def _clock(when: float | None) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(when))
+
+
+# A resource that is watched: read again whenever its server says that it changed, or every so often.
+
+INTERVAL = 0.2
+"""Seconds between two readings at least: many updates a second become one."""
+
+SHARE = 4
+"""A reading is followed by a pause of so many times as long as it took: large resources are read less often."""
+
+MAX_COMPARED = 1_000_000
+"""Characters of a text that is compared with the one before; of a longer one its size is told."""
+
+
+MISSED = "the subscription was interrupted; what changed meanwhile was not announced"
+
+
+class Watch:
+    """A resource and its updates.
+
+    Attributes:
+        server: The server's name.
+        uri: The resource.
+        every: Seconds between two readings, or None where the server announces changes.
+        updates: How many changes were announced, or seen.
+        result: What was read last.
+        difference: What changed last.
+        differed_at: When that was, or None.
+        problem: Why the last reading failed, or "".
+        began: When it began (`time.time()`).
+        changed_at: When the last update came, or None.
+        ended: Why it is over, or "".
+        seconds: How long it lasted, or None while it goes on.
+        note: A line about it, or "".
+    """
+
+    def __init__(self, host: Host, server: str, uri: str, every: float | None = None) -> None:
+        self.server, self.uri, self.every = server, uri, every
+        self.updates = 0
+        self.result: ResourceResult | None = None
+        self.difference: list[Line] = []
+        self.problem = self.ended = self.note = ""
+        self.began = time.time()
+        self.changed_at: float | None = None
+        self.differed_at: float | None = None
+        self.seconds: float | None = None
+        self._started = time.monotonic()
+        self._host = host
+        self._source: Subscription | Ticks | None = None
+        self._work: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Subscribe, and read for the first time.
+
+        Raises:
+            NotOfferedError: The server announces no changes.
+            SessionError: The server refused, or the session failed.
+        """
+        connection = self._host[self.server]
+        self._source = Ticks(self.every) if self.every is not None else await connection.subscribe(self.uri)
+        try:
+            self.result = await connection.read(self.uri)
+        except BaseException:
+            self._source.close()
+            raise
+
+    async def follow(
+        self, changed: Callable[[], None], *, seconds: float | None = None, count: int | None = None
+    ) -> None:
+        """Read again at each update, until `stop`, or the server is disconnected.
+
+        Args:
+            changed: Called after each reading that has something new, and at the end.
+            seconds: How long at most.
+            count: After how many updates it is enough.
+        """
+        assert self._source is not None, "it is opened first"
+        self._work = work = asyncio.create_task(self._follow(self._source, changed, count))
+        try:
+            await asyncio.wait({work}, timeout=seconds)
+            if not work.done():
+                self._end("the time is up")
+        finally:
+            self._source.close()
+            work.cancel()
+            await asyncio.wait({work})
+            self._end("interrupted")
+            changed()
+
+    def stop(self, why: str = "stopped") -> None:
+        """Watch no more. Stopping twice is fine."""
+        self._end(why)
+        if self._source is not None:
+            self._source.close()
+        if self._work is not None:
+            self._work.cancel()
+
+    def _end(self, why: str) -> None:
+        if not self.ended:
+            self.ended, self.seconds = why, time.monotonic() - self._started
+
+    async def _follow(self, source: Subscription | Ticks, changed: Callable[[], None], count: int | None) -> None:
+        async for update in source:
+            started = time.monotonic()
+            if await self._take(update):
+                changed()
+            if count is not None and self.updates >= count:
+                self._end(f"{count:,} updates have come" if count > 1 else "an update has come")
+                return
+            await asyncio.sleep(max(INTERVAL, SHARE * (time.monotonic() - started)))
+        self._end("the server was disconnected")
+
+    async def _take(self, update: Update) -> bool:
+        """Read again; return whether there is something new to be seen."""
+        before, had = self.result, self.problem
+        try:
+            self.result = await self._host[self.server].read(self.uri)
+            self.problem = ""
+        except MCPMagicError as error:
+            self.problem = str(error)
+        differs = self.result is not before and _differs(before, self.result)
+        self.note = MISSED if update.missed else ""
+        self.updates += update.changes or differs
+        if update.changes or differs:
+            self.changed_at = update.time
+        if differs:  # an update that brings nothing new leaves the last difference in sight
+            self.difference, self.differed_at = difference(before, self.result), update.time
+        return bool(update.changes) or differs or update.missed or self.problem != had
+
+    @property
+    def how(self) -> str:
+        """How changes are noticed."""
+        return "subscribed" if self.every is None else f"every {self.every:g} s"
+
+    def __repr__(self) -> str:
+        state = self.ended or "watching"
+        return f"<Watch {self.uri} of {self.server}: {self.updates:,} updates, {state}>"
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return only(self.bundle(), include, exclude)
+
+    def bundle(self) -> dict[str, Any]:
+        """Return what is displayed, by MIME type."""
+        return bundle(watch_parts(self))
+
+
+def _differs(before: ResourceResult | None, after: ResourceResult | None) -> bool:
+    if before is None or after is None:
+        return before is not after
+    return before.contents != after.contents
+
+
+def difference(before: ResourceResult | None, after: ResourceResult | None) -> list[Line]:
+    """Return how what was read differs from what was read before, short enough to be shown."""
+    old, new = (_comparable(result) for result in (before, after))
+    if isinstance(old, str) and isinstance(new, str):
+        if max(len(old), len(new)) > MAX_COMPARED:
+            return [Line("@", f"{len(old):,} characters became {len(new):,}")]
+        return shown(text_diff(old, new))
+    if isinstance(old, dict | list) and type(old) is type(new):
+        return shown(json_diff(old, new))
+    return [Line("@", f"{_size(before)} became {_size(after)}")]
+
+
+def _comparable(result: ResourceResult | None) -> Any:
+    """Return an object or an array, if that is what there is, else a text, if there is just one."""
+    if result is None or len(result.contents) != 1 or len(result.texts) != 1:
+        return None
+    if len(result.texts[0]) > MAX_COMPARED:
+        return result.texts[0]
+    return result.data if isinstance(result.data, dict | list) else result.texts[0]
+
+
+def _size(result: ResourceResult | None) -> str:
+    if result is None:
+        return "nothing"
+    sizes = [len(getattr(c, "text", None) or getattr(c, "blob", None) or "") for c in result.contents]
+    many = f"{len(sizes):,} contents, " if len(sizes) != 1 else ""
+    return f"{many}{sum(sizes):,} characters"
+
+
+# The log messages and the stderr of a server as they come, over sessions that are opened again.
+
+STDERR = "stderr"
+"""What stands as the logger of a line of standard error."""
+
+POLL_SECONDS = 0.2
+"""Seconds between two looks at standard error, which is a file, and nobody says when it grows."""
+
+WAITING = 1000
+"""New lines that are kept until somebody takes them; of more the last ones."""
+
+
+class LogFollower:
+    """A context in which the new log messages and lines of one server are collected, secrets masked.
+
+    Args:
+        current: Returns the connection as it is now, or None when it is gone.
+    """
+
+    def __init__(self, current: Callable[[], Connection | None]) -> None:
+        self._current = current
+        self._connection: Connection | None = None
+        self._errlog: ErrorLog | None = None
+        self._lines: Lines | None = None
+        self._new: deque[LogMessage] = deque(maxlen=WAITING)
+        self._woken = asyncio.Event()
+
+    def __enter__(self) -> LogFollower:
+        self._attend()
+        if self._lines is not None:
+            for _ in self._lines.read():
+                pass  # what was there before
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    async def take(self) -> list[LogMessage] | None:
+        """Wait for something new, a moment at most, and return it; None when the connection is gone."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._woken.wait()
+        self._woken.clear()
+        self._read()
+        self._attend()
+        new = list(self._new)
+        self._new.clear()
+        return new if new or self._connection is not None else None
+
+    def _attend(self) -> None:
+        """Follow the connection that there is now, and the file that its server writes to."""
+        connection = self._current()
+        if connection is not self._connection:
+            self._leave()
+            self._connection = connection
+            if connection is not None:
+                connection.notices.logs.watchers.append(self._logged)
+        errlog = connection.errlog if connection is not None else None
+        if errlog is not self._errlog:
+            self._errlog = errlog
+            self._lines = Lines(errlog) if errlog is not None else None
+
+    def _leave(self) -> None:
+        if self._connection is not None:
+            self._connection.notices.logs.watchers.remove(self._logged)
+        self._connection = None
+
+    def _logged(self, message: LogMessage) -> None:
+        assert self._connection is not None
+        self._new.append(message._replace(data=log_text(message.data, self._connection.trace.hide)))
+        self._woken.set()
+
+    def _read(self) -> None:
+        if self._lines is not None and self._connection is not None:
+            for written, line in self._lines.read():
+                self._new.append(LogMessage(written, "", STDERR, self._connection.trace.hide(line)))
