@@ -75,7 +75,7 @@ sys.stdout.flush()
 os._exit(0)
 """
 
-MODULES = 240
+MODULES = 150
 """Modules of ours that the first `%mcp connect` may import."""
 
 
