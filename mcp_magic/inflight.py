@@ -373,8 +373,8 @@ class Report:
         >>> report = Report("math", "math:slow")
         >>> report.meter.note(3, 10, "loading", 0.0)
         >>> report.end("cancelled")
-        >>> report.words()
-        'cancelled · 3 of 10 (30 %) · 0.0 s · loading'
+        >>> report.words()  # doctest: +ELLIPSIS
+        'cancelled · 3 of 10 (30 %) · ... · loading'
         """
         state = [] if self.state in ("running", "done") else [self.state]
         figures = self.meter.figures(running=self.state == "running")

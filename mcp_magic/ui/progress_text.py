@@ -142,8 +142,8 @@ def report_line(report: Report) -> str:
     >>> from mcp_magic.inflight import Report
     >>> report = Report("math", "math:slow")
     >>> report.meter.note(1, 4, "loading", 0.0)
-    >>> report_line(report)
-    'math:slow: 1 of 4 (25 %) · 0.0 s · loading'
+    >>> report_line(report)  # doctest: +ELLIPSIS
+    'math:slow: 1 of 4 (25 %) · ... · loading'
     """
     return f"{one_line(report.title, 120)}: {report.words()}"
 

@@ -272,7 +272,7 @@ async def test_an_interrupted_run_is_a_run_with_what_was_said_and_done(host: Hos
 
     [made] = agent.over
     assert made.stopped == "interrupted"
-    assert repr(made).endswith(" s, interrupted>")
+    assert repr(made).endswith("s, interrupted>")
     assert [m.text for m in made.messages] == ["buy", "", "bought 1 pear"]
     assert "more more" in agent.screen.flushed[-1]
     assert "■ interrupted" in agent.screen.flushed[-1]

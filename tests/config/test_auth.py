@@ -41,7 +41,7 @@ auth = "none"
 """
 
 
-@pytest.mark.parametrize("name", ["config.auth", "auth.store", "auth.addresses"])
+@pytest.mark.parametrize("name", ["config.specs", "auth.store", "auth.addresses"])
 def test_the_examples_of_the_docstrings_hold(name: str) -> None:
     result = doctest.testmod(importlib.import_module(f"mcp_magic.{name}"))
     assert result.attempted

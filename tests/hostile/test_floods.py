@@ -323,15 +323,15 @@ def test_of_many_calls_twenty_are_shown_and_the_next_come_when_these_are_decided
 SLOW = """
 import time
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.agent.transcript import canvas
+from mcp_magic.agent.transcript import render
 from mcp_magic.ipython import live
-live.INTERVAL = 2.0  # so that it is a timer that draws
-drawn, quick = [], canvas.draw
+live.LIVE_INTERVAL = 2.0  # so that it is a timer that draws
+drawn, quick = [], render.draw
 def draw(entry, *more, **named):
     while getattr(entry, "message", None) is not None:  # the result of a call, for ever
         drawn.append(time.sleep(0.001))
     return quick(entry, *more, **named)
-canvas.draw = draw
+render.draw = draw
 m = ScriptedModel([[("flood:echo", {})], "done"])
 """
 
@@ -346,7 +346,7 @@ def test_interrupt_ends_the_drawing_of_a_result_that_would_take_for_ever(noteboo
         with suppress(AssertionError):
             notebook.finish(cell, 2)
             break
-    notebook.kernel.ok("canvas.draw = quick\n%config MCPMagics.approval = 'ask'", timeout=10)
+    notebook.kernel.ok("render.draw = quick\n%config MCPMagics.approval = 'ask'", timeout=10)
 
     assert cell.done
     assert cell.ename == "KeyboardInterrupt"

@@ -194,6 +194,6 @@ def test_what_config_has_set_is_set_again_after_a_reload_as_with_every_extension
     calculator.ok("%config MCPMagics.approval = 'auto'\n%config MCPMagics.display_rows = 3")
 
     calculator.ok("%reload_ext mcp_magic")
-    calculator.ok("from mcp_magic import host\nfrom mcp_magic.results import limits")
+    calculator.ok("from mcp_magic import host\nfrom mcp_magic.display.document import display")
 
-    assert calculator.ok("host.consent.policy, limits.display.rows").text == "('auto', 3)"
+    assert calculator.ok("host.consent.policy, display.rows").text == "('auto', 3)"

@@ -80,7 +80,7 @@ def test_any_names_are_valid_distinct_and_known_again(pairs: list[tuple[str, str
     assert all(names.pair(name) == pair for pair, name in given.items())
 
 
-@pytest.mark.parametrize("name", ["content", "names", "schemas"])
+@pytest.mark.parametrize("name", ["content", "names", "tools"])
 def test_the_examples_in_the_docstrings_are_right(name: str) -> None:
     ran = doctest.testmod(importlib.import_module(f"mcp_magic.langchain.{name}"))
     assert ran.attempted
