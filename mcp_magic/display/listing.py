@@ -101,14 +101,7 @@ class Listing(Sequence[Mapping[str, Any]]):
     def __getitem__(self, index: slice) -> Listing: ...
     def __getitem__(self, index: int | slice) -> Mapping[str, Any] | Listing:
         if isinstance(index, slice):
-            return Listing(
-                self._rows[index],
-                title=self.title,
-                columns=self.columns,
-                empty=self.empty,
-                note=self.note,
-                kind=self.kind,
-            )
+            return self.with_rows(self._rows[index])
         return self._rows[index]
 
     def __contains__(self, item: object) -> bool:
@@ -123,6 +116,10 @@ class Listing(Sequence[Mapping[str, Any]]):
         return (self._rows, self.columns) == (other.rows, other.columns)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> Listing:
+        """Return a listing like this one of other rows."""
+        return Listing(rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind)
 
     def __repr__(self) -> str:
         return f"<Listing of {len(self)} {self.kind or 'rows'}>"

@@ -104,7 +104,7 @@ def _plain(result: dict[str, Any]) -> dict[str, Any]:
 class TraceListing(Listing):
     """A listing whose rows open to the whole message; what servers wrote is escaped."""
 
-    def _with(self, rows: Sequence[Mapping[str, Any]]) -> TraceListing:
+    def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> TraceListing:
         return TraceListing(
             rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind
         )
