@@ -190,7 +190,7 @@ def fits_template(uri: str, template: str) -> bool:
 
     >>> fits_template("math://table/7", "math://table/{n}"), fits_template("math://table/7/8", "math://table/{n}")
     (True, False)
-    >>> fits_template("file:///a/b.txt", "file:///{+path}.txt"), fits_template("geo://osl", "geo://{city:3}")
+    >>> fits_template("file:///a?b#c.txt", "file:///{+path}.txt"), fits_template("geo://osl", "geo://{city:3}")
     (True, True)
     """
     from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
@@ -198,9 +198,12 @@ def fits_template(uri: str, template: str) -> bool:
     if not uri.startswith(template.partition("{")[0]):
         return False
     try:
-        return UriTemplate.parse(template).match(uri) is not None
+        parsed = UriTemplate.parse(template)
     except InvalidUriTemplate:
         return True
+    # For the SDK `{+x}` ends at `?` and `#`; RFC 6570 (section 3.2.3) lets it hold both.
+    spellings = [uri, uri.replace("?", "%3F").replace("#", "%23")] if "{+" in template else [uri]
+    return any(parsed.match(spelling) is not None for spelling in spellings)
 
 
 # The sessions of a host that are being opened just now.
