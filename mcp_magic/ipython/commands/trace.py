@@ -105,6 +105,7 @@ class TraceListing(Listing):
     """A listing whose rows open to the whole message; what servers wrote is escaped."""
 
     def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> TraceListing:
+        """Return a listing like this one of other messages."""
         return TraceListing(
             rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind
         )
