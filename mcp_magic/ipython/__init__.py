@@ -1,1 +1,1 @@
-"""What a person types: `%mcp` and its subcommands. The only layer that touches the IPython shell."""
+"""`%mcp` and its subcommands: the only layer that touches the IPython shell."""

@@ -1,4 +1,4 @@
-"""`%%mcp_agent`: its options, its plan and its run."""
+"""`%%mcp_agent`: lets a model work on the request in the cell."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 __all__ = ["MCP_AGENT", "Plan", "plan_of"]
 
 
-# What a run of an agent is told: the line's options win over the declared agent, that over the settings.
+# The plan of a run: the line's options win over the declared agent, which wins over the settings.
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run is told: options of the line, of the declared agent, settings, in this order.
+    """The parameters of a run, from the line's options, the declared agent and the settings, in this order.
 
     Attributes:
         agent: The declared agent's name, or "".
         model: A name or a chat model.
         servers: Names of servers.
-        tools: Patterns.
-        thread: The thread to go on with, or "".
+        tools: Patterns of tools.
+        thread: The thread to continue, or "".
         approve: A policy, or None for the setting.
-        show: What is shown.
-        max_steps: Turns of the model.
-        system: What the model is told first.
+        show: How much the cell shows.
+        max_steps: The most turns of the model.
+        system: The system prompt.
     """
 
     agent: str
@@ -56,11 +56,11 @@ class Plan:
 
 
 async def plan_of(invocation: Invocation, arguments: argparse.Namespace) -> Plan:
-    """Put together what holds for a run.
+    """Combine the sources of a plan.
 
     Raises:
-        CommandError: There is no such agent.
-        UnknownServerError: A server that the agent is declared with is not connected.
+        CommandError: There is no such agent, its model's variable is missing, or its prompt has required arguments.
+        UnknownServerError: A server of the declared agent is not connected.
         NotFoundError: There is no such prompt.
     """
     settings = invocation.settings
@@ -84,7 +84,7 @@ async def plan_of(invocation: Invocation, arguments: argparse.Namespace) -> Plan
 
 
 def _model(invocation: Invocation, given: str | None, declared: str | None) -> Any:
-    """Return the model; in a declaration `$name` is a variable, but a file's `{expression}` is not evaluated."""
+    """Return the model. In a declaration, `$name` is a variable; a file's `{expression}` is not evaluated."""
     if given is not None:
         return invocation.value(given)
     if declared is None:
@@ -118,13 +118,13 @@ def _check_servers(invocation: Invocation, agent: str | None, servers: Iterable[
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Return names of `"a,b"` or a list of them."""
+    """Return the names in `"a,b"` or in a list."""
     parts = value.split(",") if isinstance(value, str) else value or ()
     return tuple(part.strip() for part in parts if part.strip())
 
 
 async def _prompt(invocation: Invocation, agent: str | None, name: str | None) -> str:
-    """Return the text of an MCP prompt, which serves as system prompt."""
+    """Return the text of an MCP prompt, used as the system prompt."""
     if name is None:
         return ""
     connection, definition = await invocation.host.resolve(name, "prompts")
@@ -138,7 +138,7 @@ async def _prompt(invocation: Invocation, agent: str | None, name: str | None) -
     return "\n\n".join(message.text for message in result.messages)
 
 
-# `%%mcp_agent`: a model works on what the cell says, with the tools of the open sessions.
+# The options and the run.
 
 SHOWS = ("full", "answer", "none")
 POLICIES = ("ask", "auto", "readonly", "deny")
@@ -168,7 +168,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun:
-    """Run an agent on the request that the cell's body is."""
+    """Run an agent on the request in the cell's body."""
     if IN_BROWSER and find_spec("langgraph") is None:
         raise MissingDependencyError(_NO_LANGGRAPH)
     from mcp_magic.agent.models import make_model
@@ -184,7 +184,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun
         notes = _notes(invocation, plan, opened)
 
         def over(made: AgentRun) -> None:
-            if opened.problem and (_in_memory(opened), "warning") not in notes:  # it failed in the middle
+            if opened.problem and (_in_memory(opened), "warning") not in notes:  # saving failed during the run
                 made.transcript.on_event({"kind": "note", "text": _in_memory(opened), "level": "warning"})
             _keep(invocation, made, screen, arguments.out)
 
@@ -248,7 +248,7 @@ def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
 
 
 def _notes(invocation: Invocation, plan: Plan, opened: Opened) -> list[tuple[str, str]]:
-    """Return what is said before a run begins, with its level."""
+    """Return the notes shown before a run, each with its level."""
     from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE
 
     notes = []
@@ -268,7 +268,7 @@ def _in_memory(opened: Opened) -> str:
 
 
 def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | None) -> None:
-    """Assign a run that is over, and see to it that it has been shown once."""
+    """Assign a finished run to its variable, and show it exactly once."""
     shell = invocation.shell
     if name:
         shell.user_ns[name] = made

@@ -1,4 +1,4 @@
-"""What Tab offers for the words of a `%mcp` line."""
+"""The completions of Tab for the words of a `%mcp` line."""
 
 from __future__ import annotations
 
@@ -67,19 +67,19 @@ __all__ = [
 ]
 
 
-# Completions that only the server knows: `completion/complete`, asked in the moment of a Tab.
+# Completions from the server: `completion/complete`, requested when Tab is pressed.
 #
-# Tab is synchronous and the kernel's loop is its own caller, so the question nests the loop, briefly; an answer that
-# takes longer arrives in the cache and is there for the next Tab.
+# Tab is synchronous and called from the kernel's loop, so the request briefly nests the loop. A later answer goes into
+# the cache, for the next Tab.
 
 PATIENCE_SECONDS = 0.25
-"""How long a Tab waits for the server."""
+"""Seconds that a Tab waits for the server."""
 
 FRESH_SECONDS = 60.0
-"""How long an answer is taken from the cache."""
+"""Seconds that an answer stays in the cache."""
 
 _PIECES = re.compile(r"([^{]*)(?:\{([+#./;?&]?)([^{}*:]*)[^{}]*\}|$)")
-"""A literal of a URI template (RFC 6570) and the expression behind it: its operator and its variable."""
+"""A literal of a URI template (RFC 6570) and the expression after it: its operator and its variable."""
 
 _cache: dict[tuple[Any, ...], tuple[float, list[str]]] = {}
 _requests: dict[tuple[Any, ...], asyncio.Task[None]] = {}
@@ -88,7 +88,7 @@ _requests: dict[tuple[Any, ...], asyncio.Task[None]] = {}
 def complete_prompt(
     connection: Connection, prompt: str, argument: str, value: str, given: Mapping[str, str]
 ) -> list[str]:
-    """Return values for a prompt's argument that go on from `value`."""
+    """Return values for a prompt's argument that begin with `value`."""
     from mcp_types import PromptReference
 
     return _ask(connection, PromptReference(type="ref/prompt", name=prompt), argument, value, given)
@@ -97,16 +97,16 @@ def complete_prompt(
 def complete_template(
     connection: Connection, template: str, argument: str, value: str, given: Mapping[str, str]
 ) -> list[str]:
-    """Return values for a variable of a resource template that go on from `value`."""
+    """Return values for a variable of a resource template that begin with `value`."""
     from mcp_types import ResourceTemplateReference
 
     return _ask(connection, ResourceTemplateReference(type="ref/resource", uri=template), argument, value, given)
 
 
 def complete_uri(templates: Iterable[tuple[Connection, Any]], fragment: str) -> list[str]:
-    """Return URIs that go on from `fragment`: a template's next literal, or what its server offers for the variable.
+    """Return continuations of `fragment`: a template's next literal, or its server's values for the variable.
 
-    What stands for the variables before is sent as the context.
+    The values of the variables before are sent as the context.
     """
     found: list[str] = []
     for connection, template in templates:
@@ -122,15 +122,15 @@ def complete_uri(templates: Iterable[tuple[Connection, Any]], fragment: str) -> 
 
 
 class PlaceInTemplate(NamedTuple):
-    """Where the end of a text is in a URI template.
+    """The position in a URI template where a text ends.
 
     Attributes:
-        before: What stands before the variable; without a variable, what the text may become.
-        variable: The variable that it is in, or "".
-        value: What is there of its value.
-        after: The literal that follows the variable.
+        before: The text before the variable; without a variable, the text with the literal completed.
+        variable: The variable at the end of the text, or "".
+        value: The part of its value that is typed.
+        after: The literal after the variable.
         given: The values of the variables before.
-        safe: The characters that its values keep as they are.
+        safe: The characters that are not percent-encoded in its values.
     """
 
     before: str
@@ -142,7 +142,7 @@ class PlaceInTemplate(NamedTuple):
 
 
 def place_in(template: str, text: str) -> PlaceInTemplate | None:
-    """Find where a text ends in a URI template; None if it cannot become one of its URIs.
+    """Find where a text ends in a URI template; None if it fits none of the template's URIs.
 
     >>> at = place_in("git://{repo}/file/{+path}", "git://tools/file/src")
     >>> at.before, at.variable, at.value, dict(at.given)
@@ -158,7 +158,7 @@ def place_in(template: str, text: str) -> PlaceInTemplate | None:
             return PlaceInTemplate(before + literal) if literal.startswith(rest) else None
         before, rest = before + literal, rest[len(literal) :]
         if not variable or operator not in ("", "+") or "," in variable:
-            return None  # the end, or an expression that has more than a value
+            return None  # the end, or an expression of more than one plain value
         after = pieces[number + 1][0] if number + 1 < len(pieces) else ""
         value, found, _ = rest.partition(after) if after else (rest, "", "")
         if not found:
@@ -177,7 +177,7 @@ def _ask(connection: Connection, reference: Any, argument: str, value: str, give
     work = _wait_for(connection, key, reference, argument, value, dict(given))
     try:
         run_nested(work)
-    except RuntimeError:  # a loop that cannot be nested; the cache is what there is
+    except RuntimeError:  # this loop cannot be nested; use the cache
         work.close()
     return _cache.get(key, (0.0, []))[1]
 
@@ -194,7 +194,7 @@ async def _fill(
 ) -> None:
     try:
         values = await connection.complete(reference, argument, value, given)
-    except Exception:  # a server that cannot complete has nothing to offer
+    except Exception:  # a server without completion offers no values
         values = []
     finally:
         _requests.pop(key, None)
@@ -203,11 +203,11 @@ async def _fill(
     _cache[key] = (time.monotonic(), [text for text in values if text.startswith(value)])
 
 
-# What servers offer, where the cursor is: names of tools and prompts, their arguments, resources.
+# What servers offer: names of tools and prompts, their arguments, resources.
 
 
 class Candidates(NamedTuple):
-    """Completions: the text they replace, what may stand there, and what a text stands for."""
+    """Completions: the text that they replace, the texts, and the kind of each text."""
 
     fragment: str
     texts: list[str]
@@ -216,11 +216,11 @@ class Candidates(NamedTuple):
 
 @dataclass(frozen=True)
 class Tab:
-    """Where Tab was pressed.
+    """The position where Tab was pressed.
 
     Attributes:
-        fragment: What is typed of the word.
-        positional: The words before it that are no options and no values of options.
+        fragment: The typed part of the word.
+        positional: The words before it, without options and their values.
         namespace: The variables of the notebook.
         settings: The settings, which say where threads are kept.
         agents: The names of the declared agents.
@@ -234,12 +234,12 @@ class Tab:
 
 
 def starting(fragment: str, words: Iterable[str]) -> Candidates:
-    """Return those words that begin with a fragment and can be typed."""
+    """Return the words that begin with a fragment and can be typed."""
     return Candidates(fragment, beginning(fragment, words))
 
 
 def offered(kind: str, fragment: str) -> Candidates:
-    """Return names of what servers offer, with their server and, where that is clear, without."""
+    """Return names of what servers offer: with the server, and also without it where the name is unique."""
     full = [f"{c.name}:{item.name}" for c in host.find() for item in c.catalog.cached(kind)]
     bare = [name.partition(":")[2] for name in full]
     times = Counter(bare) if fragment else {}
@@ -258,7 +258,7 @@ def _known(kind: str, name: str) -> tuple[Connection, Any] | None:
 
 
 def tool_argument(tab: Tab) -> Candidates:
-    """Return the arguments of the tool that the line names first."""
+    """Return the arguments of the tool that is the line's first word."""
     fragment = tab.fragment
     known = _known("tools", meant(tab.positional[0]))
     if known is None:
@@ -297,14 +297,14 @@ def _values(field: Field) -> list[Any]:
 
 
 def form(tab: Tab) -> Candidates:
-    """Return what a form can be of: a tool, a prompt or a template."""
+    """Return the tools, prompts and templates that can have a form."""
     templates = [shlex.quote(t.uri_template) for _, t in _templates() if not t.uri_template.startswith("-")]
     more = [text for kind in ("tools", "prompts") for text in offered(kind, tab.fragment).texts]
     return Candidates(tab.fragment, [*more, *beginning(tab.fragment, templates)])
 
 
 def form_argument(tab: Tab) -> Candidates:
-    """Return the arguments of the tool, the prompt or the template that the line names first."""
+    """Return the arguments of the tool, prompt or template that is the line's first word."""
     name = meant(tab.positional[0])
     for connection, template in _templates():
         if template.uri_template == name:
@@ -318,7 +318,7 @@ def _templates() -> list[tuple[Connection, Any]]:
 
 
 def resource(tab: Tab) -> Candidates:
-    """Return the URIs of resources, and what fills a template."""
+    """Return the URIs of resources and continuations of templates."""
     said = unescape_word(meant(tab.fragment))
     listed = [str(r.uri) for c in host.find() for r in c.catalog.cached("resources")]
     uris = dict.fromkeys([*(uri for uri in listed if uri.startswith(said)), *complete_uri(_templates(), said)])
@@ -326,7 +326,7 @@ def resource(tab: Tab) -> Candidates:
 
 
 def prompt_argument(tab: Tab) -> Candidates:
-    """Return the arguments of the prompt that the line names first."""
+    """Return the arguments of the prompt that is the line's first word."""
     known = _known("prompts", meant(tab.positional[0]))
     if known is None:
         return Candidates(tab.fragment, [])
@@ -336,26 +336,26 @@ def prompt_argument(tab: Tab) -> Candidates:
 
 
 def _asked(names: list[str], tab: Tab, ask: Callable[[str, str, dict[str, str]], list[str]]) -> Candidates:
-    """Return the names of arguments that are not given yet, or what the server offers for the value of one."""
+    """Return the names of arguments that are not given yet, or the server's values for the argument being typed."""
     fragment, given = tab.fragment, dict(map(assigned, tab.positional[1:]))
     name, equals, _ = fragment.partition("=")
     if not equals:
         return starting(fragment, [f"{argument(name)}=" for name in names if name not in given])
     try:
         values = ask(".".join(names_in(name)), assigned(fragment)[1], given)
-    except MCPMagicError:  # Tab is no place for an error
+    except MCPMagicError:  # Tab shows no errors
         values = []
     return Candidates(fragment, [word for word in valued(name, values) if word.isprintable()])
 
 
-# Requests of the trace, methods of the protocol, and what consent rules may be about, where the cursor is.
+# Requests of the trace, methods of the protocol, and patterns of consent rules.
 
 LATEST = 30
-"""Requests that are offered; `%mcp trace` lists all."""
+"""The number of requests offered; `%mcp trace` lists all."""
 
 
 def request(tab: Tab) -> Candidates:
-    """Return the numbers of the latest requests, each with what it asked."""
+    """Return the numbers of the latest requests, each with a description."""
     from mcp_magic.ipython.commands.replay import ONCE
 
     requests = (entry for entry in host.trace.entries() if entry.kind == "request" and entry.direction == OUT)
@@ -375,14 +375,14 @@ def request_argument(tab: Tab) -> Candidates:
 
 
 def _name(entry: Entry) -> str:
-    """Return which tool or prompt a request is about, or ""."""
+    """Return the name of a request's tool or prompt, or ""."""
     params = entry.message.get("params") if entry.whole else None
     name = params.get("name") if isinstance(params, dict) else None
     return name if isinstance(name, str) and name.isprintable() else ""
 
 
 def method(tab: Tab) -> Candidates:
-    """Return the methods of the protocol version that the server named first speaks."""
+    """Return the methods in the protocol version of the line's server."""
     connection = host.connections.get(tab.positional[0])
     if connection is None:
         return Candidates(tab.fragment, [])
@@ -393,18 +393,18 @@ def method(tab: Tab) -> Candidates:
 
 
 def rule(tab: Tab) -> Candidates:
-    """Return what a consent rule may be about: all of a server, or a tool."""
+    """Return the patterns for a consent rule: all of a server, or one tool."""
     tools = (exactly(f"{c.name}:{tool.name}") for c in host.find() for tool in c.catalog.cached("tools"))
     words = [shlex.quote(name) for name in (*(f"{name}:*" for name in host), *tools)]
-    # a quotation that is begun has to be closed
+    # an open quote has to be closed
     return starting(tab.fragment, [f"'{word}'" if tab.fragment[:1] == "'" != word[:1] else word for word in words])
 
 
-# Models, servers, tools and threads of agents, where the cursor is.
+# Models, servers, tools and threads of agents.
 
 
 def thread(tab: Tab) -> Candidates:
-    """Return the names of the threads that are kept."""
+    """Return the names of the stored threads."""
     from mcp_magic.agent.threads import thread_names
 
     kept = thread_names(tab.settings.threads or None if tab.settings else None)
@@ -412,14 +412,14 @@ def thread(tab: Tab) -> Candidates:
 
 
 def servers(tab: Tab) -> Candidates:
-    """Return the servers that may follow in a list."""
+    """Return the servers that can continue a list."""
     return _further(tab.fragment, host)
 
 
 def tools(tab: Tab) -> Candidates:
-    """Return the tools that may follow in a list, and a pattern for all of a server."""
+    """Return the tools that can continue a list, and a pattern for all tools of each server."""
     names = (f"{c.name}:{tool.name}" for c in host.find() for tool in c.catalog.cached("tools"))
-    # a tool's name is its server's word: what would need quotes is left out
+    # servers choose the names of tools: names that need quotes are left out
     plain = [name for name in names if shlex.quote(name) == name and "," not in name]
     return _further(tab.fragment, [*(f"{name}:*" for name in host), *plain])
 
@@ -431,18 +431,18 @@ def model(tab: Tab) -> Candidates:
 
 
 def _further(fragment: str, names: Iterable[str]) -> Candidates:
-    """Return `a,b` for each name that may follow in a list; a quotation that was begun stays."""
+    """Return `a,b` for each name that can continue a list; an opening quote stays."""
     quote = fragment[:1] if fragment[:1] in ("'", '"') else ""
     given = fragment.removeprefix(quote).split(",")[:-1]
     return starting(fragment, [quote + ",".join([*given, name]) for name in names if name not in given])
 
 
 def _is_model(name: str, value: Any) -> bool:
-    """Whether a variable is a chat model; LangChain is not imported to tell."""
+    """Whether a variable is a chat model, without importing LangChain."""
     return not name.startswith("_") and hasattr(type(value), "bind_tools") and hasattr(type(value), "ainvoke")
 
 
-# Files where the cursor is: those that a line can mean, which is less than IPython offers.
+# Files: only those that the line can use, unlike IPython's own completion.
 
 DECLARATIONS = (".toml", ".json")
 """The suffixes of files that `%mcp up` reads."""
@@ -451,24 +451,24 @@ SERVER_FILES = (".py", ".js", ".mjs", ".cjs")
 """The suffixes of files that `%mcp connect` runs."""
 
 _INLINE = re.compile(r"\$[^\W\d]|\{.+\}|\\[${]")
-"""What some commands would read as a variable or an expression, also in the middle of a word."""
+"""Text that some commands would read as a variable or an expression, even within a word."""
 
 MAX_NAMES = 2000
-"""Names of a folder that are looked at: Tab has to be quick."""
+"""The most names of a folder that are examined: Tab has to be quick."""
 
 
 def paths(fragment: str, suffixes: tuple[str, ...] = (), *, folders_only: bool = False) -> list[str]:
-    """Return words for the files and folders that begin with what is typed; a folder ends with `/`.
+    """Return words for the files and folders that begin with a fragment; a folder ends with `/`.
 
     Args:
-        fragment: What is typed, which may have a folder and an open quote.
-        suffixes: Those of the files; none for any.
+        fragment: The typed text, with or without a folder and an open quote.
+        suffixes: The allowed suffixes of files; () allows any.
         folders_only: Whether files are left out.
     """
     folder, slash, begun = unescape_word(meant(fragment)).rpartition("/")
     try:
         inside = list(islice(Path(folder + slash or ".").expanduser().iterdir(), MAX_NAMES))
-    except (OSError, RuntimeError, ValueError):  # no such folder, no such user, no path at all
+    except (OSError, RuntimeError, ValueError):  # no such folder, no such user, or an invalid path
         return []
     found = []
     for path in sorted(inside):
@@ -481,13 +481,13 @@ def paths(fragment: str, suffixes: tuple[str, ...] = (), *, folders_only: bool =
     return [word for word in found if word]
 
 
-# What may stand where the cursor is in a `%mcp` line.
+# The choice of completions for the position of the cursor.
 
 
 def candidates(
     text: str, namespace: Mapping[str, Any], settings: Settings | None = None, agents: Iterable[str] = ()
 ) -> Candidates:
-    """Return what may stand at the end of `text`, which follows `%mcp`.
+    """Return the completions at the end of `text`, which follows `%mcp`.
 
     Args:
         text: The line from the subcommand to the cursor; for `%%mcp_agent` it begins with `mcp_agent`.
@@ -527,7 +527,7 @@ def _argument(command: Command, words: list[str], tab: Tab) -> Candidates:
 
 
 def _positional(parser: Parser, number: int) -> argparse.Action | None:
-    """Return what the next word without an option is, behind so many."""
+    """Return the positional argument that follows `number` others, or None."""
     actions = [action for action in parser.arguments if not action.option_strings]
     if number < len(actions):
         return actions[number]
@@ -535,7 +535,7 @@ def _positional(parser: Parser, number: int) -> argparse.Action | None:
 
 
 def _offered(action: argparse.Action, tab: Tab) -> Candidates:
-    """Return what may be an argument."""
+    """Return the completions for an argument."""
     if action.choices:
         return starting(tab.fragment, [str(choice) for choice in action.choices])
     complete = COMPLETERS.get((action.completer if isinstance(action, Word) else "") or str(action.metavar))
@@ -585,4 +585,4 @@ COMPLETERS: dict[str, Callable[[Tab], Candidates]] = {
     "THREAD": thread,
     "THREAD@STEP": thread,
 }
-"""What Tab offers for an argument: by its `completer`, or else by its metavar. Choices need neither."""
+"""Completes an argument by its `completer`, or else by its metavar. Choices need neither."""

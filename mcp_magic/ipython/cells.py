@@ -1,4 +1,4 @@
-"""Cells: where output goes, whether widgets work, and what was run before."""
+"""Which cell runs, what its frontend supports, and the history without generated awaits."""
 
 from __future__ import annotations
 
@@ -35,24 +35,23 @@ __all__ = [
 ]
 
 
-# Which cell asks, and what is known of the frontend that runs it.
+# Which cell asks, and what its frontend supports.
 #
-# ipykernel keeps, for each task, the message that caused it (its "parent"). The message of a cell says whether its
-# frontend takes input, and frontends with cells name the cell in it: those are the ones that show widgets. A console
-# or a script that executes code names none.
+# ipykernel keeps, for each task, the message that caused it (its "parent"). The parent of a cell says whether the
+# frontend takes input. Only frontends that show widgets name the cell in it; a console or a script does not.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
-    """Where a question comes up.
+    """What holds where a question comes up.
 
     Attributes:
         kernel: The version of ipykernel; None in a terminal.
-        running: Whether the cell that asks is still running. A task that outlives its cell asks as well.
-        nested: Whether the cell waits in a nested event loop: called from a function, by `%time`, by plain Python.
-        allow_stdin: Whether somebody can be asked with `input()`.
+        running: Whether the cell that asks is still running; a task can outlive its cell and ask.
+        nested: Whether the cell waits in a nested event loop: inside a function, `%time` or plain Python.
+        allow_stdin: Whether `input()` can ask the user.
         widgets: Whether the frontend shows widgets.
-        subshells: Whether it sends their messages to a subshell.
+        subshells: Whether the frontend sends widget messages to a subshell.
     """
 
     kernel: tuple[int, ...] | None = None
@@ -67,8 +66,8 @@ class Cells:
     """Follows the cells of a shell.
 
     Attributes:
-        latest: The context of the latest cell: what is shown from there appears below it.
-        started: Called whenever a cell has begun.
+        latest: The context of the latest cell; output from that context appears below the cell.
+        started: Callbacks that run when a cell begins.
     """
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -80,12 +79,12 @@ class Cells:
         self._starts()  # the cell that loads the extension is running already
 
     def install(self) -> None:
-        """Follow the cells from now on."""
+        """Start following."""
         self._shell.events.register("pre_run_cell", self._starts)
         self._shell.events.register("post_run_cell", self._ends)
 
     def uninstall(self) -> None:
-        """Follow them no longer."""
+        """Stop following."""
         self._shell.events.unregister("pre_run_cell", self._starts)
         self._shell.events.unregister("post_run_cell", self._ends)
 
@@ -111,23 +110,23 @@ class Cells:
 
     @property
     def running(self) -> dict[str, Any]:
-        """The message of the cell that is running, or {}."""
+        """The message of the running cell, or {}."""
         return next(reversed(self._running.values()), {})
 
     def parent(self) -> dict[str, Any]:
-        """Return the message that caused what runs now."""
+        """Return the message that caused the current task."""
         get_parent = getattr(self.kernel, "get_parent", None)
         if get_parent is None:
             return {}
-        # JupyterLite's kernel has one channel, and does not know their names
+        # JupyterLite's kernel has a single channel and takes no channel name
         return (get_parent("shell") if signature(get_parent).parameters else get_parent()) or {}
 
     def asks_from_a_cell(self) -> bool:
-        """Whether a cell caused what runs now, and not a click."""
+        """Whether a cell caused the current task, and not a click."""
         return bool(self.parent().get("header", {}).get("msg_type") == "execute_request")
 
     def circumstances(self) -> Circumstances:
-        """Return what holds for whoever asks now; whether there are subshells has to be found out, see `asking`."""
+        """Return what holds here. `Asking` finds out later whether there are subshells."""
         if self.kernel is None:
             return Circumstances(allow_stdin=sys.stdin is not None and sys.stdin.isatty())
         parent = self.parent()
@@ -142,45 +141,45 @@ class Cells:
         )
 
     def _shows_widgets(self, header: dict[str, Any]) -> bool:
-        """Whether the frontend that sent a message, a click, has named the cells that it ran."""
+        """Whether the frontend that sent this message (a click) has named the cells that it ran."""
         return header.get("session", "") in self._with_widgets
 
 
 def _names_a_cell(parent: dict[str, Any]) -> bool:
-    """Whether a message to execute code says which cell it is in (`cellId`: JupyterLab, Notebook, VS Code)."""
+    """Whether an execute request names its cell (`cellId`: JupyterLab, Notebook, VS Code)."""
     return bool((parent.get("metadata") or {}).get("cellId"))
 
 
 def kernel_version() -> tuple[int, ...]:
-    """Return the version of ipykernel; (0,) for a kernel that is none."""
+    """Return the version of ipykernel; (0,) for another kernel."""
     version = getattr(sys.modules.get("ipykernel"), "version_info", (0,))
     return tuple(part for part in version if isinstance(part, int))
 
 
 def loops_on_this_stack() -> int:
-    """Return how many event loops are running, one inside the other, on this thread's stack."""
+    """Return how many nested event loops run on this thread's stack."""
     count = 0
     frame = currentframe()
     while frame is not None:
-        count += frame.f_code.co_name == "_run_once"  # what asyncio and nest_asyncio2 call a turn of the loop
+        count += frame.f_code.co_name == "_run_once"  # one iteration of the loop, in asyncio and nest_asyncio2
         frame = frame.f_back
     return count
 
 
-# Reports the messages of widgets as done that reach the kernel while a cell awaits.
+# Reports widget messages as done that reach the kernel while a cell awaits.
 #
-# ipykernel 7.4 hands them to the running cell, but publishes no status for them. In the page, ipywidgets keeps back
-# the second change of a field until it hears that the first one is done: of a word that is typed into a field, one
-# letter would arrive, and nothing more from that field, also after the cell, until the page is loaded again.
+# ipykernel 7.4 delivers them to the running cell, but publishes no status for them. ipywidgets in the page holds back
+# the second change of a field until the first is reported done. Without the report, a field would send one letter and
+# then nothing, even after the cell, until the page is reloaded.
 
 KINDS = ("comm_open", "comm_msg", "comm_close")
 
 
 class CommStatus:
-    """Follows the handlers of a kernel's comm messages.
+    """Wraps the kernel's handlers of comm messages.
 
     Args:
-        cells: Knows the kernel, and the cell that is running.
+        cells: Knows the kernel and the running cell.
     """
 
     def __init__(self, cells: Cells) -> None:
@@ -188,7 +187,7 @@ class CommStatus:
         self._handlers: dict[str, tuple[Handler, Handler]] = {}
 
     def install(self) -> None:
-        """Report from now on; a kernel that is none of ipykernel's is left alone."""
+        """Start reporting; does nothing for a kernel other than ipykernel."""
         handlers = getattr(self._cells.kernel, "shell_handlers", {})
         for kind in set(KINDS) & set(handlers):
             ours = partial(self._handle, handlers[kind])
@@ -196,7 +195,7 @@ class CommStatus:
             handlers[kind] = ours
 
     def uninstall(self) -> None:
-        """Report no longer, unless somebody else has put a handler around this one."""
+        """Stop reporting; a handler that other code has wrapped stays."""
         handlers = getattr(self._cells.kernel, "shell_handlers", {})
         for kind, (before, ours) in self._handlers.items():
             if handlers.get(kind) is ours:
@@ -204,7 +203,7 @@ class CommStatus:
         self._handlers.clear()
 
     def _handle(self, handler: Handler, stream: Any, ident: Any, message: dict[str, Any]) -> Any:
-        # how the kernel was asked stands nowhere else; kernels that report everything have no such argument
+        # only the caller's `concurrent` tells; kernels that report every message have no such argument
         frame = inspect.currentframe()
         caller = frame.f_back if frame is not None else None
         unreported = caller is not None and bool(caller.f_locals.get("concurrent", False))
@@ -213,7 +212,7 @@ class CommStatus:
         finally:
             if unreported:
                 self._publish("idle", message)
-                self._publish("busy", self._cells.running or message)  # it is, and a page shows what it heard last
+                self._publish("busy", self._cells.running or message)  # it still runs; a page shows the last status
 
     def _publish(self, state: str, parent: dict[str, Any]) -> None:
         kernel = self._cells.kernel
@@ -221,7 +220,7 @@ class CommStatus:
         kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=parent, ident=topic)
 
 
-# Where a cell shows something: which cell it is, and which run of it.
+# Which cell and which run of it show something.
 
 T = TypeVar("T", bound=Closable)
 
@@ -229,20 +228,20 @@ _followed: WeakSet[InteractiveShell] = WeakSet()
 
 
 def keep_here(thing: T, shell: InteractiveShell) -> T:
-    """Remember that the running cell shows `thing`, and return it; any other run of that cell closes it."""
+    """Register `thing` as shown by the running cell and return it. The next run of that cell closes it."""
     place = current_place(shell)
     if place.cell and shell not in _followed:
         _followed.add(shell)
-        # also a run that shows nothing any more, and the deletion of the cell
+        # also closes it when the next run shows nothing, or the cell is deleted
         shell.events.register("pre_run_cell", lambda *_: close_previous(current_place(shell)))
     return keep(thing, place)
 
 
 def current_place(shell: InteractiveShell) -> Place:
-    """Return the cell that is running and which run of it this is, as the frontend says in its request.
+    """Return the running cell and its run, as the frontend's request names them.
 
-    JupyterLab, Notebook 7 and VS Code send `metadata.cellId`, the first two also `metadata.deletedCells`.
-    Where nobody says it (a terminal, nbclient) the place is nowhere.
+    JupyterLab, Notebook 7 and VS Code send `metadata.cellId`; JupyterLab and Notebook 7 also send
+    `metadata.deletedCells`. A terminal and nbclient name no cell: the place is empty.
     """
     get_parent = getattr(shell, "get_parent", None)  # terminal IPython has none
     request = (get_parent() if get_parent is not None else None) or {}
@@ -257,16 +256,15 @@ def current_place(shell: InteractiveShell) -> Place:
 
 # The history of the shell, as IPython alone would write it.
 #
-# `%save`, `%macro`, `In[n]` and `%history -t` take the code that was run. In a program that they make of it a
-# top-level `await` is a syntax error, and the mark of an awaited line (`awaiting.MARK`) is nothing that anybody wants
-# to read.
+# `%save`, `%macro`, `In[n]` and `%history -t` take the code that ran. In a program, a top-level `await` is a syntax
+# error, and the mark of an awaited line (`MARK`) makes the code unreadable.
 
 _BEFORE = b"(await "
 _MARKED = f"{MARK!r} + ".encode()
 
 
 def without_awaits(source: str) -> str:
-    r"""Take back what `AwaitMagics` has written into a cell.
+    r"""Remove from a cell what `AwaitMagics` added.
 
     >>> without_awaits(r"r = (await get_ipython().run_line_magic('mcp', '\x00' + 'tools'))")
     "r = get_ipython().run_line_magic('mcp', 'tools')"
@@ -277,7 +275,7 @@ def without_awaits(source: str) -> str:
         tree = ast.parse(source)
     except SyntaxError:
         return source
-    lines = [line.encode() for line in source.split("\n")]  # offsets of ast count bytes, and only \n ends a line
+    lines = [line.encode() for line in source.split("\n")]  # ast offsets count bytes, and only \n ends a line
     calls = [node.value for node in ast.walk(tree) if isinstance(node, ast.Await) and is_ours(node.value)]
     for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset), reverse=True):
         _unwrap(lines, call)
@@ -285,7 +283,7 @@ def without_awaits(source: str) -> str:
 
 
 def _unwrap(lines: list[bytes], call: Any) -> None:
-    """Remove what stands around a call and before its line, from the end, so that earlier offsets stay valid."""
+    """Remove what was added around a call and its line, from the end, so that earlier offsets stay valid."""
     argument = call.args[1]
     pieces = [
         (call.end_lineno, call.end_col_offset, b")"),
@@ -293,28 +291,28 @@ def _unwrap(lines: list[bytes], call: Any) -> None:
         (call.lineno, call.col_offset - len(_BEFORE), _BEFORE),
     ]
     if not all(lines[line - 1][at:].startswith(text) for line, at, text in pieces if at >= 0):
-        return  # an await that the person wrote
+        return  # an await that the user wrote
     for line, at, text in pieces:
         lines[line - 1] = lines[line - 1][:at] + lines[line - 1][at + len(text) :]
 
 
 class PlainHistory:
-    """Follows what a shell puts into its history.
+    """Keeps our awaits out of a shell's history.
 
     Args:
-        shell: The shell; one without a history is left alone.
+        shell: The shell; nothing happens for one without a history.
     """
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._manager: Any = shell.history_manager
 
     def install(self) -> None:
-        """Keep our awaits out of it from now on."""
+        """Start."""
         if self._manager is not None:
             self._manager.store_inputs = self._store
 
     def uninstall(self) -> None:
-        """Leave it to IPython again."""
+        """Stop."""
         vars(self._manager or self).pop("store_inputs", None)
 
     def _store(self, line_num: int, source: str, source_raw: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""`%mcp` lines: split, parsed, and helped."""
+"""`%mcp` lines: how they are split into words, parsed and explained by help."""
 
 from __future__ import annotations
 
@@ -79,33 +79,33 @@ __all__ = [
 ]
 
 
-# Subcommands: what one is, how its line is parsed, how its help reads.
+# Subcommands: their definition, parser and help.
 
 _PROGRAMS = ("npx", "uvx", "docker")
-"""What begins the command of a server, also where it is not installed."""
+"""First words of a server's command, recognised even if the program is not installed."""
 
 _INLINE = re.compile(r"\\[${]|\$([^\W\d]\w*)|\{([^{}]+)\}")
 
 COMMANDS_PACKAGE = "mcp_magic.ipython.commands"
 
 GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")
-"""The order in which help shows the subcommands."""
+"""The groups of subcommands, in the order of the help."""
 
 TYPED = {
     "%mcp [SUBCOMMAND ...]": "without one: the connected servers",
     "%%mcp_agent": "lets a model work on the request below, with the tools of the sessions",
     "%%mcp_server NAME": "makes the functions below the tools of a server in this kernel",
 }
-"""The magics; those with `%%` stand above the rest of their cell."""
+"""The magics. A `%%` magic takes the rest of its cell."""
 
 
 @dataclass
 class State:
-    """What earlier lines of `%mcp` made, for the lines after them.
+    """Objects that earlier `%mcp` lines made for later ones.
 
     Attributes:
         agents: The agents that `%mcp up` declared, by name.
-        opened: For each session from a config file, its name -> that file and the server's identity.
+        opened: Session name -> its config file and the server's identity.
         served: The servers that other programs can use, by name.
     """
 
@@ -116,19 +116,19 @@ class State:
 
 @dataclass(frozen=True)
 class Invocation:
-    """One `%mcp` line (or `%%mcp` cell) and where it stands.
+    """One `%mcp` line (or `%%mcp` cell) and its surroundings.
 
     Attributes:
         host: The kernel's host.
         settings: The settings of the extension.
-        shell: The shell that the line was typed in.
+        shell: The shell in which the line was typed.
         cells: The cells of that shell.
-        state: What earlier lines made.
+        state: Objects that earlier lines made.
         body: The cell below a `%%mcp` line, or None.
-        command: What followed ` -- `.
+        command: The words after ` -- `.
         evaluate: Evaluates a Python expression in the caller's scope; raises what the expression raises.
         lookup: Returns a variable of the caller's scope, or None.
-        directory: Where relative paths start.
+        directory: The base of relative paths.
         variables: Returns the names of the variables that hold a server.
     """
 
@@ -145,11 +145,11 @@ class Invocation:
     variables: Callable[[], Iterable[str]] = tuple
 
     def connection(self, name: str | None) -> Connection:
-        """Return the connection of that name; without one the only connection there is.
+        """Return the connection of that name; without a name, the only connection.
 
         Raises:
-            UnknownServerError: None has that name, or there is none at all.
-            ArgumentsError: No name is given, and there are several.
+            UnknownServerError: No connection has that name, or there are none.
+            ArgumentsError: No name is given and there are several.
         """
         found = self.host.connections
         if name is None and len(found) == 1:
@@ -161,14 +161,14 @@ class Invocation:
         raise ArgumentsError(f"which server? Connected: {listed(found)}")
 
     async def tool(self, name: str, words: Sequence[str]) -> tuple[Connection, Tool]:
-        """Find the tool that a line is about; see `Host.resolve`.
+        """Find the tool that a line names; see `Host.resolve`.
 
         Args:
             name: `"server:tool"`, or a tool's name alone.
-            words: What follows on the line.
+            words: The words that follow.
 
         Raises:
-            ArgumentsError: The name is a server's and the first word the tool's, or nearly.
+            ArgumentsError: The name is a server's and the first word is the name of a tool.
         """
         tools = await self.host[name].listing("tools") if name in self.host and words else ()
         meant = words[0] if any(tool.name == words[0] for tool in tools) else ""
@@ -178,12 +178,12 @@ class Invocation:
         return found
 
     def value(self, word: str) -> Any:
-        """Return the object that `$name` or `{expression}` stands for, or the word; a backslash keeps one as it is."""
+        """Return the object for `$name` or `{expression}`, or else the word; a backslash keeps either as text."""
         found = REFERENCE.fullmatch(word)
         return self._evaluated(found[1] or found[2]) if found else unescape_word(word)
 
     def text(self, word: str) -> str:
-        """Return a text with every `$name` and `{expression}` in it replaced; a backslash keeps one as it is."""
+        """Return a text with each `$name` and `{expression}` replaced; a backslash keeps either as text."""
         return _INLINE.sub(lambda m: m[0][1:] if m[0][0] == "\\" else str(self._evaluated(m[1] or m[2])), word)
 
     def _evaluated(self, source: str) -> Any:
@@ -199,7 +199,8 @@ class Word(argparse.Action):
     """An argument that is kept as it is typed.
 
     Args:
-        completer: What Tab offers for it, a name in `COMPLETERS` (`ipython/candidates.py`), where its metavar is none.
+        completer: Selects the completions of Tab by a name in `COMPLETERS` (`ipython/candidates.py`), for arguments
+            whose metavar does not.
     """
 
     def __init__(self, *names: Any, completer: str = "", **options: Any) -> None:
@@ -207,25 +208,25 @@ class Word(argparse.Action):
         self.completer = completer
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        """Keep its value."""
+        """Keep the value."""
         setattr(namespace, self.dest, values)
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are ours, in one line."""
+    """An argparse parser whose errors are `CommandError`s of one line."""
 
     def __init__(self, typed: str) -> None:
         super().__init__(prog=typed, add_help=False, allow_abbrev=False, argument_default=None)
-        self.register("action", None, Word)  # what argparse takes where no `action` is given
+        self.register("action", None, Word)  # the default where no `action` is given
 
     @property
     def arguments(self) -> tuple[argparse.Action, ...]:
-        """What was added, in its order."""
+        """The arguments, in the order in which they were added."""
         return tuple(self._actions)
 
     @property
     def options(self) -> dict[str, argparse.Action]:
-        """The arguments that have a name, by name."""
+        """The options, by each of their names."""
         return {option: action for action in self.arguments for option in action.option_strings}
 
     def error(self, message: str) -> NoReturn:
@@ -235,16 +236,16 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Implementation:
-    """What a subcommand does and takes.
+    """A subcommand's behaviour and arguments.
 
     Attributes:
-        run: Does it and returns the value that the cell shows.
+        run: Runs it and returns the value that the cell shows.
         options: Adds the arguments to a parser.
-        examples: Lines that work, shown by the help.
-        details: More for the subcommand's own help.
-        takes_body: Whether `%%mcp NAME` with a cell below is meant.
+        examples: Working lines for the help.
+        details: More text for the subcommand's own help.
+        takes_body: Whether `%%mcp NAME` with a cell below is allowed.
         takes_command: Whether ` -- COMMAND ARG...` may follow.
-        left_over: Where words belong that the line has too many.
+        left_over: Where surplus words belong, for the error.
     """
 
     run: Callable[[Invocation, argparse.Namespace], Awaitable[Any]]
@@ -258,15 +259,15 @@ class Implementation:
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand of `%mcp`, as far as it is known before it is imported.
+    """A subcommand of `%mcp`, as known before its module is imported.
 
     Attributes:
-        name: What is typed.
-        module: The module in `commands` that has its `Implementation`, under the name in capitals.
+        name: The word that is typed.
+        module: The module in `commands` with its `Implementation`, which has the name in capitals.
         group: One of `GROUPS`.
         summary: One line for the list of subcommands, without a full stop.
-        everyday: Whether the first screen of the help explains it; the others it names.
-        title: What is typed before the arguments, if that is not `%mcp NAME`.
+        everyday: Whether the first screen of the help explains it; the other subcommands are only named there.
+        title: The words before the arguments, if not `%mcp NAME`.
     """
 
     name: str
@@ -278,41 +279,41 @@ class Command:
 
     @property
     def typed(self) -> str:
-        """What is typed before the arguments."""
+        """The words before the arguments."""
         return self.title or f"%mcp {self.name}"
 
     @cached_property
     def implementation(self) -> Implementation:
-        """What it does; imports its module."""
+        """Its implementation; imports its module."""
         found: Implementation = getattr(import_module(f".{self.module}", COMMANDS_PACKAGE), self.name.upper())
         return found
 
     def parser(self) -> Parser:
-        """Return the parser of what follows the subcommand's name."""
+        """Return a parser for its arguments."""
         parser = Parser(self.typed)
         self.implementation.options(parser)
         return parser
 
 
 class _Formatter(argparse.HelpFormatter):
-    """A formatter whose usage begins with what is typed, and goes on below that."""
+    """A formatter whose usage starts with the subcommand instead of "usage:"."""
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
         super().add_usage(usage, actions, groups, prefix="")
 
 
 def _see_help(typed: str) -> str:
-    return f"`{typed.replace('%%', '%')} --help` shows what it takes."  # with `%%`, IPython wants a cell below
+    return f"`{typed.replace('%%', '%')} --help` shows what it takes."  # with `%%`, IPython expects a cell below
 
 
 def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Parse the words behind a subcommand.
+    """Parse the words after a subcommand.
 
     Returns:
         The arguments, and the command line that followed ` -- `.
 
     Raises:
-        CommandError: They cannot be read.
+        CommandError: The words do not fit the arguments.
     """
     words, line = list(words), []
     does = command.implementation
@@ -331,7 +332,7 @@ def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, l
 
 
 def _left_over(command: Command, parser: Parser, left: list[str], taken: list[str]) -> str:
-    """Say what is not understood, and what may be meant: another option, or a command, which begins with `taken`."""
+    """Name the words that do not fit, and suggest an option or a command line, which begins with `taken`."""
     near = next((did_you_mean(word, parser.options) for word in left if word.startswith("-")), "")
     left_over = command.implementation.left_over
     says = f"unrecognized arguments: {' '.join(mask_arguments(tuple(left)))}."
@@ -345,8 +346,8 @@ def help_for_all(commands: Iterable[Command], *, everyday: bool = False) -> Text
     """Return the list of subcommands, by group.
 
     Args:
-        commands: All of them.
-        everyday: Whether only those of every day have a line of their own; the others are named.
+        commands: All subcommands.
+        everyday: Whether only the everyday ones have a line of their own; the others are named.
     """
     lines = [*(f"{typed:<23} {says}" for typed, says in TYPED.items()), ""]
     for group in GROUPS:
@@ -364,7 +365,7 @@ def help_for_all(commands: Iterable[Command], *, everyday: bool = False) -> Text
 
 
 def help_for_one(command: Command) -> Text:
-    """Return the help of one subcommand: usage, what it does, its arguments, examples."""
+    """Return the help of one subcommand: usage, summary, arguments, examples."""
     parser, does = command.parser(), command.implementation
     width = min(terminal_width(), 100)
     parser.formatter_class = lambda prog: _Formatter(prog, max_help_position=28, width=width)
@@ -381,12 +382,13 @@ def help_for_one(command: Command) -> Text:
     return Text("\n\n".join(parts))
 
 
-# The words of a `%mcp` line.
+# How a `%mcp` line is split.
 #
-# Words are separated by spaces and quoted as in a POSIX shell, with three differences. A JSON value after `name:=`, a
-# JSON list or object after `name=`, a JSON object alone, a `{python expression}` and a Python dict are one word
-# although they have quotes and spaces. A backslash escapes a quote and nothing else, so `C:\data` is typed as it is;
-# but what follows `--` is a shell's, where it escapes any character. A `#` that stands alone begins a comment.
+# Spaces separate words, and quotes work as in a POSIX shell, with three differences:
+# - A JSON value after `name:=`, a JSON list or object after `name=`, a JSON object alone, a `{python expression}` and a
+#   Python dict are one word despite their quotes and spaces.
+# - A backslash escapes only a quote, so `C:\data` stays as it is. After `--`, as in a shell, it escapes any character.
+# - A `#` that stands alone begins a comment.
 
 _JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])|[^\s'"=:{]+=(?=[\[{])|(?=\{)""")
 _EXPRESSION_START = re.compile(r"""(?:[^\s'"=:{]+=)?(?=\{)""")
@@ -407,7 +409,7 @@ def split_line(line: str) -> list[str]:
     ['ping', '--timeout', '1']
 
     Raises:
-        CommandError: A quotation is not closed.
+        CommandError: A quote is not closed.
     """
     words: list[str] = []
     position, in_command = 0, False
@@ -440,7 +442,7 @@ def _json_end(line: str, position: int) -> int:
         try:
             _, end = _DECODER.raw_decode(line, start.end())
         except ValueError:
-            return 0  # quoted for a shell, or wrong: its own words then say so
+            return 0  # quoted for a shell, or invalid; reading its words reports that
         if _ends_here(line, end):
             return end
     return 0
@@ -457,10 +459,10 @@ def _expression_end(line: str, position: int) -> int:
 
 
 def _word(line: str, position: int) -> tuple[str, int]:
-    """Return the word that begins at a position, without its quotes, and where it ends.
+    """Return the word at a position, without its quotes, and where it ends.
 
-    As for a program on Windows, backslashes mean something before a quote only: two stand for one, and one that is left
-    makes the quote a character of the word. In single quotes they mean nothing.
+    As for a program on Windows, backslashes are special only before a quote: each pair stands for one, and an odd one
+    makes the quote part of the word. In single quotes they are not special.
     """
     start, text, quote = position, "", ""
     while position < len(line):
@@ -516,11 +518,11 @@ def _unreadable(word: str, why: str) -> CommandError:
     return CommandError(f"cannot read {word[:60]!r}: {why}; a value with spaces goes in quotes: name='two words'")
 
 
-# Words of a line between what is typed and what is meant: what servers say stays text when it is completed.
+# Words as typed and as read: completions of servers' texts are quoted so that they are read back unchanged.
 
 
 def meant(word: str) -> str:
-    """Return what a word says without its quotes, of which the last may still be open.
+    """Return a word without its quotes; its last quote may still be open.
 
     >>> meant("note='two wor"), meant("'note://x?a='b")
     ('note=two wor', 'note://x?a=b')
@@ -532,7 +534,7 @@ def meant(word: str) -> str:
 
 
 def beginning(fragment: str, words: Iterable[str]) -> list[str]:
-    """Return the words that begin with a fragment, however the two are quoted; what cannot be typed is left out.
+    """Return the words that begin with a fragment, whatever the quoting; words that cannot be typed are left out.
 
     >>> beginning("no", ["note://x", "'note://a b'", "x"]), beginning("'note://a", ["'note://a b'", "note://ab"])
     (['note://x', "'note://a b'"], ["'note://a b'", 'note://ab'])
@@ -543,7 +545,7 @@ def beginning(fragment: str, words: Iterable[str]) -> list[str]:
 
 
 def argument(name: str) -> str:
-    """Write an argument's name so that it is read back as one.
+    """Quote an argument's name so that it is read back unchanged.
 
     >>> argument("city"), argument("first name")
     ('city', "'first name'")
@@ -552,7 +554,7 @@ def argument(name: str) -> str:
 
 
 def names_in(word: str) -> tuple[str, ...]:
-    """Return the parts of an argument's name as it is typed; none if it cannot be read.
+    """Return the parts of an argument's name as typed; () if it cannot be read.
 
     >>> names_in("at.'first name'"), names_in("at:")
     (('at', 'first name'), ('at',))
@@ -563,7 +565,7 @@ def names_in(word: str) -> tuple[str, ...]:
 
 
 def assigned(word: str) -> tuple[str, str]:
-    r"""Return the name of an argument and the text of its value, as far as they are typed.
+    r"""Return an argument's name and its value's text, as far as typed.
 
     >>> assigned(r"price='\$5")
     ('price', '$5')
@@ -574,7 +576,7 @@ def assigned(word: str) -> tuple[str, str]:
 
 
 def valued(name: str, values: Sequence[Any]) -> list[str]:
-    r"""Return `name=value` for each value, so that it is read back as it is; `name` is as it was typed.
+    r"""Return `name=value` for each value, quoted so that it is read back unchanged; `name` stays as typed.
 
     >>> valued("a", ["b c", "$x", 1]), valued("a:", ["$x"]), valued("'a b", ["c"])
     (["a='b c'", "a='\\$x'", 'a=1'], ['a:=\'"$x"\''], ["'a b=c'"])
@@ -590,7 +592,7 @@ def valued(name: str, values: Sequence[Any]) -> list[str]:
 
 
 class Limits(TypedDict):
-    """Both, as the arguments of `Connection.call_tool` and its like."""
+    """Both options, as arguments of `Connection.call_tool` and similar methods."""
 
     timeout: float | None
     max_total_timeout: float | None
@@ -605,7 +607,7 @@ def timeout_options(parser: Parser) -> None:
 
 
 def timeouts(invocation: Invocation, arguments: argparse.Namespace) -> Limits:
-    """Return what was typed; without `--timeout` the setting holds."""
+    """Return the options as typed; the setting replaces a missing `--timeout`."""
     timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
     return {"timeout": timeout, "max_total_timeout": arguments.max_total_timeout}
 
@@ -617,7 +619,7 @@ def seconds_typed(word: str) -> float:
     (1.5, 1000.0)
 
     Raises:
-        ArgumentTypeError: It is none, or not above 0.
+        ArgumentTypeError: The word is not a number above 0.
     """
     try:
         seconds = float(word)
@@ -629,21 +631,21 @@ def seconds_typed(word: str) -> float:
     return seconds
 
 
-# What a declaration puts in place of what it made before: consent rules and agents.
+# How a declaration replaces the consent rules and agents of its earlier run.
 #
-# A file is known by its path, a cell as its frontend names it. Where it names none (a terminal, nbclient) a cell is
-# known by its text, so one that was changed is another one: what it made before stays, and that is said. A rule that
-# denies must not be gone because somebody declares something else.
+# A file is known by its path and a cell by the id from its frontend. Without an id (a terminal, nbclient), the cell's
+# text identifies it. A changed cell is then a new one: its earlier rules and agents stay, and a note says so. A rule
+# that denies must not vanish because another declaration ran.
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a declaration is in.
+    """Where a declaration comes from.
 
     Attributes:
-        source: The file, or what a cell is called.
+        source: The file, or the name for a cell.
         cell: Which cell it is, or "".
-        named: Whether the frontend says that.
+        named: Whether the frontend gave the cell's id.
     """
 
     source: str
@@ -660,28 +662,28 @@ class Origin:
 
 
 def origin_of(invocation: Invocation, source: str) -> Origin:
-    """Return what a declaration is in.
+    """Return the origin of a declaration.
 
     Args:
         invocation: The line, or the cell.
-        source: The file, or what a cell is called.
+        source: The file, or the name for a cell.
     """
     if invocation.body is None:
         return Origin(source)
     cell = current_place(invocation.shell).cell
     text = "\n".join(line.rstrip() for line in invocation.body.strip().splitlines())
-    # it may have secrets in it, so its digest is kept
+    # only a digest is kept, since the text may hold secrets
     return Origin(source, cell or f"text {hashlib.sha256(text.encode()).hexdigest()}", named=bool(cell))
 
 
 def take_over(invocation: Invocation, declaration: Declaration, origin: Origin, *, dry: bool) -> list[str]:
-    """Put the declared rules and agents in place of those that an earlier run made; return what is to be said of it.
+    """Replace the rules and agents of an earlier run by the declared ones; return notes about the changes.
 
     Args:
         invocation: Its host has the rules, its state has the agents.
-        declaration: What is declared.
-        origin: What it is in.
-        dry: Whether nothing is done.
+        declaration: The declaration.
+        origin: Where it comes from.
+        dry: Whether to change nothing.
     """
     rules, agents = invocation.host.consent.rules, invocation.state.agents
     new = [_rule(table, declaration, origin) for table in declaration.consent]
@@ -702,7 +704,7 @@ def take_over(invocation: Invocation, declaration: Declaration, origin: Origin, 
 
 
 def _rule(table: dict[str, Any], declaration: Declaration, origin: Origin) -> Rule:
-    """Make a rule. One that allows means the servers declared with it; that of a file is about no others."""
+    """Make a rule. One that allows is tied to the servers declared with it; a file's fits no other servers."""
     rule = replace(rule_of(table, source=origin.source), cell=origin.cell)
     if rule.action != "allow":
         return rule
@@ -714,12 +716,12 @@ def _rule(table: dict[str, Any], declaration: Declaration, origin: Origin) -> Ru
 
 
 def _replace(rules: list[Rule], new: list[Rule], origin: Origin) -> None:
-    """Put rules where the earlier ones stood: the first that matches decides, so the order is part of what they say."""
+    """Put rules in the place of the earlier ones: the order matters, since the first match decides."""
     at = next((number for number, rule in enumerate(rules) if origin.made(rule)), len(rules))
     rules[at:] = [*new, *(rule for rule in rules[at:] if not origin.made(rule))]
 
 
-# The options of `%mcp connect` that say how to log in.
+# The log-in options of `%mcp connect`.
 
 _REFERENCE = re.compile(r"\$[^\W\d]\w*|\{.+\}", re.DOTALL)
 
@@ -737,7 +739,7 @@ def auth_options(parser: Parser) -> None:
 
 
 def auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """Return what the line says about the log-in, or None.
+    """Return the line's log-in options, or None.
 
     Raises:
         CommandError: A secret is written out; the message does not repeat it.

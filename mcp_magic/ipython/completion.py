@@ -1,6 +1,6 @@
 """Tab completion in `%mcp` lines and the first line of `%%mcp_agent`.
 
-It offers what is cached; arguments of prompts and templates come from the server.
+Completions come from the cache; values for arguments of prompts and templates come from the server.
 """
 
 from __future__ import annotations
@@ -47,6 +47,6 @@ def install(shell: InteractiveShell, settings: Settings, state: State) -> None:
 
 
 def uninstall(shell: InteractiveShell) -> None:
-    """Take the completer away."""
+    """Remove the completer."""
     matchers: list[Callable[..., Any]] = shell.Completer.custom_matchers
     matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", "") != IDENTIFIER]

@@ -1,4 +1,4 @@
-"""Runs coroutines in a kernel's loop: awaiting, cells in order, and interrupts."""
+"""Runs the coroutines of magics in a kernel's event loop: awaited, nested or from a thread, and interruptible."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ __all__ = [
 ]
 
 
-# Magics that are awaited by their cell.
+# Magics that their cell awaits.
 #
-# A magic that nests an event loop works, but ipykernel delivers no widget message while it runs: an approval button
-# that is clicked meanwhile is seen only after the magic has timed out. A cell that awaits gets its messages at once.
-# So, after IPython has turned `%mcp ...` into `get_ipython().run_line_magic('mcp', '...')`, a transformer rewrites
-# each such call that stands where a top-level `await` may stand into `(await get_ipython().run_line_magic('mcp', MARK
-# + '...'))`; a magic whose line has the mark returns an awaitable.
+# A magic that nests an event loop works, but ipykernel delivers no widget messages while it runs: a click on an
+# approval button arrives only after the magic has timed out. A cell that awaits gets its messages at once.
+# IPython turns `%mcp ...` into `get_ipython().run_line_magic('mcp', '...')`. A transformer then rewrites each such
+# call to `(await get_ipython().run_line_magic('mcp', MARK + '...'))` wherever a top-level `await` is allowed. A magic
+# whose line begins with the mark returns an awaitable.
 #
-# Everything else (inside `def`, `lambda`, comprehensions, `%time`, `%%capture`, plain Python code) keeps calling the
-# synchronous magic, which nests the loop (`running.run_nested`).
+# All other calls (in `def`, `lambda`, comprehensions, `%time`, `%%capture`, plain Python code) stay synchronous and
+# nest the loop (`run_nested`).
 
 MAGICS = ("mcp", "mcp_agent", "mcp_server")
 """The magics that can be awaited."""
 
 MARK = "\x00"
-"""Begins a line that is awaited; nobody can type it."""
+"""Begins a line that is awaited; a user cannot type it."""
 
 
 class _TopLevelMagics(ast.NodeVisitor):
@@ -64,7 +64,7 @@ class _TopLevelMagics(ast.NodeVisitor):
         self.silent: list[ast.Call] = []
 
     def _skip(self, node: ast.AST) -> None:
-        """Do not descend: an await is not allowed, or means something else, in here."""
+        """Do not descend: an await is not allowed here, or means something else."""
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _skip
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _skip
@@ -81,7 +81,7 @@ class _TopLevelMagics(ast.NodeVisitor):
 
 
 def is_ours(node: ast.AST) -> bool:
-    """Whether a node is a call of one of our magics, as IPython writes it."""
+    """Whether a node is a call of one of our magics, in the form that IPython generates."""
     match node:
         case ast.Call(
             func=ast.Attribute(
@@ -94,13 +94,13 @@ def is_ours(node: ast.AST) -> bool:
 
 
 def _ends_silently(call: ast.Call) -> bool:
-    """Whether the line ends with `;`: IPython then shows no value, and looks for it in the code."""
+    """Whether the line ends with `;`: IPython then shows no value. It looks for the `;` in the code."""
     line = call.args[1]
     return isinstance(line, ast.Constant) and str(line.value).rstrip().endswith(";")
 
 
 def _inside_a_magic() -> bool:
-    """Whether another magic (`%time`, `%%capture`) transforms code that it will run synchronously."""
+    """Whether another magic (`%time`, `%%capture`) is transforming code that it will run synchronously."""
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_name in ("run_line_magic", "run_cell_magic"):
@@ -113,32 +113,32 @@ class AwaitMagics:
     """An input transformer for `ip.input_transformers_post`.
 
     Args:
-        shell: The shell; with `%autoawait off` nothing is rewritten.
+        shell: The shell; with `%autoawait off` the transformer rewrites nothing.
     """
 
-    # IPython tries transformers on incomplete input too; this one has no side effect.
+    # allows IPython to try it on incomplete input, too
     has_side_effects = False
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
 
     def __call__(self, lines: list[str]) -> list[str]:
-        """Return a cell's lines, its top-level magics awaited."""
+        """Return a cell's lines with its top-level magics awaited."""
         source = "".join(lines)
         if "_magic(" not in source or "mcp" not in source or not self._shell.autoawait or _inside_a_magic():
             return lines
         try:
             tree = ast.parse(source)
         except SyntaxError:
-            return lines  # IPython reports it better than we could
+            return lines  # IPython reports it better
         finder = _TopLevelMagics()
         finder.visit(tree)
         return _rewritten(source, finder)
 
 
 def _rewritten(source: str, found: _TopLevelMagics) -> list[str]:
-    # ast offsets count UTF-8 bytes; edits go from the end so that earlier offsets stay valid. The
-    # lines are those of ast: only \n ends one, a form feed or U+2028 does not.
+    # ast offsets count UTF-8 bytes, and edits go from the end so that earlier offsets stay valid.
+    # As in ast, only \n ends a line; a form feed or U+2028 does not.
     out = [line.encode() + b"\n" for line in source.split("\n")]
     out[-1] = out[-1][:-1]
     for call in sorted(found.calls, key=lambda c: (c.lineno, c.col_offset), reverse=True):
@@ -148,7 +148,7 @@ def _rewritten(source: str, found: _TopLevelMagics) -> list[str]:
 
 
 def _edits(call: ast.Call, closing: bytes) -> list[tuple[Any, Any, bytes]]:
-    """Return what to insert: line, byte column, text."""
+    """Return the insertions: line, byte column, text."""
     line = call.args[1]
     return [
         (call.end_lineno, call.end_col_offset, closing),
@@ -157,28 +157,28 @@ def _edits(call: ast.Call, closing: bytes) -> list[tuple[Any, Any, bytes]]:
     ]
 
 
-# How Interrupt reaches the magic that runs.
+# How Interrupt reaches the running magic.
 #
-# SIGINT cancels the magic's own task, by way of `call_soon_threadsafe`: the kernel's handler schedules a cancellation
-# without waking the event loop, which may then sleep for seconds, and in terminal IPython Ctrl-C would leave the task
-# pending and print the loop's insides.
+# SIGINT cancels the magic's own task with `call_soon_threadsafe`. The kernel's handler schedules a cancellation
+# without waking the event loop, which may then sleep for seconds; in terminal IPython, Ctrl-C would leave the task
+# pending and print the loop's internals.
 #
-# A loop that is busy sees no cancellation: a server's schema can have a pattern that takes years to match. If the
-# loop has not come round after a moment, or by the next Interrupt, what it is busy with is ended where it stands. A
-# timer of the system says when: matching a pattern looks for signals, but lets no other thread run.
+# A busy loop sees no cancellation: a pattern in a server's schema can take years to match. If the loop has not come
+# round after BUSY_SECONDS, or by the next Interrupt, an exception ends the busy code where it is. A system timer
+# measures the time: matching a pattern checks for signals, but lets no other thread run.
 
 BUSY_SECONDS = 0.25
-"""Seconds that the loop has to come round before it counts as busy."""
+"""Seconds after which a loop that has not come round counts as busy."""
 
 _BUSY_FOR_US = ("mcp_magic.core", "mcp_magic.results", "mcp_magic.schema", "mcp_magic.server", "jsonschema", "mcp.")
-"""Modules whose work may be ended in a task that is not the magic's own."""
+"""Modules whose code may be ended in a task other than the magic's own."""
 
 _DRAWING = ("mcp_magic.agent.transcript", "mcp_magic.results", "mcp_magic.ui.progress_text")
-"""Modules whose work may be ended in no task at all: timers draw."""
+"""Modules whose code may be ended outside any task: timers draw."""
 
 
 class Interrupts:
-    """The SIGINT handler while magics run: cancels the latest of their tasks."""
+    """The SIGINT handler while magics run: cancels the task of the latest magic."""
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[Any]] = []
@@ -188,7 +188,7 @@ class Interrupts:
 
     @contextmanager
     def cancelling(self, task: asyncio.Task[Any]) -> Iterator[None]:
-        """Let Interrupt cancel a task as long as this lasts."""
+        """Let Interrupt cancel a task within this block."""
         if threading.current_thread() is not threading.main_thread():
             yield  # signals reach the main thread only
             return
@@ -205,23 +205,23 @@ class Interrupts:
                 signal.signal(signal.SIGINT, self._previous)
 
     def took(self, task: asyncio.Task[Any]) -> bool:
-        """Whether the task was interrupted by the person (and not cancelled by code)."""
+        """Whether the user interrupted the task (as opposed to code that cancelled it)."""
         return task in self._interrupted
 
     @property
     def ending(self) -> bool:
-        """Whether the latest magic was interrupted, and has not ended yet."""
+        """Whether the latest magic was interrupted and has not ended yet."""
         return bool(self._tasks) and self._tasks[-1] in self._interrupted
 
     def forgive(self, task: asyncio.Task[Any]) -> bool:
-        """Take back that a task was interrupted, if it was: that was the way to end something in it."""
+        """Forget that a task was interrupted; return whether it was. For an Interrupt that ends only part of a task."""
         if task not in self._interrupted:
             return False
         self._interrupted.discard(task)
         return True
 
     def interrupt(self) -> bool:
-        """Interrupt the latest magic; return whether one runs."""
+        """Interrupt the latest magic; return whether a magic runs."""
         for task in self._tasks[-1:]:
             self._interrupt(task)
         return bool(self._tasks)
@@ -235,14 +235,14 @@ class Interrupts:
         else:
             self._end(task, frame)
             if callable(self._previous):
-                self._previous(number, frame)  # it does not end: the second Ctrl-C is the shell's own
+                self._previous(number, frame)  # the magic does not end: the second Ctrl-C goes to the shell
 
     def _interrupt(self, task: asyncio.Task[Any]) -> None:
         self._interrupted.add(task)
         self._unheard.add(task)
         task.get_loop().call_soon_threadsafe(self._cancel, task)
         if _timer_is_free():
-            # It stays: back to the default, an alarm that is on its way would end the process.
+            # The handler stays: with the default one, a late alarm would end the process.
             signal.signal(signal.SIGALRM, self._remind)
             signal.setitimer(signal.ITIMER_REAL, BUSY_SECONDS, BUSY_SECONDS)
 
@@ -261,12 +261,12 @@ class Interrupts:
                 self._end(task, frame)
 
     def _end(self, task: asyncio.Task[Any], frame: FrameType | None) -> None:
-        """End what keeps the loop from coming round, if it is for the task."""
+        """Raise CancelledError in code that keeps the loop busy, if it works for the task."""
         if _is_busy_for(task, frame):
             raise asyncio.CancelledError
 
 
-_has_timers = hasattr(signal, "setitimer")  # Windows has none; there the second Interrupt does it
+_has_timers = hasattr(signal, "setitimer")  # Windows has none; there the second Interrupt ends busy code
 
 
 def _timer_is_free() -> bool:
@@ -278,7 +278,7 @@ def _timer_is_free() -> bool:
 
 
 def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
-    """Whether this thread is within a step of the task, or of what works for it: it may be ended there."""
+    """Whether this thread runs the task, or other code that works for it and may be ended."""
     current = asyncio.current_task(task.get_loop())
     if current is task:
         return True
@@ -293,26 +293,26 @@ def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
 interrupts = Interrupts()
 
 INTERRUPT_SECONDS = 1.0
-"""Seconds that a cancellation needs at most until it is where a question was asked."""
+"""Seconds that a cancellation needs at most to reach the code that asked a question."""
 
 
 async def interrupt() -> None:
-    """End the magic that runs, as Interrupt does; return where none runs: the question alone is answered with no.
+    """End the running magic, as Interrupt does; return if no magic runs, so that only the question is refused.
 
-    For a Ctrl-C that came while `input()` had stopped the loop, and SIGINT was Python's own.
+    For a Ctrl-C during `input()`, which stops the loop and has Python's own SIGINT handler.
 
     Raises:
-        CancelledError: By way of the magic's task, which ends with a KeyboardInterrupt.
+        CancelledError: In the magic's task, which then ends with a KeyboardInterrupt.
     """
     if interrupts.interrupt():
         await asyncio.sleep(INTERRUPT_SECONDS)
 
 
 async def let_end() -> None:
-    """Let the magic end that is being interrupted, if one is: what else it was to ask is not asked any more.
+    """Wait for the end of a magic that is being interrupted, so that it asks no more questions.
 
     Raises:
-        CancelledError: What waits here ends with it.
+        CancelledError: The caller ends with the magic.
     """
     if interrupts.ending:
         await asyncio.sleep(INTERRUPT_SECONDS)
@@ -320,7 +320,7 @@ async def let_end() -> None:
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """Let Interrupt end what is within, and not the magic: for what goes on until somebody stops it."""
+    """Let Interrupt end this block and not the magic: for work that runs until the user stops it."""
     task = asyncio.current_task()
     try:
         yield
@@ -330,12 +330,12 @@ def until_interrupted() -> Iterator[None]:
         task.uncancel()
 
 
-# How a magic's coroutine is run: awaited by the cell, nested in it, or for another thread.
+# How a magic's coroutine runs: awaited by the cell, nested in it, or for another thread.
 
 T = TypeVar("T")
 
 BLOCKED_SECONDS = 2.0
-"""Seconds after which another thread looks whether the cell's loop still turns."""
+"""Seconds after which another thread checks whether the cell's loop still runs."""
 
 BLOCKED = (
     "%mcp in a thread needs the kernel's loop, and the cell waits for threads without letting it turn. "
@@ -348,7 +348,7 @@ _home: asyncio.AbstractEventLoop | None = None
 
 
 def home_loop(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.AbstractEventLoop | None:
-    """Return the loop on which the cells run, as far as known; with an argument, remember it."""
+    """Return the loop that runs the cells, or None while unknown; an argument sets it."""
     global _home
     if loop is not None and loop is not _home:
         _home = loop
@@ -362,26 +362,26 @@ _wakeups: list[socket.socket] = []
 def _wake_on_signals(loop: asyncio.AbstractEventLoop) -> None:
     """Let a signal wake a sleeping loop, so that Interrupt also ends `await connection.call(...)` at once.
 
-    ipykernel's own handler schedules the cancellation by `IOLoop.add_callback`, which wakes nobody when
-    it is called from a signal handler: the cell ends when the loop next has something to do.
+    ipykernel's handler schedules the cancellation with `IOLoop.add_callback`, which does not wake the loop when a
+    signal handler calls it: the cell would end only when the loop next has work.
     """
     if IN_BROWSER or threading.current_thread() is not threading.main_thread():
         return
     taken = signal.set_wakeup_fd(-1)
     if taken != -1 and taken not in [wakeup.fileno() for wakeup in _wakeups]:
-        signal.set_wakeup_fd(taken)  # somebody else's, asyncio's own for example
+        signal.set_wakeup_fd(taken)  # belongs to other code, for example asyncio
         return
     woken, wakeup = socket.socketpair()
     _wakeups[:] = [woken, wakeup]
     for end in _wakeups:
         end.setblocking(False)
-    with suppress(NotImplementedError):  # a loop without readers (Windows' proactor) wakes by itself
+    with suppress(NotImplementedError):  # a loop without readers (Windows' proactor) wakes on its own
         loop.add_reader(woken, woken.recv, 4096)
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
 
 
 async def interruptible(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work`; Interrupt cancels it and raises KeyboardInterrupt here."""
+    """Await `work`. Interrupt cancels it and raises KeyboardInterrupt here."""
     __tracebackhide__ = True
     task = asyncio.ensure_future(work)
     home_loop(task.get_loop())
@@ -391,18 +391,18 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
         except asyncio.CancelledError:
             if not interrupts.took(task):
                 raise
-        else:  # the signal may have come in its last step, too late to cancel it: a loop must end all the same
+        else:  # a signal in the task's last step is too late to cancel it, but must still end the user's loop
             if not interrupts.took(task):
                 return result
     raise KeyboardInterrupt from None  # a nested loop's tasks step in an except block, so there is a context
 
 
 def run_nested(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end from synchronous code, on the loop that the cells run on.
+    """Run `work` to its end from synchronous code, on the loop that runs the cells.
 
     Raises:
-        KeyboardInterrupt: The person interrupted; the work is cancelled.
-        CommandError: In a browser that cannot wait within a function.
+        KeyboardInterrupt: The user interrupted; the work is cancelled.
+        CommandError: This browser cannot wait within a function.
     """
     try:
         loop = _loop_of_this_thread()
@@ -428,10 +428,10 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _wait_for(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop) -> T:
-    """Wait in another thread for what the cells' loop does.
+    """Wait in another thread for work on the cells' loop.
 
     Raises:
-        CommandError: The cell that has the loop waits itself, for this thread perhaps.
+        CommandError: The cell blocks the loop because it waits itself, perhaps for this thread.
     """
     future = asyncio.run_coroutine_threadsafe(work, home)
     while True:
@@ -445,13 +445,13 @@ def _wait_for(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop) -> 
 
 
 def _main_thread_waits() -> bool:
-    """Whether the main thread is in `join()`, `result()` or the like; one that computes comes round some time."""
+    """Whether the main thread is in `join()`, `result()` or the like; one that computes gets back to the loop."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     return frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_WAITING)
 
 
 def _browsers(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
-    """Return a browser's loop if it can wait: if the browser can suspend WebAssembly (JSPI)."""
+    """Return a browser's loop if the browser can suspend WebAssembly (JSPI), and so can wait."""
     from pyodide.ffi import can_run_sync
 
     if can_run_sync():
@@ -463,14 +463,14 @@ def _browsers(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
 
 
 def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
-    """Return a loop that this thread can run until something is complete; None if the loop is another thread's."""
+    """Return a loop that this thread can run until a task is done; None if the loop belongs to another thread."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         home = home_loop()
         if threading.current_thread() is not threading.main_thread() and home is not None and home.is_running():
             return None
-        # terminal IPython between awaits: its own persistent loop, on which the sessions live
+        # terminal IPython between awaits: the sessions live on its persistent loop
         from IPython.core.async_helpers import get_asyncio_loop
 
         return get_asyncio_loop()  # type: ignore[no-any-return, no-untyped-call]

@@ -1,4 +1,4 @@
-"""Loads the extension: magics, help and completion."""
+"""The magics `%mcp`, `%%mcp_agent` and `%%mcp_server`, and their help."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MCPMagics", "help_asked", "help_on", "no_subcommand"]
 
 
-# The magics class; `loading` puts it into a shell.
+# The magics class; `loading` registers it in a shell.
 
 
 @magics_class
@@ -49,7 +49,7 @@ class MCPMagics(Magics, Settings):
         self.history = PlainHistory(shell)
 
     def prepare(self) -> None:
-        """Make the kernel's host one that follows the settings and asks the person, unless they set who asks."""
+        """Pass the settings to the kernel's host and let it ask the user, unless the user has set other callbacks."""
         from mcp_magic.ipython.ask import Eliciting, answer_sampling, ask_in_replays, authorize
         from mcp_magic.ipython.progress import Reporting
         from mcp_magic.notebook import host
@@ -76,7 +76,7 @@ class MCPMagics(Magics, Settings):
             self.pass_on()
 
     def follow_colours(self, change: Any = None) -> None:
-        """Show errors in red where the shell has colours (`%colors`); as the shell's observer, from now on."""
+        """Show errors in red if the shell has colours (`%colors`); also an observer of that setting."""
         MCPMagicError.coloured = str(self.shell.colors).lower() != "nocolor"
 
     @no_var_expand
@@ -123,7 +123,7 @@ class MCPMagics(Magics, Settings):
         return self._awaited(self._run_server, line, cell, local_ns)
 
     def _awaited(self, run: Callable[..., Any], line: str, *arguments: Any) -> Any:
-        """Return what a top-level line awaits; anywhere else the work is done in a nested loop."""
+        """Return an awaitable for a top-level line; elsewhere run in a nested loop and return the result."""
         if line.startswith(MARK):
             return interruptible(run(line.removeprefix(MARK), *arguments))
         return run_nested(run(line, *arguments))
@@ -150,7 +150,7 @@ class MCPMagics(Magics, Settings):
     async def _run(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
         from mcp_magic.ipython.commands import COMMANDS, SERVERS
 
-        # a `;` at the end silences the output, as everywhere in IPython; it is no part of the last value
+        # a `;` at the end silences the output, as everywhere in IPython; it is not part of the last value
         words = split_line(line.rstrip().removesuffix(";"))
         name = words.pop(0) if words else SERVERS.name
         if name in ("--help", "-h", "help"):
@@ -193,7 +193,7 @@ class MCPMagics(Magics, Settings):
         )
 
 
-# What help is about, and what was meant by a word that is no subcommand.
+# Help, and suggestions for words that are not subcommands.
 
 MEANT = {
     **dict.fromkeys(("add", "open", "start"), "'connect'"),
@@ -207,14 +207,14 @@ MEANT = {
     "restart": "'reconnect'",
     "threads": "`%mcp agent --threads`",
 }
-"""Words that people bring along from other programs, and what is meant here."""
+"""Subcommands of other programs -> the equivalent here."""
 
 
 def help_on(words: list[str]) -> Text:
-    """Return the help of what the words name: a subcommand or a magic, `all`, or nothing for that of every day.
+    """Return the help of a subcommand or a magic; without words, the everyday help, and for `all` the whole list.
 
     Raises:
-        CommandError: They name no subcommand.
+        CommandError: The words name no subcommand.
     """
     names = [name for word in words if (name := word.lstrip("%")) != "mcp"]
     if not names or names == ["all"]:
@@ -226,7 +226,7 @@ def help_on(words: list[str]) -> Text:
 
 
 def no_subcommand(name: str) -> CommandError:
-    """Return the error that says so, and what may be meant."""
+    """Return the error for an unknown subcommand, with a suggestion."""
     if "://" in name:
         near = f" Did you mean `%mcp connect {as_command([name])}`?"
     elif ":" in name:
@@ -236,13 +236,13 @@ def no_subcommand(name: str) -> CommandError:
     return CommandError(f"%mcp has no subcommand {name!r}.{near} `%mcp --help` lists them.")
 
 
-# `%mcp call?`: IPython would look for a Python object `call`.
+# `%mcp call?`: without this, IPython would look for a Python object `call`.
 
 _ASKED = re.compile(r"(?P<before>\s*(?:[^\W\d]\w*\s*=\s*)?)%{1,2}mcp\s+(?P<name>[a-z]+)\s*\?{1,2}(?P<end>\s*)")
 
 
 def help_asked(lines: list[str]) -> list[str]:
-    """Turn a cell that is `%mcp SUBCOMMAND?` into `%mcp SUBCOMMAND --help`; for `ip.input_transformers_cleanup`."""
+    """Turn a cell of `%mcp SUBCOMMAND?` into `%mcp SUBCOMMAND --help`; for `ip.input_transformers_cleanup`."""
     found = _ASKED.fullmatch(lines[0]) if len(lines) == 1 else None
     if found is None:
         return lines

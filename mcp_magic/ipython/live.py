@@ -1,4 +1,4 @@
-"""Live output below a cell: logs, watches and what follows."""
+"""Live output below a cell: transcripts of agents, logs and watches."""
 
 from __future__ import annotations
 
@@ -48,56 +48,56 @@ __all__ = [
 ]
 
 
-# A transcript that is shown while it grows.
+# Transcripts of agents, shown while they grow.
 #
-# Where a frontend shows widgets, each segment is a display that is updated in place. A terminal gets each entry as it
-# is complete. Where nobody watches (nbclient, nbval, papermill) and in consoles, nothing is shown before the end.
+# Where a frontend shows widgets, each segment is a display that is updated in place. A terminal prints each entry once
+# it is complete. Unattended notebooks (nbclient, nbval, papermill) and consoles show nothing before the end.
 
 LIVE_INTERVAL = 0.05
-"""Seconds between two updates at least: twenty a second."""
+"""Least seconds between two updates: twenty a second."""
 
 
 class Screen(Protocol):
-    """What a transcript is shown on.
+    """Shows a transcript.
 
     Attributes:
-        live: Whether everything has been shown when the run ends.
+        live: Whether the screen has shown everything when the run ends.
     """
 
     live: bool
 
     def changed(self, transcript: Transcript) -> None:
-        """Show what changed, soon."""
+        """Show the changes soon."""
 
     def flush(self, transcript: Transcript) -> None:
-        """Show it now."""
+        """Show the changes now."""
 
     def end(self, transcript: Transcript) -> None:
-        """The run is over."""
+        """Finish: the run is over."""
 
     def broken_off(self, transcript: Transcript) -> None:
-        """The run is over without a value that the cell could show."""
+        """Finish: the run broke off, and the cell has no value to show."""
 
 
 class AtTheEnd:
-    """Shows nothing: the value of the cell does. Of a run that breaks off there is none, and it is shown here."""
+    """Leaves the display to the cell's value; a run that breaks off has none, so it is shown here."""
 
     live = False
 
     def changed(self, transcript: Transcript) -> None:
-        """Nothing is shown yet."""
+        """Do nothing."""
 
     flush = end = changed
 
     def broken_off(self, transcript: Transcript) -> None:
-        """Show what there is; a request and what is about to be raised are not worth it."""
+        """Show a transcript that has an answer; the request and the error that follows appear anyway."""
         bundle = mimebundle(transcript)
         if bundle["text/plain"] and transcript.is_answered:
             _show(bundle)
 
 
 class NotebookScreen:
-    """Shows each segment of a transcript below the cell, and updates it at most every `INTERVAL`."""
+    """Shows each segment of a transcript below the cell, updated at most every `LIVE_INTERVAL`."""
 
     live = True
 
@@ -107,7 +107,7 @@ class NotebookScreen:
         self._later: asyncio.TimerHandle | None = None
 
     def changed(self, transcript: Transcript) -> None:
-        """Show what changed: now, if the last time is long enough ago."""
+        """Show the changes, now or as soon as the interval is over."""
         loop = asyncio.get_running_loop()
         wait = self._last + LIVE_INTERVAL - loop.time()
         if wait <= 0:
@@ -116,7 +116,7 @@ class NotebookScreen:
             self._later = loop.call_later(wait, self._flush_later, transcript)
 
     def flush(self, transcript: Transcript) -> None:
-        """Show it now."""
+        """Show the changes now."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -131,12 +131,12 @@ class NotebookScreen:
     end = broken_off = flush
 
     def _flush_later(self, transcript: Transcript) -> None:
-        with suppress(asyncio.CancelledError):  # Interrupt ends what takes long to draw
+        with suppress(asyncio.CancelledError):  # Interrupt ends slow drawing
             self.flush(transcript)
 
 
 class TerminalScreen:
-    """Prints each entry of a transcript when it is complete."""
+    """Prints each entry of a transcript once it is complete."""
 
     live = True
 
@@ -144,7 +144,7 @@ class TerminalScreen:
         self._printed = 0
 
     def changed(self, transcript: Transcript) -> None:
-        """Print what is complete now."""
+        """Print the entries that are complete."""
         texts = transcript.complete_texts(self._printed)
         self._printed += len(texts)
         for text in texts:
@@ -163,14 +163,14 @@ class TerminalScreen:
 
 
 def screen_for(where: Circumstances) -> Screen:
-    """Return the screen for where a cell runs."""
+    """Return the screen for these circumstances."""
     if where.kernel is None:
         return TerminalScreen()
     return NotebookScreen() if where.widgets and where.allow_stdin else AtTheEnd()
 
 
 def _show(bundle: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
-    """Show a mimebundle below the cell; what is returned replaces it."""
+    """Show a mimebundle below the cell; return a function that replaces it."""
     from IPython.display import display, update_display
 
     name = uuid.uuid4().hex
@@ -183,9 +183,9 @@ def _show(bundle: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
 
 
 def shown_once(shell: InteractiveShell, run: Any) -> None:
-    """Keep the value of this cell from being displayed below what was shown of it while it ran.
+    """Keep IPython from displaying this cell's value again: it was shown while it ran.
 
-    Later cells display it as any value.
+    Later cells display it like any value.
     """
     formatter = shell.display_formatter.ipython_display_formatter  # type: ignore[union-attr]
     cell = shell.execution_count
@@ -210,28 +210,28 @@ def shown_again(shell: InteractiveShell) -> None:
 
 
 def _without_prompt(shell: InteractiveShell, cell: int) -> None:
-    """Keep a terminal from writing `Out[n]:` with nothing behind it; the value is in `Out` and `_` all the same."""
+    """Keep a terminal from printing an empty `Out[n]:`; `Out` and `_` still get the value."""
     hook: Any = shell.displayhook
 
     def write_output_prompt() -> None:
         vars(hook).pop("write_output_prompt", None)
-        if shell.execution_count != cell:  # that cell did not show the value: it was assigned
+        if shell.execution_count != cell:  # that cell assigned the value and showed none
             hook.write_output_prompt()
 
     if getattr(shell, "kernel", None) is None:
         hook.write_output_prompt = write_output_prompt
 
 
-# Showing the logs of a server live, until Interrupt.
+# Live logs of a server, until Interrupt.
 
 LISTED = 50
-"""Lines of each kind that are listed where nothing else is said."""
+"""Lines listed of each kind by default."""
 
 FOLLOWED = 500
-"""Lines that are shown while following, and listed at the end; the last ones."""
+"""The last lines that are kept while following, and listed at the end."""
 
 FOLLOW_INTERVAL = 0.2
-"""Seconds between two updates at least."""
+"""Least seconds between two updates."""
 
 
 async def follow(
@@ -242,18 +242,18 @@ async def follow(
     listing: MakeListing,
     least: str,
 ) -> tuple[list[LogMessage], str]:
-    """Show what a server logs, as it comes.
+    """Show a server's log messages as they arrive.
 
     Args:
         invocation: The line.
         server: The server's name.
-        before: What is known already.
-        seconds: How long; None until Interrupt.
-        listing: Makes what is shown.
+        before: The messages so far.
+        seconds: How long to follow; None until Interrupt.
+        listing: Makes the listing to show.
         least: The least severe level that is shown.
 
     Returns:
-        What there was in the end, and a line about it.
+        The messages at the end, and a line about them.
     """
     where = invocation.cells.circumstances()
     if seconds is None and not where.allow_stdin:
@@ -281,7 +281,7 @@ def _found(invocation: Invocation, server: str) -> Any:
 
 
 class _Display:
-    """A display below the cell that is updated."""
+    """A display below the cell, updated in place."""
 
     def __init__(self, server: str, listing: MakeListing) -> None:
         self._server = server
@@ -310,50 +310,50 @@ class _Display:
 
 
 class _Printer:
-    """Lines in a terminal."""
+    """Prints lines in a terminal."""
 
     def show(self, shown: Iterable[LogMessage], new: list[LogMessage]) -> None:
         for message in new:
             print(message_line(message), flush=True)
 
     def end(self, said: str) -> None:
-        """The listing says the rest."""
+        """Do nothing: the listing says it."""
 
 
-# Resources that are watched from cells: what is shown of them, and which there are.
+# Watches of resources: which ones run, and their screens.
 
 _running: dict[tuple[str, str], Running] = {}
 
 
 def running() -> Iterable[Running]:
-    """Return what is watched now, in the order in which it began."""
+    """Return the running watches, in the order of their start."""
     return list(_running.values())
 
 
 class WatchScreen(Protocol):
-    """What a watch is shown on.
+    """Shows a watch.
 
     Attributes:
-        live: Whether all has been shown when it ends.
+        live: Whether the screen has shown everything when the watch ends.
     """
 
     live: bool
 
     def show(self, watch: Watch) -> None:
-        """Show what it has to say now."""
+        """Show the state of the watch now."""
 
     def detached(self) -> None:
-        """The cell has ended, and the watch goes on."""
+        """Show that the cell has ended and the watch goes on."""
 
 
 class Running:
-    """A watch that follows its resource, in a task of the cell that began it.
+    """A watch that follows its resource in a task of the cell that started it.
 
     Args:
-        watch: It, opened.
-        screen: Where it is shown.
-        seconds: How long at most, or None.
-        count: After how many updates it ends, or None.
+        watch: The open watch.
+        screen: Where to show it.
+        seconds: The longest time, or None.
+        count: The number of updates after which it ends, or None.
     """
 
     def __init__(self, watch: Watch, screen: WatchScreen, seconds: float | None, count: int | None) -> None:
@@ -374,15 +374,15 @@ class Running:
             del _running[self._key]
         self._free.set()
         if not task.cancelled():
-            task.exception()  # what went wrong is what `wait` raises
+            task.exception()  # mark the exception as seen; `wait` raises it
 
     def detach(self) -> None:
-        """Let whoever waits go on."""
+        """Let `wait` return while the watch goes on."""
         self.screen.detached()
         self._free.set()
 
     async def wait(self) -> None:
-        """Wait until it ends, or is detached. Interrupt ends it."""
+        """Wait until the watch ends or is detached. Interrupt ends it."""
         interrupted = True
         with until_interrupted():
             await self._free.wait()
@@ -393,17 +393,17 @@ class Running:
             await self._task
 
     async def stop(self, why: str) -> None:
-        """End it, and wait until that is shown."""
+        """End the watch, and wait until the screen shows that."""
         self.watch.stop(why)
         await asyncio.wait({self._task})
 
     def close(self) -> None:
-        """End it: its cell runs again, or was deleted."""
+        """End the watch because its cell runs again or was deleted."""
         self.watch.stop("its cell was run again")
 
 
 class Printer:
-    """Lines in a terminal."""
+    """Prints lines in a terminal."""
 
     live = True
 
@@ -411,7 +411,7 @@ class Printer:
         self._said = -1
 
     def show(self, watch: Watch) -> None:
-        """Print the resource at first, then each update, at last how it ended."""
+        """Print the resource first, then each update, and the outcome at the end."""
         if self._said < 0:
             print(clean(f"{watch!s}\nCtrl-C ends it"), flush=True)
         elif watch.updates > self._said or watch.problem:
@@ -421,15 +421,15 @@ class Printer:
             print(clean(status_text(watch)), flush=True)
 
     def detached(self) -> None:
-        """A terminal is never detached."""
+        """Do nothing: a terminal is never detached."""
 
 
 class Display:
-    """A display below the cell that is updated; with buttons, where clicks arrive.
+    """A display below the cell, updated in place, with buttons where clicks arrive.
 
     Args:
-        buttons: Whether they do.
-        detach: Lets the cell end; None where it does not wait.
+        buttons: Whether clicks arrive.
+        detach: Lets the cell end; None if the cell does not wait.
     """
 
     live = True
@@ -441,12 +441,12 @@ class Display:
         self._replace: Callable[[dict[str, Any]], None] | None = None
 
     def show(self, watch: Watch) -> None:
-        """Show it for the first time, or what has changed; at last without buttons."""
+        """Show the watch or its changes; without buttons once it has ended."""
         if self._replace is None:
             self._replace = show_below(self._first(watch))
         elif watch.ended:
             self._replace(watch.bundle())
-            if self._panel is not None:  # after that: a frontend would show the widgets as lost for a moment
+            if self._panel is not None:  # only now, or a frontend shows lost widgets for a moment
                 self._panel.close()
                 self._panel = None
         elif self._panel is not None:
@@ -469,12 +469,12 @@ class Display:
 
 
 class Headless:
-    """A display where a notebook runs by itself: of what a cell has sent after its end nbclient takes nothing.
+    """A display in a notebook that runs unattended: nbclient drops output that a cell sends after its end.
 
-    So an update is sent by the cell that runs when it comes, and once more by the next one where none did.
+    So the cell that is running sends an update. If no cell is running, the next cell sends it again.
 
     Args:
-        cells: Know which cell runs.
+        cells: Know which cell is running.
     """
 
     live = True
@@ -486,7 +486,7 @@ class Headless:
         self._missed = False
 
     def show(self, watch: Watch) -> None:
-        """Show it for the first time, or what has changed."""
+        """Show the watch or its changes."""
         if self._replace is None:
             self._replace = show_below(watch.bundle())
             self._watch = watch
@@ -509,16 +509,16 @@ class Headless:
             self._cells.latest.copy().run(self._replace, watch.bundle())
 
     def detached(self) -> None:
-        """Nobody detaches it."""
+        """Do nothing: an unattended watch is never detached."""
 
 
 def watch_screen_for(cells: Cells, *, clicks: bool, detach: Callable[[], None] | None) -> WatchScreen:
-    """Return what a watch of a cell is shown on.
+    """Return the screen for a watch of the current cell.
 
     Args:
         cells: Know where the cell runs.
-        clicks: Whether clicks arrive while it waits.
-        detach: Lets it end; None where it does not wait.
+        clicks: Whether clicks arrive while the cell waits.
+        detach: Lets the cell end; None if the cell does not wait.
     """
     where = cells.circumstances()
     if where.kernel is None:

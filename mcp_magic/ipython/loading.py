@@ -1,4 +1,4 @@
-"""What `%load_ext` and `%unload_ext` do to a shell."""
+"""Loads the extension into a shell (`%load_ext`) and removes it (`%unload_ext`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["load", "unload"]
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics, the transformer that awaits them, and the completer. Loading twice is fine."""
+    """Register the magics, the transformer that awaits them, and the completer. Idempotent."""
     if _magics(shell) is not None:
         return
     from mcp_magic.ipython.completion import install
@@ -41,7 +41,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Close all sessions and remove everything that `load` added, also where closing fails or is interrupted."""
+    """Close all sessions and remove everything that `load` added, even if closing fails or is interrupted."""
     magics = _magics(shell)
     if magics is None:
         return
@@ -63,7 +63,7 @@ def _close(magics: MCPMagics) -> None:
 
 
 def _leave_the_host(magics: MCPMagics) -> None:
-    """Take away who asks the person, unless the person has set somebody else."""
+    """Remove our callbacks from the host; callbacks that the user has set stay."""
     from mcp_magic.ipython.ask import Asking, Eliciting, ask_no_more_in_replays, authorize_no_more, end_sampling
     from mcp_magic.ipython.progress import Reporting
     from mcp_magic.notebook import host
@@ -83,7 +83,7 @@ def _leave_the_host(magics: MCPMagics) -> None:
 
 
 def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
-    """Take everything out of the shell."""
+    """Remove everything from the shell."""
     from mcp_magic.ipython.completion import uninstall
     from mcp_magic.ipython.live import shown_again
 

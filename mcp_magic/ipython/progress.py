@@ -1,4 +1,4 @@
-"""Shows progress below a cell."""
+"""Progress and log messages of calls, below the cell that made the call."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["Lines", "LiveBoard", "Reporting"]
 
 
-# The notebook's reporter: progress and log messages below the cell whose call they are about.
+# The notebook's reporter.
 #
-# Where a frontend shows widgets, the calls of a cell share one display that is updated; once a call takes long it has
-# a Cancel button, if clicks reach the kernel. At the end it is one line for each call, and no widget is left. In
-# terminals and where nobody watches, lines are printed.
+# Where a frontend shows widgets, the calls of a cell share one display. A long call gets a Cancel button if clicks
+# reach the kernel. At the end, one line per call remains and no widget. Terminals and notebooks that run unattended get
+# printed lines.
 
 LINE_SECONDS = 1.0
-"""Seconds between two printed lines about the progress of a call."""
+"""Seconds between two printed progress lines of a call."""
 
 
 class Reporting:
@@ -41,7 +41,7 @@ class Reporting:
 
     Args:
         asking: Knows whether clicks arrive.
-        cells: Knows the cell that called.
+        cells: Knows the cell that made the call.
     """
 
     def __init__(self, asking: Asking, cells: Cells) -> None:
@@ -50,18 +50,18 @@ class Reporting:
         self._boards: dict[str, LiveBoard] = {}
 
     def __call__(self, report: Report) -> Callable[[], None] | None:
-        """Show a report from now on."""
+        """Start to show a report; return the callback for its changes, or None if it is not shown."""
         where = self._cells.circumstances()
         if where.kernel is None:
             return Lines(report, lambda text: print(clean(text), file=sys.stderr, flush=True))
         if not self._cells.asks_from_a_cell():
-            return None  # a click: what it shows is lost in the frontend's log
+            return None  # a click: its output would go to the frontend's log
         if not (where.widgets and where.allow_stdin):
             return Lines(report, lambda text: print(clean(text), flush=True))
         return self._board().add(report)
 
     def _board(self) -> LiveBoard:
-        """Return the board of the cell that calls."""
+        """Return the board of the calling cell."""
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
         if cell not in self._boards:
             self._boards = {name: board for name, board in self._boards.items() if board.board.running}
@@ -73,10 +73,10 @@ class Reporting:
 
 
 class Lines:
-    """Prints what a call reports: its progress at most once a second, and how it ended if there was such a line.
+    """Prints what a call reports: progress at most once a second, and the outcome if progress was printed.
 
     Args:
-        report: What is reported.
+        report: The report of the call.
         write: Prints a line.
     """
 
@@ -89,7 +89,7 @@ class Lines:
         self._logged = 0
 
     def __call__(self) -> None:
-        """Print what is new, if it is time to."""
+        """Print what is new, if it is time."""
         report = self._report
         if report.logged > self._logged:
             self._say_messages()
@@ -97,7 +97,7 @@ class Lines:
             self._say_last()
         elif report.meter.count and (now := time.perf_counter()) >= self._next:
             self._begun = True
-            if report.meter.share != 1:  # that all is done says the last line
+            if report.meter.share != 1:  # the last line says that all is done
                 self._next = now + LINE_SECONDS
                 self._say(report_line(report))
 
@@ -115,33 +115,33 @@ class Lines:
             self._say(outcome_text(self._report))
 
     def _say(self, text: str) -> None:
-        self._context.run(self._write, text)  # the output of the cell that called
+        self._context.run(self._write, text)  # prints below the cell that made the call
 
 
 # The board of one cell, shown below it while its calls run.
 
 INTERVAL = 0.1
-"""Seconds between two updates at least: ten a second, however many notifications come."""
+"""Least seconds between two updates: ten a second, however many notifications come."""
 
 SHOW_AFTER = 0.2
-"""Seconds after the first report until a bar is shown; a call that is over before has just its last line."""
+"""Seconds from the first report until a bar is shown; a quicker call gets only its last line."""
 
 CANCEL_AFTER = 0.5
-"""Seconds after the first report until there is a button: nobody clicks sooner, and only now widgets are imported."""
+"""Seconds from the first report until there is a button: earlier clicks are unlikely, and widgets are imported late."""
 
 TICK = 1.0
-"""Seconds between two updates at most: the time goes on."""
+"""Most seconds between two updates, so that the elapsed time advances."""
 
 
 class LiveBoard:
-    """Shows a board below the cell in whose context it is made.
+    """Shows a board below the cell in whose context it is created.
 
     Args:
         gets_clicks: Returns whether a click would reach the kernel while the cell waits.
-        show: Shows a mimebundle, and returns what replaces it.
+        show: Shows a mimebundle and returns a function that replaces it.
 
     Attributes:
-        board: What it shows.
+        board: The board that it shows.
     """
 
     def __init__(self, gets_clicks: Callable[[], Awaitable[bool]], show: Show = show_below) -> None:
@@ -158,7 +158,7 @@ class LiveBoard:
         self._later: asyncio.TimerHandle | None = None
 
     def add(self, report: Report) -> Callable[[], None]:
-        """Show a call; what is returned is called when it has changed."""
+        """Show a call; return the callback for its changes."""
         self.board.add(report)
         if self._offering is None:
             self._offering = self._loop.create_task(self._offer(), context=self._context.copy())
@@ -186,7 +186,7 @@ class LiveBoard:
             self._context.copy().run(self._refresh)
 
     def _refresh_at(self, when: float) -> None:
-        """Show what has changed, at a time of the loop."""
+        """Schedule a refresh at a time of the loop."""
         if self._later is not None:
             if self._later.when() <= when:
                 return
@@ -194,7 +194,7 @@ class LiveBoard:
         self._later = self._loop.call_at(when, self._refresh_later, context=self._context)
 
     def _refresh_later(self) -> None:
-        with suppress(asyncio.CancelledError):  # Interrupt ends what takes long to draw
+        with suppress(asyncio.CancelledError):  # Interrupt ends slow drawing
             self._refresh()
 
     def _refresh(self) -> None:
@@ -204,7 +204,7 @@ class LiveBoard:
         self._last = self._loop.time()
         if not self.board.running:
             self._show(self.board.bundle())
-            if self._panel is not None:  # after that: a frontend would show the widgets as lost for a moment
+            if self._panel is not None:  # only now, or a frontend shows lost widgets for a moment
                 self._panel.close()
                 self._panel = None
             return
@@ -221,7 +221,7 @@ class LiveBoard:
             self._replace = self._show_first(bundle)
 
     async def _offer(self) -> None:
-        """Put the live form with its buttons in the place of the bars, once it is worth it."""
+        """Replace the bars by the widget with buttons, once a call takes long enough."""
         await asyncio.sleep(CANCEL_AFTER)
         while not self.board.measured:
             await asyncio.sleep(CANCEL_AFTER)

@@ -1,4 +1,4 @@
-"""`%%mcp_server NAME`: the functions of a cell are the tools of a server that runs in this kernel."""
+"""`%%mcp_server NAME`: makes the functions of a cell the tools of a server in this kernel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Run the cell, make a server of its functions, and connect it in the place of the one before."""
+    """Run the cell, make a server of its functions, and connect it in place of its predecessor."""
     from mcp_magic.server.cell import Marks, make_server
     from mcp_magic.server.docs import compared, interface_of
 
@@ -68,7 +68,11 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
 
 
 async def _interface(invocation: Invocation, name: str) -> dict[str, Any] | None:
-    """Return what a server of this name offers until now, if it is one of the notebook's."""
+    """Return the current interface of this name's server, or None if it is not open or does not answer.
+
+    Raises:
+        CommandError: The name belongs to a server that is not from a cell.
+    """
     from mcp_magic.server.cell import CellServer
     from mcp_magic.server.docs import interface_of
 
@@ -85,16 +89,16 @@ async def _interface(invocation: Invocation, name: str) -> dict[str, Any] | None
 
 
 async def _run_cell(shell: InteractiveShell, body: str, marks: Marks, live: str) -> list[Callable[..., Any]]:
-    """Run a cell's code among the notebook's variables; return the functions that it defines.
+    """Run a cell's code in the notebook's namespace; return the public functions that it defines.
 
-    Tracebacks and `%debug` know the lines as lines of the cell: the first one is that of the magic.
+    Line numbers in tracebacks and `%debug` are those of the cell: the magic is its first line.
 
     Raises:
-        CommandError: It is no Python, or it defines nothing.
-        CellCrashError: It raised.
+        CommandError: The code is invalid Python, or defines nothing.
+        CellCrashError: The code raised.
     """
     source = "\n" + str(shell.transform_cell(body))  # type: ignore[no-untyped-call]
-    number = len(shell.user_ns.get("In", ())) - 1  # `execution_count` may be the next cell's already
+    number = len(shell.user_ns.get("In", ())) - 1  # `execution_count` may already be the next cell's
     file = shell.compile.cache(source, number if number > 0 else shell.execution_count, raw_code="\n" + body)
     tree, code = _compiled(shell, source, file)
     with _among(shell.user_ns, marks.names):
@@ -112,7 +116,7 @@ async def _run_cell(shell: InteractiveShell, body: str, marks: Marks, live: str)
 
 
 async def _crash(code: CodeType, namespace: dict[str, Any]) -> Exception | None:
-    """Run code; return what it raised, unless that is an error of ours, which needs no traceback."""
+    """Run code; return its exception. An MCPMagicError is raised, since it needs no traceback."""
     try:
         running = eval(code, namespace)
         if inspect.isawaitable(running):
@@ -125,7 +129,7 @@ async def _crash(code: CodeType, namespace: dict[str, Any]) -> Exception | None:
 
 
 def _from_file(crash: Exception, file: str) -> TracebackType | None:
-    """Leave but the frames from the cell's own code on in a traceback, and return it."""
+    """Drop the frames of a traceback before the cell's own code, and return the rest."""
     traceback = crash.__traceback__
     while traceback is not None and traceback.tb_frame.f_code.co_filename != file:
         traceback = traceback.tb_next
@@ -147,7 +151,7 @@ def _compiled(shell: InteractiveShell, source: str, file: str) -> tuple[ast.Modu
 
 @contextmanager
 def _among(namespace: dict[str, Any], names: Mapping[str, Any]) -> Iterator[None]:
-    """Put names among variables for a while; what somebody else calls so is there again afterwards."""
+    """Add names to the namespace for a while; afterwards restore the variables that they replaced."""
     before = {name: namespace.get(name, _MISSING) for name in names}
     namespace.update(names)
     try:
@@ -155,7 +159,7 @@ def _among(namespace: dict[str, Any], names: Mapping[str, Any]) -> Iterator[None
     finally:
         for name, value in before.items():
             if namespace.get(name) is not names[name]:
-                continue  # the cell has made a variable of this name
+                continue  # the cell has assigned this name
             if value is _MISSING:
                 namespace.pop(name, None)
             else:

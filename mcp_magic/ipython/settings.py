@@ -1,4 +1,4 @@
-"""Settings: traits of the magics class, also from the environment and from a declaration."""
+"""The settings: traits of the magics class, also set by the environment and by declarations."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["PREFIX", "Settings"]
 
 PREFIX = "MCP_MAGIC_"
-"""Environment variables `MCP_MAGIC_<SETTING>` set what no config file and no `%config` did."""
+"""Environment variables `MCP_MAGIC_<SETTING>` apply where neither a config file nor `%config` sets a value."""
 
 
 class Secretive(Anything):
-    """A trait for text that may hold a secret, which `%config` does not show, or for an object."""
+    """A trait for an object, or for text that may hold a secret; `%config` does not show the text."""
 
     def validate(self, obj: Any, value: Any) -> Any:
-        """Take a value over."""
+        """Accept any value; conceal text."""
         return Concealed(value) if isinstance(value, str) else value
 
 
 class SecretiveEnum(Enum[Any]):
-    """A trait whose value is one of a few; what is none of them is not repeated, for it may be a secret."""
+    """An enum trait that does not repeat an invalid value, which may be a secret."""
 
     def error(self, obj: Any, value: Any, error: Exception | None = None, info: str | None = None) -> NoReturn:
         """Refuse a value."""
@@ -42,7 +42,7 @@ class SecretiveEnum(Enum[Any]):
 
 
 class Settings(Configurable):
-    """What can be set with `%config MCPMagics.NAME = value`."""
+    """The settings that `%config MCPMagics.NAME = value` sets."""
 
     timeout = Float(30.0, min=0.1, help="Seconds a server has to answer the handshake.").tag(config=True)
     call_timeout = Float(
@@ -130,7 +130,7 @@ class Settings(Configurable):
 
     @classmethod
     def class_get_trait_help(cls, trait: Any, inst: Any = None, helptext: str | None = None) -> str:
-        """Return what `%config MCPMagics` says of a setting; of an object its type, for it may hold a key."""
+        """Return a setting's help for `%config MCPMagics`, with only the type of an object: it may hold a key."""
         value = getattr(inst, trait.name, None)
         if not isinstance(trait, Secretive) or isinstance(value, str | None):
             return super().class_get_trait_help(trait, inst, helptext)
@@ -138,12 +138,12 @@ class Settings(Configurable):
         return said.replace(f"Default: {trait.default_value_repr()}", f"Current: <{type(value).__name__}>")
 
     def known_settings(self) -> dict[str, type]:
-        """Return the names that a declaration's `[settings]` may have, and their types."""
+        """Return the names allowed in a declaration's `[settings]`, with their types."""
         kinds: dict[type, type] = {Int: int, Float: float, Bool: bool}
         return {name: kinds.get(type(trait), str) for name, trait in self.traits(config=True).items()}
 
     def apply(self, values: Mapping[str, Any]) -> None:
-        """Set several.
+        """Set several settings.
 
         Raises:
             ConfigError: A value does not fit.
@@ -152,7 +152,7 @@ class Settings(Configurable):
             self._set(name, value, where=f"settings.{name}")
 
     def read_environment(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Take over the environment's settings."""
+        """Read settings from environment variables."""
         for name, trait in self.traits(config=True).items():
             text = environ.get(PREFIX + name.upper())
             if text is not None and name not in self.config.get(type(self).__name__, {}):
@@ -169,7 +169,7 @@ class Settings(Configurable):
             raise ConfigError(f"{where}: {shown} does not fit. {problem}")
 
     def pass_on(self) -> None:
-        """Hand the settings on to those whom they concern; a load of the extension has no need of them yet."""
+        """Pass the settings on to the modules that use them; imports them here, since loading needs none of them."""
         from mcp_magic.display import document
         from mcp_magic.notebook import host
 
@@ -191,7 +191,7 @@ class Settings(Configurable):
 
 
 def _value(trait: Any, text: str) -> Any:
-    """Turn a variable's text into what a trait takes; what cannot be turned is refused by the trait."""
+    """Convert a variable's text for a trait; returns text that cannot be converted, which the trait then refuses."""
     if trait.allow_none and text.strip().lower() in ("", "none"):
         return None
     try:
