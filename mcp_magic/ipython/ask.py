@@ -1,4 +1,4 @@
-"""Asks you in a notebook or a terminal: approvals, elicitations, sampling and log-ins, or answers from a file."""
+"""Asks the user in a notebook or a terminal: approvals, elicitations, sampling and log-ins; or answers from a file."""
 
 from __future__ import annotations
 
@@ -81,31 +81,31 @@ __all__ = [
 
 # Asking with `input()`: in terminals, in consoles, and where a kernel cannot deliver clicks to a running cell.
 #
-# `input()` stops the event loop. While it waits, SIGINT and the time-out have to end it themselves. Both are signals:
-# where there is no SIGALRM (Windows), where somebody else uses it, and on any thread but the main one `input()` goes
-# on until a line comes. One that comes too late is a time-out there as well.
+# `input()` stops the event loop, so signals have to end it: SIGINT for Ctrl-C, SIGALRM for the time-out. Without
+# SIGALRM (Windows), while other code uses it, and on any thread but the main one, `input()` waits for a line. A line
+# after the deadline is a time-out there as well.
 
 CHOICES = "[y]es, [n]o (and why), [e]dit, [a]lways"
 
 SHOW = ", [s]how all"
-"""The choice where a value is cut."""
+"""The choice if a value is cut."""
 
 VIEW = ", [v]iew hidden"
-"""The choice where something is hidden."""
+"""The choice if a value is hidden."""
 
 
 class _TimeIsUp(BaseException):
-    """Ends `input()`; ipykernel goes on waiting after an `Exception`."""
+    """Ends `input()`. A BaseException, because ipykernel continues to wait after an `Exception`."""
 
 
 class InputAsker:
     """An approver that asks line by line.
 
     Args:
-        read: Asks with a prompt and returns the line; `input` if None.
+        read: Shows a prompt and returns the line; `input` if None.
         write: Shows text; `print` if None.
-        seconds: How long it waits for the answer to a question, with all lines that belong to it; None for ever.
-        reveal: Shows text that must not stay, and returns what takes it away; None where nothing that is written is
+        seconds: The time to answer a question with all its lines; None for no limit.
+        reveal: Shows text that must not stay, and returns a function that removes it; None where written text is not
             kept.
     """
 
@@ -116,7 +116,7 @@ class InputAsker:
         seconds: float | None = None,
         reveal: Callable[[str], Callable[[], None]] | None = None,
     ) -> None:
-        # looked up here: ipykernel puts its own input() in the place of Python's while a cell runs
+        # looked up late: ipykernel replaces Python's input() while a cell runs
         self._read = read if read is not None else lambda prompt: input(clean(prompt))
         self._write = write if write is not None else lambda text: print(clean(text), flush=True)
         self._seconds = seconds
@@ -124,10 +124,10 @@ class InputAsker:
         self._until: float | None = None
 
     async def ask(self, request: Request) -> Decision:
-        """Ask for a decision; the end of input denies, and so does Ctrl-C where no magic runs that it ends.
+        """Ask for a decision. The end of input denies; Ctrl-C ends the running magic, and denies if there is none.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         from mcp_magic.consent.consent import Decision
 
@@ -167,10 +167,10 @@ class InputAsker:
         return Decision.deny("interrupted")
 
     async def confirm(self, text: str) -> bool:
-        """Ask for a yes; the end of input is a no, and so is Ctrl-C where no magic runs that it ends.
+        """Ask for a yes. The end of input is a no; Ctrl-C ends the running magic, and is a no if there is none.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         await self._begin()
         self._write(text)
@@ -188,11 +188,11 @@ class InputAsker:
         self._until = None if self._seconds is None else time.monotonic() + self._seconds
 
     def _show_all(self, values: list[tuple[str, Any]], seen: set[str]) -> None:
-        """Show whole values, page by page; where it would be kept, each until a line is typed.
+        """Show whole values, page by page; where output is kept, remove each page after a line is typed.
 
         Args:
             values: The values, with their names.
-            seen: Gets their names when the last page is shown.
+            seen: Gets their names once the last page is shown.
         """
         from mcp_magic.display.arguments import page_text, pages
 
@@ -229,7 +229,7 @@ class InputAsker:
                 return choices[answer]
 
     def _edited(self, request: Request, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what was typed, or what was there if it cannot be sent."""
+        """Return the typed arguments, or the previous ones if those are invalid."""
         from mcp_magic.display.arguments import read_arguments, written_arguments
         from mcp_magic.errors import ArgumentsError
 
@@ -257,10 +257,10 @@ class InputAsker:
         return line
 
     def _left(self) -> float | None:
-        """Return the seconds that are left, or None without a limit.
+        """Return the seconds left, or None without a limit.
 
         Raises:
-            TimeoutError: There are none.
+            TimeoutError: The time is up.
         """
         if self._until is None:
             return None
@@ -279,7 +279,7 @@ def _question(request: Request, arguments: Mapping[str, Any]) -> str:
 def _long(
     request: Request, arguments: Mapping[str, Any], seen: set[str]
 ) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], list[tuple[str, Any]]]:
-    """Return what the question cuts, what it hides, and what of both must still be seen."""
+    """Return the values that the question cuts, the hidden ones, and those of both that the user must still see."""
     from mcp_magic.ask.approval import hidden_of, long_of, unseen_of
 
     hidden = [(part.path, part.value) for part in hidden_of(request, arguments)]
@@ -294,10 +294,10 @@ def _name(request: Request) -> str:
 
 @contextmanager
 def _ended_by_signals(seconds: float | None) -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt, which while a magic runs only cancels its task, and the time end the wait.
+    """Let Ctrl-C raise KeyboardInterrupt (during a magic it would only cancel the task), and a time-out end the wait.
 
     Raises:
-        TimeoutError: The time was up.
+        TimeoutError: The time is up.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach the main thread only
@@ -317,7 +317,7 @@ def _ended_by_signals(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def _alarm(seconds: float | None) -> Iterator[None]:
-    """Raise `_TimeIsUp` after a time, where there is SIGALRM and nobody else uses it."""
+    """Raise `_TimeIsUp` after a time, if SIGALRM exists and no other code uses it."""
     if seconds is None or not hasattr(signal, "setitimer") or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -334,32 +334,33 @@ def _alarm(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
 
 
-# The notebook's approver: asks where a person can answer.
+# The notebook's approver.
 #
-# - By a panel with buttons, if clicks reach the kernel while the cell waits. ipykernel 7.4 delivers them to a cell that
-#   awaits; 7.0 to 7.3 only through a subshell, which the frontend has to use (JupyterLab 4.4 does); older ones when
-#   the cell is done. A nested event loop gets none, except that a task that outlived its cell gets them all.
-# - By `input()`, if the frontend takes input and the cell is running: consoles, terminals, older kernels, nested runs.
-# - Else nobody can answer. nbclient, nbval and papermill execute cells that allow no input: they would show a panel,
-#   too (they keep widget states), so it is `allow_stdin` that tells them from a frontend with a person in front of it.
+# - It shows a panel with buttons if clicks reach the kernel while the cell waits. ipykernel 7.4 delivers them to a cell
+#   that awaits; 7.0 to 7.3 only through a subshell, which the frontend has to use (JupyterLab 4.4 does); older ones
+#   only after the cell. A nested event loop gets no clicks; a task that has outlived its cell always does.
+# - It uses `input()` if the frontend takes input and the cell is running: consoles, terminals, older kernels, nested
+#   runs.
+# - Otherwise it denies. nbclient, nbval and papermill run cells without input. They would show a panel, too (they keep
+#   widget states), so `allow_stdin` tells them from a frontend with a user.
 
 T = TypeVar("T")
 
 Way = Literal["panel", "input", "nobody"]
 
 AWAITED_CLICKS = (7, 4)
-"""The ipykernel from which on a cell that awaits gets the messages of widgets."""
+"""The first ipykernel that delivers widget messages to a cell that awaits."""
 
 SUBSHELL_CLICKS = (7, 0)
-"""The ipykernel from which on a subshell gets them."""
+"""The first ipykernel that delivers them to a subshell."""
 
 SUBSHELL_SECONDS = 2.0
-"""Seconds a frontend has to make a subshell when it is shown a widget; JupyterLab needs a tenth of one."""
+"""Seconds that a frontend has to make a subshell once it shows a widget; JupyterLab takes a tenth of one."""
 
 POLL_SECONDS = 0.02
 
 EARLIER = 0.05
-"""Seconds by which a panel ends its wait before `Consent` does: it can then tell a time-out from Interrupt."""
+"""Seconds by which a panel ends its wait before `Consent` does, to tell a time-out from Interrupt."""
 
 NOT_ASKED_FOR_APPROVAL = (
     "nobody can be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
@@ -367,11 +368,11 @@ NOT_ASKED_FOR_APPROVAL = (
 
 
 def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
-    """Return how a person can be asked.
+    """Return how the user can be asked.
 
     Args:
         where: Where the question comes up.
-        ask_with: The setting: `"auto"`, or `"panel"` or `"input"` where that is known to work better.
+        ask_with: The setting: `"auto"`, or `"panel"` or `"input"` where that works better.
 
     >>> from mcp_magic.ipython.cells import Circumstances
     >>> how_to_ask(Circumstances(kernel=(7, 4), allow_stdin=True, widgets=True))
@@ -389,12 +390,12 @@ def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
         return "input"
     if ask_with != "input" and where.widgets and _gets_clicks(where):
         return "panel"
-    # input() of a cell that has ended is shown nowhere, and would stop the kernel for ever
+    # input() from a cell that has ended is shown nowhere and would stop the kernel for ever
     return "input" if where.running else "nobody"
 
 
 def _gets_clicks(where: Circumstances) -> bool:
-    """Whether a click arrives before the time is up."""
+    """Whether a click can arrive while the question waits."""
     assert where.kernel is not None
     if not where.running:
         return True  # the kernel is idle, or will be
@@ -409,7 +410,7 @@ class Asking:
     Args:
         cells: Knows the cell that asks.
         settings: The settings.
-        consent: Whose time-out holds.
+        consent: Has the time-out.
     """
 
     def __init__(self, cells: Cells, settings: Settings, consent: Consent) -> None:
@@ -423,7 +424,7 @@ class Asking:
         """Ask for a decision.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         until = asyncio.get_running_loop().time() + self._consent.timeout - EARLIER
         way = await self.way()
@@ -438,10 +439,10 @@ class Asking:
         return Decision.deny(NOT_ASKED_FOR_APPROVAL, by="nobody")
 
     async def confirm(self, text: str) -> bool | None:
-        """Ask for a yes to what a text says; None where nobody can be asked.
+        """Ask for a yes to a text; return None if the user cannot be asked.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         way = await self.way()
         if way == "nobody":
@@ -454,13 +455,13 @@ class Asking:
             return await self.below_a_cell(lambda: ConfirmationPanel(show_below).ask(text))
 
     async def way(self) -> Way:
-        """Return how the person can be asked now."""
+        """Return how the user can be asked now."""
         return how_to_ask(await self._circumstances(), self._settings.ask_with)
 
     async def below_a_cell(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do something that shows a panel: below the cell that asks, or the latest if it is none that asks.
+        """Run work that shows a panel below the cell that asks, or below the latest cell if no cell asks.
 
-        What a click shows is lost in the frontend's log.
+        Output from a click would go to the frontend's log.
         """
         if self._cells.asks_from_a_cell() or self._cells.latest is None:
             return await work()
@@ -475,7 +476,7 @@ class Asking:
         return trying if await self._finds_a_subshell() else where
 
     async def _finds_a_subshell(self) -> bool:
-        """Whether the frontend uses subshells for widgets: show it one, and see whether a subshell turns up."""
+        """Whether the frontend uses subshells for widgets: show it a widget and wait for a subshell."""
         session = self._cells.parent().get("header", {}).get("session", "")
         manager = getattr(getattr(self._cells.kernel, "shell_channel_thread", None), "manager", None)
         if manager is None or session in self._without_subshells:
@@ -484,7 +485,7 @@ class Asking:
             return True
         import ipywidgets
 
-        probe = ipywidgets.Layout()  # has no view: nothing is seen of it
+        probe = ipywidgets.Layout()  # has no view, so it stays invisible
         until = time.monotonic() + SUBSHELL_SECONDS
         while not (found := bool(manager.list_subshell())) and time.monotonic() < until:
             await asyncio.sleep(POLL_SECONDS)
@@ -494,7 +495,7 @@ class Asking:
         return found
 
     async def _in_panel(self, request: Request, until: float) -> Decision:
-        """Ask in the panel of the cell: all that wait in one cell wait in one panel."""
+        """Ask in the panel of the cell, which all pending requests of the cell share."""
         from mcp_magic.ui.question import ApprovalPanel
 
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
@@ -509,13 +510,13 @@ class Asking:
 
 
 def _show_for_now(text: str) -> Callable[[], None]:
-    """Show text below the cell; what is returned takes it away, so that it is not saved with the notebook."""
+    """Show text below the cell; return a function that removes it, so that the notebook does not save it."""
     replace_it = show_below({"text/plain": text})
     return lambda: replace_it({"text/plain": "hidden again"})
 
 
 def show_below(bundle: dict[str, Any]) -> Replace:
-    """Show a mimebundle below the cell; what is returned replaces it."""
+    """Show a mimebundle below the cell; return a function that replaces it."""
     from IPython.display import display, update_display
 
     name = uuid.uuid4().hex
@@ -527,7 +528,7 @@ def show_below(bundle: dict[str, Any]) -> Replace:
     return replacement
 
 
-# Answering a server with `input()`, field by field: in terminals, and where a kernel cannot deliver clicks.
+# Elicitation with `input()`, field by field: in terminals, and where a kernel cannot deliver clicks.
 
 FORM_CHOICES = "[f]ill in, [d]ecline, [c]ancel: "
 PAGE_CHOICES = "[o]pened it, go on; [d]ecline, [c]ancel: "
@@ -538,10 +539,10 @@ class ElicitationInput(InputAsker):
     """An elicitor that asks line by line.
 
     Args:
-        read: Asks with a prompt and returns the line; `input` if None.
+        read: Shows a prompt and returns the line; `input` if None.
         write: Shows text; `print` if None.
-        seconds: How long it waits for all lines together; None for ever.
-        read_secret: Asks for something that is not shown; `getpass` if None.
+        seconds: The time for all lines together; None for no limit.
+        read_secret: Reads a line without showing it; `getpass` if None.
     """
 
     def __init__(
@@ -555,10 +556,10 @@ class ElicitationInput(InputAsker):
         self._read_secret = read_secret if read_secret is not None else _getpass
 
     async def elicit(self, asked: Elicitation) -> Answer:
-        """Ask for an answer; the end of input cancels, and so does Ctrl-C where no magic runs that it ends.
+        """Ask for an answer. The end of input cancels; Ctrl-C ends the running magic, and cancels if there is none.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         from mcp_magic.ask.elicitation import question_text
 
@@ -593,7 +594,7 @@ class ElicitationInput(InputAsker):
         return _refusal(choice)
 
     def _filled(self, asked: Elicitation, before: dict[str, Any]) -> dict[str, Any]:
-        """Ask for each value; an empty line keeps what is in brackets, or leaves the field out."""
+        """Ask for each value; an empty line keeps the value in brackets, or omits the field."""
         required = asked.schema.get("required")
         names = required if isinstance(required, list) else []
         entered: dict[str, Any] = {}
@@ -642,10 +643,10 @@ def _prompt(field: Field, before: Any, *, required: bool, secret: bool) -> str:
 
 
 def _read_value(text: str, field: Field) -> Any:
-    """Turn a line into a value; several of a list stand between commas, or as JSON.
+    """Turn a line into a value; a list is separated by commas, or is JSON.
 
     Raises:
-        ArgumentsError: It stands for no value of the field.
+        ArgumentsError: The line does not fit the field.
     """
     problem = ""
     try:
@@ -663,7 +664,7 @@ def _getpass(prompt: str) -> str:
     return getpass.getpass(prompt)
 
 
-# The notebook's elicitor: asks where a person can answer, in the ways of `asking`; else the answer is no, at once.
+# The notebook's elicitor: asks as `Asking` does, or declines at once if the user cannot be asked.
 
 NOT_ASKED_FOR_ANSWER = "nobody can be asked here, where no input is allowed; `%mcp call --answers FILE` answers"
 
@@ -672,8 +673,8 @@ class Eliciting:
     """The elicitor.
 
     Args:
-        asking: Knows how a person can be asked.
-        elicitors: Whose time-out holds.
+        asking: Knows how the user can be asked.
+        elicitors: Has the time-out.
     """
 
     def __init__(self, asking: Asking, elicitors: Elicitors) -> None:
@@ -684,7 +685,7 @@ class Eliciting:
         """Ask for an answer.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         way = await self._asking.way()
         if way == "input":
@@ -696,14 +697,14 @@ class Eliciting:
         return await self._asking.below_a_cell(lambda: ElicitationPanel(show_below).ask(asked))
 
 
-# The notebook's authorizer: shows a log-in where a person can answer, in the ways of `asking`.
+# The notebook's authorizer: shows a log-in as `Asking` does, where the user can answer.
 
 
 class Authorizing:
     """The authorizer.
 
     Args:
-        asking: Knows how a person can be asked.
+        asking: Knows how the user can be asked.
         cells: Knows whether this is a terminal.
     """
 
@@ -712,11 +713,11 @@ class Authorizing:
         self._cells = cells
 
     async def possible(self) -> bool:
-        """Whether a person can be asked now."""
+        """Whether the user can be asked now."""
         return await self._asking.way() != "nobody"
 
     async def __call__(self, login: LogIn) -> None:
-        """Show a log-in until it is answered."""
+        """Show a log-in until the user answers it."""
         way = await self._asking.way()
         if way == "panel":
             from mcp_magic.ui.question import AuthorizationPanel
@@ -729,22 +730,22 @@ class Authorizing:
 
 
 def authorize(logins: LogIns, asking: Asking, cells: Cells) -> None:
-    """Let the notebook show log-ins, unless somebody else does."""
+    """Let the notebook show log-ins, unless another authorizer is set."""
     if logins.authorizer is None:
         authorizing = Authorizing(asking, cells)
         logins.ask_with(authorizing, authorizing.possible, asking.confirm)
 
 
 def authorize_no_more(logins: LogIns) -> None:
-    """Undo that."""
+    """Undo `authorize`."""
     if isinstance(logins.authorizer, Authorizing):
         logins.ask_with(None)
 
 
 # A log-in in a terminal, and in consoles whose kernel gets no clicks.
 #
-# In a terminal the event loop runs on while a line is awaited. In a kernel `input()` stops it; the callback has a
-# thread of its own, so the browser gets its page, and the person goes on with Enter.
+# A terminal's event loop runs while it waits for a line. In a kernel, `input()` stops the loop. The callback has a
+# thread of its own, so the browser still gets its page, and the user continues with Enter.
 
 TERMINAL = (
     "Waiting for the browser to come back. If it is on another machine, paste the address that it is sent to here; "
@@ -772,7 +773,7 @@ async def in_terminal(login: LogIn) -> None:
 
 
 def _take(login: LogIn, line: str) -> None:
-    """Take a line; what is wrong with it is printed. The end of the input leaves it to the browser."""
+    """Handle a line; print what is wrong with it. An empty line changes nothing."""
     text = line.strip()
     if text.lower() in ("c", "cancel"):
         login.cancel()
@@ -782,7 +783,7 @@ def _take(login: LogIn, line: str) -> None:
 
 @contextmanager
 def _lines() -> Iterator[asyncio.Queue[str]]:
-    """Read lines from the terminal without stopping the loop, where the loop can wait for files (not on Windows)."""
+    """Read lines from the terminal without stopping the loop, if the loop can wait for files (not on Windows)."""
     lines: asyncio.Queue[str] = asyncio.Queue()
     loop, stdin = asyncio.get_running_loop(), sys.stdin
 
@@ -790,7 +791,7 @@ def _lines() -> Iterator[asyncio.Queue[str]]:
         line = stdin.readline()
         if line:
             lines.put_nowait(line)
-        else:  # the end: from now on it would be readable for ever
+        else:  # at its end, stdin would be readable for ever; the browser can still answer
             loop.remove_reader(stdin)
 
     try:
@@ -805,13 +806,13 @@ def _lines() -> Iterator[asyncio.Queue[str]]:
 
 
 class LogInInput(InputAsker):
-    """An authorizer that asks by `input()`, without an echo: the address holds the code, and a notebook keeps lines."""
+    """An authorizer with `input()` that does not echo: the address holds the code, and a notebook keeps lines."""
 
     async def authorize(self, login: LogIn) -> None:
         """Show a log-in, and ask until it is answered.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         from mcp_magic.auth.login import login_text
 
@@ -825,7 +826,7 @@ class LogInInput(InputAsker):
                     login.cancel()
                 elif line and (problem := login.pasted(line)):
                     self._write(problem)
-                await asyncio.sleep(0)  # an answer that came meanwhile is taken now
+                await asyncio.sleep(0)  # lets an answer that arrived during input() be handled
                 await asyncio.sleep(0)
             return
         except EOFError:
@@ -842,7 +843,7 @@ def _unseen(prompt: str) -> str:
     return getpass.getpass(prompt)
 
 
-# Deciding with `input()` about what servers want of models: in terminals, and where clicks cannot be delivered.
+# Sampling with `input()`: the user decides line by line, in terminals and where clicks cannot arrive.
 
 REQUEST_CHOICES = "[a]pprove, approve and show me the [r]eply first, [e]dit, [d]eny: "
 REPLY_CHOICES = "[s]end, [e]dit, [r]efuse: "
@@ -853,20 +854,20 @@ class SamplingInput(InputAsker):
     """A reviewer that asks line by line."""
 
     async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
-        """Ask whether a model may answer; the end of input denies, and so does Ctrl-C where no magic runs that it ends.
+        """Ask whether a model may answer. The end of input denies; Ctrl-C ends the running magic, or else denies.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         from mcp_magic.ask.sampling import request_text
 
         return await self._until_ended(lambda: self._request(asked, lambda now: request_text(now, expected)))
 
     async def reply(self, asked: SamplingRequest, reply: Sampled) -> Review:
-        """Ask whether a reply may be sent; the end of input refuses it, and so does Ctrl-C, as above.
+        """Ask whether a reply may be sent; the end of input and Ctrl-C act as in `request`.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         from mcp_magic.ask.sampling import reply_text
 
@@ -916,7 +917,7 @@ class SamplingInput(InputAsker):
         return text.text if not line.strip() else "" if line.strip() == "-" else line
 
 
-# The notebook's reviewer: asks where a person can answer, in the ways of `asking`; else the answer is no, at once.
+# The notebook's reviewer: asks as `Asking` does, or denies at once if the user cannot be asked.
 
 NOT_ASKED_FOR_REPLY = (
     "nobody can be asked here, where no input is allowed; `%mcp connect --sampling auto` answers without asking, "
@@ -928,8 +929,8 @@ class Reviewing:
     """The reviewer.
 
     Args:
-        asking: Knows how a person can be asked.
-        samplers: Whose time-out holds.
+        asking: Knows how the user can be asked.
+        samplers: Has the time-out.
     """
 
     def __init__(self, asking: Asking, samplers: Samplers) -> None:
@@ -941,7 +942,7 @@ class Reviewing:
         """Ask whether a model may answer.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         way = await self._asking.way()
         if way == "nobody":
@@ -961,7 +962,7 @@ class Reviewing:
         """Ask whether a reply may be sent.
 
         Raises:
-            TimeoutError: Nobody answered in time.
+            TimeoutError: The time is up.
         """
         way = await self._asking.way()
         if way == "nobody":
@@ -977,11 +978,11 @@ class Reviewing:
 
 
 def answer_sampling(samplers: Samplers, asking: Asking, model: Callable[[], Any]) -> None:
-    """Let the configured model answer and the person be asked, unless somebody else has been set for that.
+    """Let the configured model answer and the user review, unless a sampler or reviewer is already set.
 
     Args:
-        samplers: Who answers.
-        asking: Knows how a person can be asked.
+        samplers: Has the sampler and the reviewer.
+        asking: Knows how the user can be asked.
         model: Returns the setting.
     """
     if samplers.sampler is None:
@@ -998,20 +999,20 @@ def end_sampling(samplers: Samplers) -> None:
         samplers.reviewer = None
 
 
-# Whether somebody can be asked what servers ask for in a session that is replayed.
+# Whether the user can be asked in a replayed session.
 
 
 def ask_in_replays(cells: Cells, settings: Settings) -> None:
-    """Ask the person where one can be asked; else what was answered when it was recorded is answered again."""
+    """Ask the user where possible; elsewhere a replay repeats the recorded answer."""
     deck.asks = lambda: how_to_ask(cells.circumstances(), settings.ask_with) != "nobody"
 
 
 def ask_no_more_in_replays() -> None:
-    """Undo that."""
+    """Undo `ask_in_replays`."""
     deck.asks = lambda: False
 
 
-# Replies to what servers ask models for, from a file: for notebooks that run where nobody is.
+# Replies to sampling requests from a file, for notebooks that run unattended.
 
 KEYS = ("reply", "deny", "server", "message", "model")
 
@@ -1021,11 +1022,11 @@ class _Reply:
     """One entry of the file.
 
     Attributes:
-        text: What is replied; None: the request is refused.
-        reason: Why it is refused.
-        model: Who is said to have replied.
-        server: A pattern of names of servers.
-        message: A pattern of the last message's text.
+        text: The reply; None refuses the request.
+        model: The model named in the reply.
+        reason: The reason for a refusal.
+        server: A pattern for the server's name.
+        message: A pattern for the text of the last message.
         used: Whether it has replied.
     """
 
@@ -1038,25 +1039,25 @@ class _Reply:
 
     @property
     def lasts(self) -> bool:
-        """Whether it replies again and again: it says to what."""
+        """Whether it can reply repeatedly: it names a server or a message."""
         return (self.server, self.message) != ("*", "*")
 
     def fits(self, asked: SamplingRequest) -> bool:
-        """Whether it is for a request."""
+        """Whether it can reply to a request."""
         if self.used and not self.lasts:
             return False
         return fnmatchcase(asked.server, self.server) and fnmatchcase(_last_text(asked), self.message)
 
 
 class Replies:
-    """What was decided beforehand: replies in order, or by server and message.
+    """Decisions made in advance: replies in order, or by server and message.
 
     Args:
-        entries: As JSON holds them: texts, or objects with `reply` or `deny`, `server`, `message`, `model`.
-        name: What to call them in messages, and the model that replies.
+        entries: JSON values: texts, or objects with `reply` or `deny`, `server`, `message`, `model`.
+        name: The name in messages, and the default name of the model.
 
     Attributes:
-        problem: What was wrong first; "" if nothing was.
+        problem: The first problem; "" if there was none.
     """
 
     def __init__(self, entries: list[Any], name: str) -> None:
@@ -1065,7 +1066,7 @@ class Replies:
         self.problem = ""
 
     async def __call__(self, asked: SamplingRequest) -> Review:
-        """Return the first reply that fits; a refusal if there is none."""
+        """Return the first reply that fits, or a refusal."""
         found = next((reply for reply in self._replies if reply.fits(asked)), None)
         if found is None:
             problem = f"{self._name} has no reply to {one_line(_last_text(asked), 100)!r} of {asked.server}"
@@ -1100,7 +1101,7 @@ def _read_reply(entry: Any, name: str) -> _Reply:
     """Read one entry.
 
     Raises:
-        ArgumentsError: It is none.
+        ArgumentsError: The entry is invalid.
     """
     if isinstance(entry, str):
         return _Reply(entry, name)
@@ -1119,7 +1120,7 @@ def _read_reply(entry: Any, name: str) -> _Reply:
     return _Reply(entry.get("reply"), entry.get("model", name), entry.get("deny", ""), **patterns)
 
 
-# Answers to what servers ask for, from a file: for notebooks that run where nobody is.
+# Answers to elicitations from a file, for notebooks that run unattended.
 
 ACTIONS = ("accept", "decline", "cancel")
 
@@ -1128,15 +1129,15 @@ class Answers:
     """An elicitor that answers from a list, in order, or from an object, by message.
 
     An answer is `"accept"`, `"decline"`, `"cancel"`, `{"action": ..., "content": {...}}`, or the values themselves. An
-    object with a list `"sampling"` has the replies of models, too; its answers may stand in `"elicitation"` then.
+    object with a list `"sampling"` also has replies to sampling requests; its answers can then be in `"elicitation"`.
 
     Args:
-        answers: As JSON holds them.
-        name: What to call them in messages.
+        answers: The JSON value.
+        name: The name in messages.
 
     Attributes:
-        replies: Replies to what the server asks models for; None where the file says nothing of that.
-        problem: What was wrong first; "" if nothing was.
+        replies: Replies to sampling requests; None if the file has none.
+        problem: The first problem; "" if there was none.
     """
 
     def __init__(self, answers: Any, name: str) -> None:
@@ -1159,7 +1160,7 @@ class Answers:
         """Read a file.
 
         Raises:
-            ArgumentsError: It cannot be read, or holds no answers.
+            ArgumentsError: The file cannot be read, or holds no answers.
         """
         try:
             answers = json.loads(read_bytes(path, LARGEST_DATA))
@@ -1172,7 +1173,7 @@ class Answers:
         raise ArgumentsError(problem)
 
     async def __call__(self, asked: Elicitation) -> Answer:
-        """Return the answer; "decline" if there is none, or none that fits."""
+        """Return the answer; "decline" if there is none, or it does not fit."""
         found = self._next(asked)
         message = one_line(asked.message, 100)
         if found is None:
@@ -1186,10 +1187,10 @@ class Answers:
         return answer
 
     def raise_for_problem(self) -> None:
-        """Raise what was wrong, if anything was.
+        """Raise the first problem, if there was one.
 
         Raises:
-            ArgumentsError: An answer or a reply was missing, or did not fit; the server was told no.
+            ArgumentsError: An answer or a reply was missing or did not fit; the server got a refusal.
         """
         problem = self.problem or (self.replies.problem if self.replies is not None else "")
         if problem:
@@ -1206,7 +1207,7 @@ class Answers:
 
 
 def _elicitation(answers: dict[str, Any], name: str) -> Any:
-    """Return what stands beside "sampling": the section "elicitation", or answers by message."""
+    """Return the answers beside "sampling": the section "elicitation", or answers by message."""
     section = answers.get("elicitation")
     if not isinstance(section, list | dict):
         return answers
@@ -1229,23 +1230,23 @@ def _read_answer(answer: Any, name: str) -> Answer:
     raise ArgumentsError(problem)
 
 
-# Asks the person about servers of a file that loosen something, hide others, or take the place of open sessions.
+# Asks the user about servers of a file that loosen something, shadow other servers, or replace open sessions.
 
 
 async def ask_for_trust(
     invocation: Invocation, declaration: Declaration, loose: list[str], taken: Sequence[str] = (), *, dry: bool = False
 ) -> list[str]:
-    """Ask the person about a file, once for what it loosens; return what is to be said of it.
+    """Ask the user to trust a file; return notes to show.
 
     Args:
-        invocation: Who asks.
-        declaration: What the file declares.
-        loose: What it loosens, in words; a yes to it is kept.
-        taken: Which open sessions it replaces, in words; a yes to that holds for now.
-        dry: Whether it is only said that a yes is needed.
+        invocation: The line.
+        declaration: The content of the file.
+        loose: Descriptions of what it loosens; a yes to these is stored.
+        taken: Descriptions of the open sessions that it replaces; a yes to these is not stored.
+        dry: Whether to ask nothing and only note that a yes is needed.
 
     Raises:
-        DeniedError: The answer is no, or nobody can answer; nothing was done.
+        DeniedError: The answer is no, or the user cannot be asked; nothing was done.
     """
     if loose and is_trusted(declaration):
         loose = []
@@ -1286,15 +1287,15 @@ async def _ask(invocation: Invocation, declaration: Declaration, loose: Sequence
 
 
 async def ask_for_servers(invocation: Invocation, entries: Iterable[ServerEntry], *, replacing: bool = False) -> None:
-    """Ask the person about configured servers before they are started, unless the files are their own.
+    """Ask the user about configured servers before they start, unless the files are the user's own.
 
     Args:
-        invocation: Who asks.
+        invocation: The line.
         entries: The servers.
-        replacing: Whether the person named the file, and open sessions of these names are replaced.
+        replacing: Whether the user named the file, so that open sessions of these names are replaced.
 
     Raises:
-        DeniedError: The answer is no, or nobody can answer; nothing was started.
+        DeniedError: The answer is no, or the user cannot be asked; nothing was started.
     """
     for entry in entries:
         if entry.spec is None or entry.disabled or entry.problem:
@@ -1306,7 +1307,7 @@ async def ask_for_servers(invocation: Invocation, entries: Iterable[ServerEntry]
 
 
 def needs_yes(entry: ServerEntry, directory: Path) -> bool:
-    """Whether the person has to say yes to a configured server before it is started."""
+    """Whether the user has to agree before a configured server starts."""
     alone = _alone(entry)
     return bool(_wants(alone, directory)) and not is_trusted(alone)
 
@@ -1316,11 +1317,11 @@ def _alone(entry: ServerEntry) -> Declaration:
 
 
 def _wants(declaration: Declaration, directory: Path | None) -> list[str]:
-    """Return what a declared server takes a yes for; nothing if the whole file has one, or is the person's own.
+    """Return the reasons to ask about a declared server; none if the whole file is trusted, or is the user's own.
 
     Args:
-        declaration: Of this server alone.
-        directory: Where the person named it, and perhaps meant one of their own; None if they named the file.
+        declaration: The declaration of this server alone.
+        directory: Where the user named the server, perhaps meaning one of their own; None if they named the file.
     """
     if is_personal(declaration.source):
         return []
@@ -1332,7 +1333,7 @@ def _wants(declaration: Declaration, directory: Path | None) -> list[str]:
 
 
 def shadowed(declaration: Declaration, directory: Path) -> list[str]:
-    """Say which servers of the person's own files have names that a project's file gives to other ones."""
+    """Describe the servers of the user's own files whose names a project's file gives to other servers."""
     project = Path(declaration.source).parent
     mine: dict[str, ServerEntry] = {}
     for entry in discover_servers(directory):
@@ -1346,7 +1347,7 @@ def shadowed(declaration: Declaration, directory: Path) -> list[str]:
 
 
 def displaced(invocation: Invocation, declared: dict[str, Spec], source: str) -> list[str]:
-    """Say which open sessions would be replaced by other servers, but for those that the same file has opened."""
+    """Describe the open sessions that other servers would replace, except sessions that the same file opened."""
     identity = invocation.host.consent.definitions.identity
     return [
         f"replace your open session {session.name} ({session.spec.where}); your rules for that one do not hold for it"

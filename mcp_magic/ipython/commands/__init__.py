@@ -1,4 +1,4 @@
-"""The table of the subcommands of `%mcp`. The modules in this folder are imported when their subcommand is typed."""
+"""The table of the subcommands of `%mcp`. Each module here is imported when its subcommand is first used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["AGENT", "COMMANDS", "SERVER", "SERVERS"]
 _daily = partial(Command, everyday=True)
 
 SERVERS = Command("servers", "servers", "Connect", "lists the connected servers")
-"""What `%mcp` alone does."""
+"""`%mcp` without a subcommand."""
 
 AGENT = Command(
     "mcp_agent",
@@ -76,4 +76,4 @@ COMMANDS = {
         Command("diff", "snapshot", "Share", "says what changed in a server since a snapshot"),
     )
 }
-"""Name -> subcommand, in the order in which help shows them. A new one is a row here and its module."""
+"""Name -> subcommand, in the order of the help. A new subcommand is a row here and a module."""

@@ -1,4 +1,4 @@
-"""`%mcp agent`: the conversations that agents have left."""
+"""`%mcp agent`: the stored threads of agents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing | Transcript:
-    """List, show, fork or delete conversations."""
+    """List, show, fork or delete threads."""
     from mcp_magic.agent import threads as history
     from mcp_magic.agent.threads import open_threads
 
@@ -77,7 +77,7 @@ async def _show(invocation: Invocation, saver: Any, thread: str) -> Transcript:
 
 
 def _steps(thread: str, messages: list[Any]) -> str:
-    """Return how many steps there are and with which each request begins: what `--fork` takes."""
+    """Return the number of steps and the step at which each request begins: the numbers that `--fork` takes."""
     from mcp_magic.agent.transcript.entries import is_turn
 
     begins, step = [], 0
@@ -90,7 +90,7 @@ def _steps(thread: str, messages: list[Any]) -> str:
 
 
 async def _place(text: str, saver: Any) -> tuple[str, int | None]:
-    """Return thread and step of `THREAD@STEP`; a thread's own name may have an @ as well."""
+    """Return the thread and the step of `THREAD@STEP`; a thread's name can contain an @, too."""
     from mcp_magic.agent.threads import list_threads
 
     thread, at, step = text.rpartition("@")

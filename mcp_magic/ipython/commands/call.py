@@ -32,7 +32,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
-    """Call the tool; an error that it reports is raised."""
+    """Call the tool; raises an error that it reports."""
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     schema.check_text(invocation.body, "the cell")
     cell = invocation.body.removesuffix("\n") if invocation.body is not None else None  # IPython adds a line end

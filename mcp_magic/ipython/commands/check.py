@@ -1,4 +1,4 @@
-"""`%mcp assert`: what a tool must answer."""
+"""`%mcp assert`: checks the answer of a tool."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ASSERT"]
 
 CHECKS = ("equals", "contains", "schema", "under", "error")
-"""The options, which nobody means as arguments of a tool that does not list them."""
+"""The options. A word of this name is not an argument, unless the tool lists it."""
 
 
 def options(parser: Parser) -> None:
@@ -41,7 +41,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Call the tool and check what it answers."""
+    """Call the tool and check its answer."""
     from mcp_magic.results import results
 
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
@@ -72,7 +72,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
 
 
 def _refuse_checks(words: list[str], tool: Tool, name: str) -> None:
-    """Refuse arguments that are meant as options, which would be sent instead of checked."""
+    """Refuse options typed as arguments, which would be sent and check nothing."""
     takes = {child.name for child in schema.root_field(tool.input_schema).children}
     for word, after in zip(words, [*words[1:], ""], strict=True):
         said, _, value = ("==", "", word[2:]) if word.startswith("==") else word.partition("=")
@@ -84,7 +84,7 @@ def _refuse_checks(words: list[str], tool: Tool, name: str) -> None:
 
 
 def _value(invocation: Invocation, given: str, result: ToolResult) -> Any:
-    """Return what a result is compared with; JSON is text for a result that is text."""
+    """Return the value to compare with; JSON stays text if the result is text."""
     if result.data is not None:
         with suppress(ValueError):
             return json.loads(given)  # a JSON object has the braces of an expression

@@ -1,4 +1,4 @@
-"""`%mcp config`: what is configured where; starts nothing."""
+"""`%mcp config`: the configured servers and their files; starts nothing."""
 
 from __future__ import annotations
 

@@ -67,10 +67,10 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connecti
 
 
 async def asked_for(invocation: Invocation, target: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Ask about a configured server if a target names one; return the options, with what the name was found to mean.
+    """Ask about a configured server if a target names one; return the options, fixed to the server that was found.
 
     Raises:
-        DeniedError: The answer is no, or nobody can answer.
+        DeniedError: The answer is no, or the user cannot be asked.
     """
     found: list[ServerEntry] = []
 
@@ -80,7 +80,7 @@ async def asked_for(invocation: Invocation, target: Any, options: dict[str, Any]
 
     if not isinstance(target, str):
         return options
-    with suppress(MCPMagicError):  # which is said where it is opened
+    with suppress(MCPMagicError):  # opening the target raises it
         resolve_target(target, **{**options, "find_entry": find})
     if not found:
         return options
@@ -91,10 +91,10 @@ async def asked_for(invocation: Invocation, target: Any, options: dict[str, Any]
 
 
 def session_options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what `Host.connect` takes besides a target and a name."""
+    """Return the arguments of `Host.connect` except the target and the name."""
     headers = dict(parse_header(invocation.text(text)) for text in arguments.header)
     env = dict(parse_env(invocation.text(text)) for text in arguments.env)
-    return dict(  # noqa: C408 (as they are called there)
+    return dict(  # noqa: C408 (keyword arguments)
         transport=arguments.transport,
         headers=headers,
         env=env,
@@ -115,10 +115,10 @@ def session_options(invocation: Invocation, arguments: argparse.Namespace) -> di
 
 
 def one_target(invocation: Invocation, words: list[str], typed: str = "%mcp connect") -> Any:
-    """Return the target of a line: what its only word means, or the command behind `--`.
+    """Return the target of a line: the value of its only word, or the command after `--`.
 
     Raises:
-        CommandError: There is none, or more than one.
+        CommandError: There is no target, or more than one.
     """
     if invocation.command:
         if words:
@@ -149,7 +149,7 @@ async def _from_file(invocation: Invocation, arguments: argparse.Namespace) -> L
 
 
 async def open_entries(invocation: Invocation, entries: Iterable[ServerEntry]) -> list[dict[str, Any]]:
-    """Open configured servers in parallel and return a row for each, with what went wrong."""
+    """Open configured servers in parallel; return a row for each, with its error."""
     from mcp_magic.ipython.ask import ask_for_servers
 
     entries = list(entries)

@@ -1,4 +1,4 @@
-"""`%mcp consent` and `%mcp audit`: rules, and what was decided."""
+"""`%mcp allow`, `deny`, `ask`, `approvals` and `audit`: consent rules and past decisions."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 __all__ = ["ALLOW", "APPROVALS", "ASK", "AUDIT", "DENY", "fitting_nothing", "never_reached"]
 
 
-# What is said about consent rules that do nothing: one is never reached, another fits no tool.
+# Remarks on consent rules without effect: rules that are never reached, and rules that fit no tool.
 
 
 def never_reached(host: Host) -> dict[int, str]:
-    """Return the numbers of the rules that never decide, with why."""
+    """Return the numbers of the rules that never decide, each with the reason."""
     found = unreached(host.consent.rules, host.consent.definitions)
     return {at + 1: f"never reached: rule {before + 1} comes before it" for at, before in found.items()}
 
 
 def fitting_nothing(host: Host) -> dict[int, str]:
-    """Return the numbers of the rules whose pattern names nothing that the connected servers have, with a remark.
+    """Return the numbers of the rules that fit nothing on the connected servers, each with a remark.
 
-    Empty where no server is connected, or one has not said yet what it has.
+    Empty if no server is connected, or the tools of a server are not known yet.
     """
     sessions = host.find()
     if not sessions or not all(session.catalog.known("tools") for session in sessions):
@@ -56,10 +56,10 @@ def _near(rule: Rule, known: list[str], host: Host) -> str:
     return did_you_mean(rule.tool, known if rule.single else [f"{name}:{rest}" for name in host if name != server])
 
 
-# `%mcp allow`, `deny`, `ask`, `approvals`, `audit`: who may call what without asking.
+# The subcommands.
 
 MAX_SHOWN = 100
-"""Characters of one argument in a list."""
+"""Most characters of one argument in a list."""
 
 _ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
@@ -85,7 +85,7 @@ async def add_rule(action: str, invocation: Invocation, arguments: argparse.Name
 
 
 def rule_listing(host: Host, done: str = "") -> Listing:
-    """Return the rules in the order in which they are tried, what holds where none matches, and what was done."""
+    """Return the rules in their order, with a note on the default policy and on what was done."""
     consent, never, strays = host.consent, never_reached(host), fitting_nothing(host)
     rows = [
         {
@@ -124,7 +124,7 @@ def approvals_options(parser: Parser) -> None:
 
 
 async def approvals(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """List the rules, after changing them as asked."""
+    """Change the rules as asked, and list them."""
     consent = invocation.host.consent
     if arguments.clear:
         consent.rules.clear()
@@ -146,7 +146,7 @@ async def approvals(invocation: Invocation, arguments: argparse.Namespace) -> Li
 
 
 def _saved(name: str, rules: list[Rule]) -> str:
-    """Say what was written, and which rules were not."""
+    """Say where the rules were saved, and which were not."""
     left = [number for number, rule in enumerate(rules, 1) if rule.run is not None or rule.holds_secret]
     if not left:
         return f"saved to {name}"

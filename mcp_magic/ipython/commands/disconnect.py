@@ -24,7 +24,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Close sessions and list what is left."""
+    """Close sessions and list the others."""
     host = invocation.host
     if bool(arguments.names) == arguments.all:
         raise CommandError(f"%mcp disconnect: name the servers, or say --all. Connected: {listed(host)}")

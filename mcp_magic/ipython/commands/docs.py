@@ -17,7 +17,7 @@ __all__ = ["DOCS", "STUBS", "Markdown"]
 
 
 class Markdown(Text):
-    """A page of Markdown that a notebook shows as a page."""
+    """A Markdown text that a notebook renders."""
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
@@ -33,7 +33,7 @@ def options(parser: Parser) -> None:
 
 
 async def docs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
-    """Describe a server on a page."""
+    """Describe a server as a page."""
     from mcp_magic.server.docs import page
 
     text = await page(invocation.connection(arguments.server))

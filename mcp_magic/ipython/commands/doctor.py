@@ -23,7 +23,7 @@ __all__ = ["DOCTOR"]
 
 
 def options(parser: Parser) -> None:
-    """Add the arguments: those of `connect`, and the call."""
+    """Add the arguments of `connect` and of the call."""
     connect.options(parser, "server or target")
     parser.add_argument(
         "--call",
@@ -36,7 +36,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> DoctorReport:
-    """Examine a server; however sick it is, the report is what comes of it."""
+    """Examine a server; every failure becomes a part of the report."""
     target = connect.one_target(invocation, arguments.target, "%mcp doctor")
     given = connect.session_options(invocation, arguments)
     if arguments.config:

@@ -1,4 +1,4 @@
-"""`%mcp export`: a server of the notebook as a program."""
+"""`%mcp export`: writes a server of the notebook as a program."""
 
 from __future__ import annotations
 

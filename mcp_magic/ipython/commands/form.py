@@ -42,7 +42,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
-    """Open a form; the one that an earlier run of the cell opened is closed."""
+    """Open a form; closes the form of the cell's earlier run."""
     from mcp_magic.ipython.cells import keep_here
 
     form = await _made(invocation, arguments)
@@ -96,7 +96,7 @@ async def _template(invocation: Invocation, name: str, server: str | None) -> tu
 
 
 def _publisher(shell: InteractiveShell) -> Publish:
-    """Return what shows a form, and later replaces what the notebook keeps of it."""
+    """Return a function that shows a form and later replaces the copy saved in the notebook."""
     shown_as = {"display_id": uuid.uuid4().hex}
 
     def publish(bundle: dict[str, Any], update: bool) -> None:

@@ -1,4 +1,4 @@
-"""`%mcp last`: the whole answer of a tool that failed."""
+"""`%mcp last`: the whole answer of the last tool that failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`%mcp tools`, `resources`, `templates`, `prompts`: what servers offer, all pages."""
+"""`%mcp tools`, `resources`, `templates`, `prompts`: everything that servers offer, from all pages."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _matches(item: Any, text: str) -> bool:
 async def run(
     kind: str, row: Callable[[Connection, Any], dict[str, Any]], invocation: Invocation, arguments: argparse.Namespace
 ) -> Listing:
-    """List one kind of one server or of all."""
+    """List one kind, of one server or of all."""
     host = invocation.host
     connections = host.find(arguments.server)
     found = await asyncio.gather(

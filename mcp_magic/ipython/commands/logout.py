@@ -1,4 +1,4 @@
-"""`%mcp logout`: ends a log-in, and forgets its tokens."""
+"""`%mcp logout`: ends a log-in and deletes its tokens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Close the session, revoke the tokens and forget them with the client's registration."""
+    """Close the session, revoke the tokens, and delete them with the client's registration."""
     host = invocation.host
     name = str(invocation.value(arguments.server))
     spec = host[name].spec if name in host else resolve_target(name, find_entry=find_server)[0]

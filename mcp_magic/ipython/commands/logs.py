@@ -1,4 +1,4 @@
-"""`%mcp logs`: what a server wrote to its stderr and logged, and how much it logs."""
+"""`%mcp logs`: a server's stderr and log messages, and its log level."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["LOGS"]
 
 FAILED = "failed start"
-"""The source of lines that a server wrote which was to replace this one, and could not be opened."""
+"""The source of stderr lines of a replacement server that could not be opened."""
 
 
 def options(parser: Parser) -> None:
@@ -41,9 +41,9 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Set the level, if one is given; list stderr's last lines and the last log notifications; follow them.
+    """Set the level if given, list the last lines of stderr and the last log messages, and follow them if asked.
 
-    Of a server that could not be opened its stderr is listed.
+    For a server that could not be opened, list its stderr.
     """
     host = invocation.host
     name = arguments.server or (next(reversed(host.failed), None) if not host.connections else None)

@@ -1,4 +1,4 @@
-"""`%mcp metrics`: how many calls there were, how they ended and how long they took."""
+"""`%mcp metrics`: the number, outcomes and durations of calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
         metrics.clear()
     rows = [row for row in metrics.rows() if arguments.server in (None, row["server"])]
     if arguments.server is not None and not rows:
-        invocation.host[arguments.server]  # a name that nobody has is an error
+        invocation.host[arguments.server]  # an unknown name is an error
     notes += [telemetry.said] if telemetry.said else []
     return Listing(
         rows, title="Calls", columns=COLUMNS, empty="no tool was called yet", note="; ".join(notes), kind="tools"

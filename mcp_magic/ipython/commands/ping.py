@@ -1,4 +1,4 @@
-"""`%mcp ping`: whether servers are there, and how long they take to say so."""
+"""`%mcp ping`: whether servers answer, and how fast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Ask one server, or all at the same time; one that does not answer is a row that says so."""
+    """Ping one server, or all in parallel; a row shows a server that does not answer."""
     host = invocation.host
     connections = [host[arguments.server]] if arguments.server else list(host.connections.values())
     rows = await asyncio.gather(*(_row(connection, arguments.timeout) for connection in connections))

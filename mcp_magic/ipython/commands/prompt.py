@@ -30,7 +30,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> PromptResult:
-    """Get it."""
+    """Get the prompt."""
     connection, prompt = await invocation.host.resolve(arguments.prompt, "prompts")
     values = schema.parse_prompt_arguments(
         arguments.arguments, prompt.arguments or (), evaluate=invocation.evaluate, directory=invocation.directory

@@ -24,7 +24,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """Send it and return the `result` of the answer as it came."""
+    """Send the message; return the `result` of the answer unchanged."""
     connection = invocation.host[arguments.server]
     given = _params(invocation, arguments.params)
     if arguments.notify:

@@ -22,7 +22,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> ResourceResult:
-    """Read it."""
+    """Read the resource."""
     uri = str(invocation.value(arguments.uri))
     return await invocation.host.read(uri, server=arguments.server, **timeouts(invocation, arguments))
 

@@ -1,4 +1,4 @@
-"""`%mcp record`: puts a cassette in, from which servers and models are replayed, or onto which they are recorded."""
+"""`%mcp record`: inserts a cassette, which records servers and models or replays them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Put a cassette in or take it out, and say what is recorded or replayed now."""
+    """Insert or remove a cassette, and list what is recorded or replayed now."""
     notes: list[str] = []
     _refuse_meant(arguments.file)
     if arguments.stop and arguments.file:
@@ -53,7 +53,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
 
 
 def _refuse_meant(file: str | None) -> None:
-    """Refuse words that are hardly meant as the name of a file."""
+    """Refuse words that are probably not meant as a file's name."""
     if file in MODES:
         meant = f"`%mcp record FILE --mode {file}`"
     elif file in ("stop", "off", "end"):
@@ -100,7 +100,7 @@ def _row(cassette: Cassette, folder: Path) -> dict[str, Any]:
 
 
 def _near(path: Path, folder: Path) -> str:
-    """Return a path as a person would write it: what is in the kernel's folder without that."""
+    """Return a path for display, without the kernel's folder if it is inside."""
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 

@@ -22,7 +22,7 @@ __all__ = ["ONCE", "REPLAY"]
 _ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 _WITH_ARGUMENTS = ("tools/call", "prompts/get")
 ONCE = ("initialize", "server/discover", "subscriptions/listen")
-"""What a session says once and by itself."""
+"""Methods that a session sends once and on its own; they cannot be replayed."""
 
 
 def options(parser: Parser) -> None:
@@ -42,7 +42,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Any:
-    """Send it and return what `%mcp call` would, of other requests the answer as it came."""
+    """Send the request; return what `%mcp call` would, or for other methods the answer unchanged."""
     entry = _request(invocation, _number(invocation, arguments.number))
     connection = invocation.host[entry.server]
     params = _params(invocation, connection, entry, arguments.arguments)
@@ -53,7 +53,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Any:
 
 
 def _number(invocation: Invocation, word: str) -> int:
-    """Return the number that is typed, or that `$name` or `{expression}` stands for."""
+    """Return the number that is typed, or the value of `$name` or `{expression}`."""
     text = invocation.text(word)
     if not text.isdecimal():
         raise CommandError(f"%mcp replay: {text[:40]!r} is no number of a message; `%mcp trace` lists them")
@@ -61,7 +61,7 @@ def _number(invocation: Invocation, word: str) -> int:
 
 
 def _request(invocation: Invocation, number: int) -> Entry:
-    """Return the request that is to be sent again."""
+    """Return the request to send again."""
     trace = invocation.host.trace
     entry = trace.find(number)
     if entry.kind in ("answer", "error") and entry.pair is not None:

@@ -1,4 +1,4 @@
-"""`%mcp roots`: the directories that a server is told it may work in."""
+"""`%mcp roots`: the directories in which a server may work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Set the roots, if any are given, and list them."""
+    """Set the roots, if given, and list them."""
     connection = invocation.connection(arguments.server)
     if arguments.clear and arguments.directories:
         message = "%mcp roots takes directories, or --clear"

@@ -1,4 +1,4 @@
-"""`%mcp serve`: a server of this kernel for other programs on this machine."""
+"""`%mcp serve`: offers a server of this kernel to other programs on this machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Begin or end serving, and list what is served."""
+    """Start or stop serving, and list the served servers."""
     served = invocation.state.served
     if arguments.server is None and (arguments.stop or arguments.port):
         raise CommandError("%mcp serve: which server? `%mcp serve NAME` takes one that runs in this kernel.")
@@ -44,7 +44,7 @@ async def _end(served: dict[str, Serving], name: str) -> None:
 
 
 async def _move(invocation: Invocation, name: str, port: int) -> None:
-    """Serve a server at a port; where it was served before it is no more, unless the new place cannot be had."""
+    """Serve a server at a port; serving it at another port ends only once the new port works."""
     served = invocation.state.served
     old = served.get(name)
     if old is not None and old.port == port:
@@ -67,7 +67,7 @@ async def _begin(invocation: Invocation, name: str, port: int, token: str = "") 
 
 
 async def serve_again(invocation: Invocation, name: str) -> None:
-    """Serve the server that took the place of another: at the same port, with the same token."""
+    """Serve a server's replacement at the same port, with the same token."""
     old = invocation.state.served.get(name)
     if old is None or not old.running:
         return

@@ -22,7 +22,7 @@ def server_listing(rows: list[dict[str, Any]], *, title: str = "MCP servers", no
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """List the connected servers, and say why those are not open that are not."""
+    """List the connected servers, with the reason if a session is not open."""
     connections = invocation.host.connections.values()
     note = "\n".join(one_line(connection.problem, 400) for connection in connections if connection.problem)
     return server_listing([connection.info().row() for connection in connections], note=note)

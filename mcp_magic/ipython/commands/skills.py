@@ -1,4 +1,4 @@
-"""`%mcp skills`: the skills that servers publish, and what one of them says."""
+"""`%mcp skills`: the skills that servers publish, as a list or one in full."""
 
 from __future__ import annotations
 

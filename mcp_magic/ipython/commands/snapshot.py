@@ -1,4 +1,4 @@
-"""`%mcp snapshot` and `%mcp diff`: what a server offers, and what changed in it."""
+"""`%mcp snapshot` and `%mcp diff`: saves a server's interface, and shows how it changed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def snapshot_options(parser: Parser) -> None:
 
 
 async def snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Text:
-    """Write a server's interface into a file."""
+    """Write a server's interface to a file."""
     from mcp_magic.server.docs import interface_of, written
 
     connection = invocation.connection(arguments.server)

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "TRACE", "Timeline", "TraceListing", "summary", "timeline", "trace_row"]
 
 
-# The trace as a listing: a row a message, which opens to its JSON.
+# The trace as a listing: one row per message, which opens to its JSON.
 
 COLUMNS = ("number", "time", "server", "way", "method", "ms", "bytes", "status", "fault", "says", "message")
 
 SAYS = 120
-"""Characters of what a message says."""
+"""Most characters of a message's summary."""
 
 TREE_BYTES = 6000
-"""Bytes of one message's JSON in the page; all of them are in `.df` and in an export."""
+"""Most bytes of one message's JSON in the page; `.df` and an export have all of it."""
 
 LEAST_TREE_BYTES = 1500
-"""The same where many messages share the page."""
+"""The same limit if many messages share the page."""
 
 
 def trace_row(entry: Entry) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def trace_row(entry: Entry) -> dict[str, Any]:
 
 
 def summary(entry: Entry) -> str:
-    """Return what a message says, on one line."""
+    """Return a message's content on one line."""
     message = entry.message
     if not isinstance(message, dict):
         return one_line(str(message), SAYS)
@@ -102,16 +102,16 @@ def _plain(result: dict[str, Any]) -> dict[str, Any]:
 
 
 class TraceListing(Listing):
-    """A listing whose rows open to the whole message; what servers wrote is escaped."""
+    """A listing whose rows open to the whole message; texts from servers are escaped."""
 
     def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> TraceListing:
-        """Return a listing like this one of other messages."""
+        """Return a listing like this one with other messages."""
         return TraceListing(
             rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind
         )
 
     def part(self) -> Part:
-        """Return the listing as text and as markup: the newest messages, which open to their JSON."""
+        """Return text and markup: the newest messages, which open to their JSON."""
         rows = self.rows[-document.display.listing_rows :]
         columns = [name for name in self.columns if name != "message"]
         if not rows:
@@ -128,10 +128,10 @@ class TraceListing(Listing):
 
     @staticmethod
     def _table(rows: list[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Markup, list[Mapping[str, Any]], int]:
-        """Return the table, its rows (if they are too long for the page, the newest), and how many of them open."""
+        """Return the table, its rows (only the newest if the page is too small), and the number of rows that open."""
         limit = document.display.bytes
         cells = [[row.get(name) for name in columns] for row in rows]
-        html, count = table(columns, cells, limit=limit * 2 // 3)  # the rest is for what they open to
+        html, count = table(columns, cells, limit=limit * 2 // 3)  # the rest is for their JSON
         while count < len(cells):
             cells = cells[-count:]
             html, count = table(columns, cells, limit=limit * 2 // 3)
@@ -140,7 +140,7 @@ class TraceListing(Listing):
 
 
 def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, room: int) -> int:
-    """Let rows open to their JSON, the newest first, as many as fit into `room` bytes; return how many do."""
+    """Let as many rows as fit into `room` bytes open to their JSON, newest first; return their number."""
     if "says" not in columns:
         return len(rows)
     place = columns.index("says")
@@ -161,10 +161,10 @@ def _opened(row: Mapping[str, Any], size: int) -> Markup:
     return opened
 
 
-# `%mcp trace`: every message between this kernel and its servers.
+# The subcommand.
 
 SHOWN = 100
-"""Messages listed unless more are asked for."""
+"""Messages listed by default."""
 
 
 def options(parser: Parser) -> None:
@@ -179,7 +179,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> TraceListing | Timeline:
-    """List, draw or write the messages that are kept."""
+    """List, draw or export the stored messages."""
     trace = invocation.host.trace
     if arguments.clear:
         trace.clear()
@@ -206,7 +206,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> TraceLis
 def _of_server(invocation: Invocation, server: str | None) -> Sequence[Entry]:
     entries = invocation.host.trace.entries(server)
     if server is not None and not entries:
-        invocation.host[server]  # a name that nobody has is an error; one that said nothing yet is none
+        invocation.host[server]  # an unknown name is an error; a server without messages is not
     return entries
 
 
@@ -231,13 +231,13 @@ TRACE = Implementation(
 )
 
 
-# The trace as a picture: requests as bars on a time axis, a lane for each method of each server.
+# The trace as a picture: requests as bars on a time axis, with a lane for each method of each server.
 
 LANES = 40
-"""Lanes drawn; more are no picture any more."""
+"""Most lanes drawn; more would be unreadable."""
 
 SHORTEST = 0.002
-"""Part of the axis that a bar has at least, so that it can be seen."""
+"""The least length of a bar, as a part of the axis, so that it is visible."""
 
 _COLOURS = {"answered": "#4c78a8", "failed": "#e45756", "unanswered": "#bab0ac", "said": "#54a24b"}
 
@@ -247,7 +247,7 @@ class Timeline:
 
     Attributes:
         figure: The `matplotlib.figure.Figure`.
-        text: What it shows, for a terminal.
+        text: A description for a terminal.
     """
 
     def __init__(self, figure: Any, text: str) -> None:
@@ -316,7 +316,7 @@ def _draw(axes: Any, row: int, entry: Entry, start: float, least: float, failed:
         axes.plot([at], [row], marker="|", markersize=10, color=_COLOURS["failed" if entry.failed else "said"])
         return
     state = "failed" if entry.failed or entry.number in failed else "unanswered" if entry.pair is None else "answered"
-    # the hatching tells a failure where colours do not
+    # the hatching marks a failure for readers who cannot tell the colours
     hatch = "////" if state == "failed" else None
     axes.barh(
         row, max(entry.seconds or 0.0, least), left=at, height=0.6, color=_COLOURS[state], hatch=hatch, alpha=0.85

@@ -23,7 +23,7 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Explorer:
-    """Open an explorer; the one that an earlier run of the cell opened is closed."""
+    """Open an explorer; closes the explorer of the cell's earlier run."""
     from mcp_magic.ipython.cells import keep_here
     from mcp_magic.ui.explorer import Explorer, make_form
 

@@ -1,4 +1,4 @@
-"""`%mcp up`: makes the host what a declaration says."""
+"""`%mcp up`: brings the host into the state that a declaration describes."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def options(parser: Parser) -> None:
 
 
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Connect what is missing, leave what is right, reconnect what changed."""
+    """Connect missing servers, keep unchanged ones, and reconnect changed ones."""
     declaration = _declaration(invocation, arguments.file)
     host, origin, ready = invocation.host, origin_of(invocation, declaration.source), declaration.started
     declared = {slug(entry.name): entry.spec for entry in ready if entry.spec}
     notes: list[str] = []
-    if not origin.cell:  # a cell needs no yes: who runs it could run anything
+    if not origin.cell:  # a cell needs no yes: its code could do anything anyway
         current = {name: getattr(invocation.settings, name) for name in declaration.settings}
         taken = displaced(invocation, declared, declaration.source)
         loose = loosened(declaration, current)
@@ -71,7 +71,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
 
 
 def _said(declaration: Declaration) -> list[str]:
-    """Return what a declaration sets, allows and makes."""
+    """Describe what a declaration sets, allows and makes."""
     settings = [f"{name} = {written(value)}" for name, value in declaration.settings.items()]
     rules = [
         f"{action} {written(rule[action])}" for rule in declaration.consent for action in ACTIONS if action in rule
@@ -94,7 +94,7 @@ def _declaration(invocation: Invocation, file: str | None) -> Declaration:
 
 
 def _idle_rules(declaration: Declaration, origin: Origin, host: Host) -> list[str]:
-    """Say which of the declared rules do nothing; one about a server that is declared and not open has to wait."""
+    """Describe the declared rules without effect; leaves out a rule that fits no tool while its server is not open."""
     away = {slug(name) for name in declaration.servers} - {session.name for session in host.find()}
     never, strays = never_reached(host), fitting_nothing(host)
     return [

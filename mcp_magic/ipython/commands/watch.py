@@ -1,4 +1,4 @@
-"""`%mcp watch`: shows a resource and its updates, as they come."""
+"""`%mcp watch`: shows a resource and its updates as they arrive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["WATCH"]
 
 SHORTEST = 0.1
-"""Seconds between two readings of `--every` at least."""
+"""Least seconds between two reads of `--every`."""
 
 
 def options(parser: Parser) -> None:
@@ -83,10 +83,10 @@ async def _watched(invocation: Invocation, watch: Watch, arguments: argparse.Nam
 
 
 async def _stop(uri: str | None, server: str | None) -> Listing:
-    """Stop what is watched, all of it or one resource.
+    """Stop all watches, or that of one resource.
 
     Raises:
-        UnknownResourceError: It is not watched.
+        UnknownResourceError: The resource is not watched.
     """
     found = [one for one in running() if uri in (None, one.watch.uri) and server in (None, one.watch.server)]
     if uri is not None and not found:
