@@ -349,10 +349,10 @@ T = TypeVar("T")
 Way = Literal["panel", "input", "nobody"]
 
 AWAITED_CLICKS = (7, 4)
-"""The first ipykernel that delivers widget messages to a cell that awaits."""
+"""The first version of ipykernel that delivers widget messages to a cell that awaits."""
 
 SUBSHELL_CLICKS = (7, 0)
-"""The first ipykernel that delivers them to a subshell."""
+"""The first version of ipykernel that delivers them to a subshell."""
 
 SUBSHELL_SECONDS = 2.0
 """Seconds that a frontend has to make a subshell once it shows a widget; JupyterLab takes a tenth of one."""

@@ -1,4 +1,4 @@
-"""The completions of Tab for the words of a `%mcp` line."""
+"""Tab completions for the words of a `%mcp` line."""
 
 from __future__ import annotations
 

@@ -394,7 +394,7 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
         else:  # a signal in the task's last step is too late to cancel it, but must still end the user's loop
             if not interrupts.took(task):
                 return result
-    raise KeyboardInterrupt from None  # a nested loop's tasks step in an except block, so there is a context
+    raise KeyboardInterrupt from None  # a nested loop steps its tasks in an except block, which would be the context
 
 
 def run_nested(work: Coroutine[Any, Any, T]) -> T:
@@ -424,7 +424,7 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
         else:
             if not interrupts.took(task):
                 return result
-    raise KeyboardInterrupt from None  # a nested loop's tasks step in an except block, so there is a context
+    raise KeyboardInterrupt from None  # a nested loop steps its tasks in an except block, which would be the context
 
 
 def _wait_for(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop) -> T:

@@ -87,7 +87,7 @@ class MCPMagics(Magics, Settings):
 
         %mcp                              the connected servers
         %mcp connect TARGET               opens a session
-        %mcp tools                        what there is to call
+        %mcp tools                        the tools to call
         %mcp call SERVER:TOOL name=value  calls a tool; the result is a value
         %mcp --help                       all subcommands
         %mcp call --help                  one of them in full
