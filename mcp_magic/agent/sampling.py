@@ -49,7 +49,7 @@ class ModelSampler:
         return self._choosing.takes_tools
 
     def expected(self, asked: SamplingRequest) -> Expected:
-        """Return which model would answer, and which wishes of the request it would not follow.
+        """Return which model would answer, and which parts of the request it would not follow.
 
         Raises:
             ModelError: The configured model cannot be made.
@@ -200,7 +200,7 @@ def _tuned(model: BaseChatModel, asked: SamplingRequest) -> BaseChatModel:
 
 
 def _notes(asked: SamplingRequest, choice: Choice) -> tuple[str, ...]:
-    """Return which wishes of the request are not followed."""
+    """Return which parts of the request are not followed."""
     from mcp_magic.agent.offline.model import OfflineModel
     from mcp_magic.langchain.sampling import unread
 

@@ -84,7 +84,7 @@ class Opened:
 
     @property
     def problem(self) -> str:
-        """Why threads are in memory instead of the requested place, or ""; a run may set it late."""
+        """Why threads are in memory instead of the requested place, or ""; a later failure may set it."""
         return self.saver.problem
 
 
