@@ -284,7 +284,7 @@ class Approving:
         return {"approvals": {one.id: {**d, "of": decided_call(turn, call, one.offer)} for one, call, d in told}}
 
     def _all_wanted(self, calls: list[dict[str, Any]], offers: Mapping[str, Offer]) -> list[Wanted]:
-        """Return the calls of a turn; those with the same id get a problem, since a state may be written from outside."""
+        """Return the calls of a turn; those with the same id get a problem: a state may be written from outside."""
         wanted = [self._wanted(call, offers) for call in calls]
         times = Counter(call.id for call in wanted)
         return [replace(call, problem=SAME_ID) if times[call.id] > 1 else call for call in wanted]
@@ -340,8 +340,8 @@ class Approving:
     def _by_interrupt(self, wanted: list[Wanted], run: RunContext, turn: Any) -> Approver | None:
         """Interrupt the graph with the calls that need an answer; return an approver that holds the answers.
 
-        Nothing may happen before the interrupt: a resumed graph runs the node again from its beginning. The digest of each
-        tool is kept, because the tool may change before the answer; a restarted kernel has lost the digests.
+        Nothing may happen before the interrupt: a resumed graph runs the node again from its beginning. The digest of
+        each tool is kept, because the tool may change before the answer; a restarted kernel has lost the digests.
         """
         consent = self._registry.host.consent
         asked = [

@@ -195,7 +195,7 @@ def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
 
 
 def sent(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored arguments as they are sent: digits become a number where the schema takes no text but a number.
+    """Return stored arguments as they are sent: digits become a number if the schema rejects the text only.
 
     >>> schema = {"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}
     >>> sent({"n": "1180591620717411303424", "s": "1180591620717411303424"}, schema)

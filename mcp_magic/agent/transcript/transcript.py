@@ -67,8 +67,8 @@ class Transcript:
             show: As for the class.
             tokens: As for the class.
             names: The names of the tools; without it they are read as far as messages and `definitions` tell.
-            definitions: The servers' definitions of tools, by `server:tool`: for badges, and for arguments that only the
-                tool's schema marks as secret.
+            definitions: The servers' definitions of tools, by `server:tool`: for badges, and for arguments that are
+                secret only by the tool's schema.
         """
         if names is None:
             from mcp_magic.langchain.names import Names
