@@ -61,7 +61,7 @@ class ModelSampler:
         """Return the model's answer.
 
         Raises:
-                    ModelError: The model cannot be made, gets tools but takes none, or its provider refused or failed;
+            ModelError: The model cannot be made, gets tools but takes none, or its provider refused or failed;
                         one line, without a key.
         """
         from mcp_magic.langchain.sampling import to_sampled

@@ -59,7 +59,7 @@ _ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
 
 
 def acceptable(schema: Mapping[str, Any]) -> Schema:
-    """Return a valid schema with the meaning of `schema`, as far as it is valid; a valid one comes back equal.
+    """Return a valid schema with the meaning of `schema`, as far as it is valid; an ordinary one comes back equal.
 
     Invalid values of keywords are left out. Older drafts' forms of arrays and bounds are converted. Arrays without
     `items` get one. References that lead nowhere in the document are dropped. Parts past the budget (`schema.budget`)
@@ -400,7 +400,7 @@ def _object(schema: Mapping[str, Any]) -> Schema:
 
 
 def _together(alternatives: list[Schema]) -> Schema:
-    """Return an object schema with the arguments of all alternatives; it requires only what every alternative requires."""
+    """Return an object schema with the arguments of all alternatives; it requires what all of them require."""
     if len(alternatives) == 1:
         return alternatives[0]
     named = [each["properties"] if isinstance(each.get("properties"), Mapping) else {} for each in alternatives]

@@ -145,7 +145,7 @@ LEVELS = 200
 """Nested levels of lists and objects to store, a little below the limit of the stores of conversations."""
 
 _INT64, _UINT64 = -(2**63), 2**64 - 1
-"""The range of integers that the stores of conversations can hold (MessagePack); larger ones are kept as exact text, too."""
+"""The range of integers that the stores of conversations hold (MessagePack); larger ones are also kept as text."""
 
 
 def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) -> tuple[Content, dict[str, Any]]:
