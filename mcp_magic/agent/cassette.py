@@ -145,7 +145,7 @@ class Turn:
     """A recorded turn.
 
     Attributes:
-        asked: What was asked.
+        asked: The request.
         parts: The parts of the answer, one line each: `chunk` or `answer`.
         error: The model's error, or "".
         done: Whether the turn was recorded to its end.
@@ -346,11 +346,11 @@ def _differences(asked: Asked, nearest: Asked) -> str:
     return difference({"tools": asked.tools, "stop": asked.stop}, {"tools": nearest.tools, "stop": nearest.stop})
 
 
-# Recorded models: chat models whose turns go onto the inserted cassette or come from it.
+# Recorded models: chat models that write their turns to the inserted cassette, or replay them from it.
 #
-# A recorded model is a copy whose class puts the methods below before its own. So checks of its type, its fields and
-# its way to bind tools stay the same. A streamed turn is collected chunk by chunk and written at its end, because a
-# secret may span chunks.
+# A recorded model is a copy whose class puts the methods below before those of the original class. So its type, its
+# fields and its `bind_tools` work as before. A streamed turn is collected chunk by chunk and written at its end,
+# because a secret may span chunks.
 
 SHORTENED = 0.005
 """Longest pause between chunks in seconds, unless the recorded pauses are kept."""

@@ -48,7 +48,7 @@ def build_graph(
     """Return the compiled graph of an agent over a host's servers.
 
     The graph works with `ainvoke`, `astream` and `astream_events`, also outside a notebook. Its state is
-    `{"messages": [...]}`. Each turn reads the list of tools anew.
+    `{"messages": [...]}`. Each turn reads the list of tools again.
 
     Args:
         model: Any chat model that can bind tools.

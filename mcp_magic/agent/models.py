@@ -166,7 +166,7 @@ def _unreached(error: Exception) -> str:
 
 
 def _place(error: Exception) -> str:
-    """Return " at http://127.0.0.1:8000" for the request that failed, or ""."""
+    """Return " at http://127.0.0.1:8000" for the address of the failed request, or ""."""
     try:
         parts = urlsplit(str(error.request.url))  # type: ignore[attr-defined]
     except (AttributeError, RuntimeError, ValueError):  # httpx raises a RuntimeError if the error has no request

@@ -48,7 +48,7 @@ async def open_database(url: str, where: str, stack: AsyncExitStack) -> Database
     Args:
         url: `postgresql://...`.
         where: The URL without secrets, for messages.
-        stack: Closes the connection.
+        stack: The exit stack that closes the connection.
 
     Raises:
         ThreadError: The database cannot be used; one line without the password.

@@ -41,7 +41,7 @@ class Screen(Protocol):
     """A display for the growing transcript."""
 
     def changed(self, transcript: Transcript) -> None:
-        """Show what changed, soon."""
+        """Show the changes soon."""
 
     def flush(self, transcript: Transcript) -> None:
         """Show it now."""
@@ -63,7 +63,7 @@ async def run_agent(
     """Run an agent on a request.
 
     Args:
-        graph: What `build_graph` returned, with a checkpointer.
+        graph: The result of `build_graph`, with a checkpointer.
         host: The host whose tools the agent uses.
         request: The user's text.
         thread: The name of the thread; the agent knows its earlier messages.
@@ -75,7 +75,7 @@ async def run_agent(
         over: Called with the run when it ends; also with an interrupted or failed run, before the error is raised.
 
     Returns:
-        The run. An interrupted or failed run raises, and the thread keeps what was done.
+        The run. An interrupted or failed run raises instead; the thread keeps all that was done.
 
     Raises:
         ModelError: The provider refused or failed.

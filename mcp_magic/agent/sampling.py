@@ -45,7 +45,7 @@ class ModelSampler:
 
     @property
     def takes_tools(self) -> bool:
-        """Whether the configured model can be given tools."""
+        """Whether the configured model takes tools."""
         return self._choosing.takes_tools
 
     def expected(self, asked: SamplingRequest) -> Expected:
@@ -62,7 +62,7 @@ class ModelSampler:
 
         Raises:
             ModelError: The model cannot be made, gets tools but takes none, or its provider refused or failed;
-                        one line, without a key.
+                one line, without a key.
         """
         from mcp_magic.langchain.sampling import to_sampled
 
@@ -92,7 +92,7 @@ class _Bound(NamedTuple):
 
     Attributes:
         known: Its names.
-        function: What `bind_tools` takes.
+        function: The tool in the form for `bind_tools`.
     """
 
     known: Renamed

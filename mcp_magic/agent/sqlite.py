@@ -119,7 +119,7 @@ class FileThreads(AsyncSqliteSaver):
         """Save a checkpoint and drop the earlier ones; a checkpoint without new messages is not written.
 
         Raises:
-            ThreadError: Another kernel has gone on with the thread.
+            ThreadError: Another kernel has continued the thread.
         """
         place = config["configurable"]
         key = (str(place["thread_id"]), place["checkpoint_ns"])

@@ -365,7 +365,7 @@ class Keeper(BaseCheckpointSaver[Any]):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save what a node wrote."""
+        """Save the writes of a node."""
         await self._try(
             lambda: self._saver.aput_writes(config, writes, task_id, task_path),
             lambda: self._spare.aput_writes(config, writes, task_id, task_path),

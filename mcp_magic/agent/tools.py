@@ -107,7 +107,7 @@ def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         modern["prefixItems"] = modern.pop("items")
         if "additionalItems" in schema:
             modern["items"] = schema["additionalItems"]
-    for gone in ("additionalItems", "$recursiveAnchor", "$vocabulary", "$id"):  # "$id" changes what "#" means
+    for gone in ("additionalItems", "$recursiveAnchor", "$vocabulary", "$id"):  # "$id" changes the meaning of "#"
         modern.pop(gone, None)
     for bound in ("minimum", "maximum"):
         exclusive = f"exclusive{bound.title()}"
@@ -336,7 +336,7 @@ class Function(NamedTuple):
     """A tool in the form that the model gets.
 
     Attributes:
-        bound: What `bind_tools` takes.
+        bound: The tool in the form for `bind_tools`.
         renamed: The model's names of renamed arguments -> the tool's own names.
     """
 
@@ -459,7 +459,7 @@ class Offer(NamedTuple):
         name: The tool's name for the model.
         connection: The connection to its server.
         tool: Its definition.
-        bound: What `bind_tools` takes.
+        bound: The tool in the form for `bind_tools`.
         renamed: The model's names of renamed arguments -> the tool's own names.
     """
 
@@ -555,7 +555,7 @@ async def _tools(connection: Connection) -> tuple[Any, ...]:
         return connection.catalog.cached("tools")
 
 
-# The listing of what a model gets of the tools, and about how many tokens that costs at each turn.
+# The listing of the tools as a model gets them, with about how many tokens they cost at each turn.
 
 
 async def bound_tools(host: Host, server: str | None = None, search: str = "") -> Listing:

@@ -251,9 +251,9 @@ class DuplicateToolError(MCPMagicError, ValueError):
 def serve_langchain(tools: Iterable[BaseTool] | BaseTool, name: str = "langchain") -> MCPServer[Any]:
     """Return an MCP server that offers LangChain tools, to connect in-process or to `run()` over a transport.
 
-    A tool keeps its name, its description and the schema that a model would see. LangChain validates the arguments and
-    honours `handle_tool_error` and `handle_validation_error`. If a tool raises, the answer is an error result with the
-    message and without the traceback, which goes to this module's log at INFO. Functions that are not async run in
+    A tool keeps its name, description and the schema that a model would see. LangChain validates the arguments and
+    honours `handle_tool_error` and `handle_validation_error`. If a tool raises, the answer is an error result with
+    the message and without the traceback, which goes to this module's log at INFO. Synchronous functions run in
     threads. Annotations come from `metadata["annotations"]` (the protocol's names, in snake or camel case) and from
     tags such as `"read_only"`.
 

@@ -34,7 +34,7 @@ MISSING_COSTS, UNUSED_COSTS, LEAST_KNOWN = 4.0, 1.5, 0.4
 """The cost of a missing argument and of an unused value; the share of a step's words that a fitting tool must know."""
 
 CANDIDATES, MOST_FIELDS, MOST_VALUES, MOST_CALLS = 12, 100, 50, 10
-"""At most: tools whose arguments are tried, arguments of a tool, values of a step, and calls that one step makes."""
+"""The most tools whose arguments are tried, arguments of a tool, values of a step, and calls that one step makes."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 PREPOSITIONS = {*_WORD.findall("in at for of near to from by with on into about around between under within using")}

@@ -33,7 +33,7 @@ CHARACTERS_A_TOKEN = 4
 """Characters counted as one token of usage: a rule of thumb, since nothing is tokenised here."""
 
 ASKED = "asked_back"
-"""The key in an `AIMessage`'s `additional_kwargs` that keeps what a question was about."""
+"""The key in an `AIMessage`'s `additional_kwargs` that stores the call of a question."""
 
 LONGEST, MAX_TEXT, MAX_QUOTE, MAX_ROWS, SUGGESTED = 4000, 4000, 600, 30, 5
 """Most characters of a request, of a result and of a quote; rows of a table; tools named if none fits."""
@@ -134,7 +134,7 @@ def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
 
 @dataclass(frozen=True)
 class Next:
-    """The model's next turn: calls to run at the same time, or a text and what it asks back."""
+    """The model's next turn: calls to run at the same time; or a text, and the call it asks about."""
 
     calls: Sequence[tuple[str, dict[str, Any]]] = ()
     text: str = ""

@@ -1,4 +1,4 @@
-"""The entries of a transcript, and what they read from messages."""
+"""The entries of a transcript, and readers for the messages behind them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-# Readers of LangChain messages: text, thoughts, pictures, calls, tokens, errors.
+# Readers of LangChain messages: text, thoughts, images, calls, tokens, errors.
 # They are pure functions. They handle the formats of all providers, and the older formats in stored threads.
 
 TOKENS = ("input_tokens", "output_tokens", "total_tokens")
@@ -82,7 +82,7 @@ def _blocks(message: BaseMessage) -> list[Any]:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return the text blocks of a message joined, without thoughts and pictures.
+    """Return the text blocks of a message joined, without thoughts and images.
 
     >>> from langchain_core.messages import AIMessage
     >>> text_of(AIMessage([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}, "b"]))
@@ -97,7 +97,7 @@ def _block_text(block: Any) -> str:
 
 
 def thinking_of(message: BaseMessage) -> str:
-    """Return what a model thought before its answer, if the provider says so.
+    """Return the model's thoughts before its answer, if the provider sends them.
 
     >>> from langchain_core.messages import AIMessage
     >>> thinking_of(AIMessage([{"type": "reasoning", "summary": [{"text": "so"}]}, {"type": "text", "text": "a"}]))
@@ -121,7 +121,7 @@ def _thought(block: Mapping[str, Any]) -> str:
 
 
 def images_of(message: BaseMessage) -> int:
-    """Return how many pictures a message holds."""
+    """Return the number of images in a message."""
     return sum(isinstance(block, dict) and block.get("type") in _PICTURES for block in _blocks(message))
 
 
@@ -223,7 +223,7 @@ def _count(value: Any) -> int:
 
 
 def add_usage(usages: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the sum of token counts; {} if there are none."""
+    """Return the sums of token counts, {} for none."""
     total: dict[str, int] = {}
     for usage in usages:
         for key, count in usage.items():
@@ -318,7 +318,7 @@ def hider(definition: Tool | None, *given: Mapping[str, Any]) -> Callable[[str],
 
 
 def hidden_in(result: ToolResult, hide: Callable[[str], str]) -> ToolResult:
-    """Return a result with texts and structured content masked; pictures and sounds stay as they are."""
+    """Return a result with texts and structured content masked; images and sounds stay as they are."""
     return ToolResult(
         _model(result.raw, hide),
         server=result.server,
@@ -421,7 +421,7 @@ class Asked(Entry):
 
     Attributes:
         text: The user's text.
-        images: How many pictures came with it.
+        images: How many images came with it.
         role: `"person"`, or `"system"` for instructions to the model.
     """
 
@@ -443,14 +443,14 @@ class Said(Entry):
         id: The message's id.
         text: The text so far.
         thinking: The model's thoughts, if the provider sends them.
-        images: How many pictures it holds.
+        images: How many images it holds.
         usage: Tokens: `input_tokens`, `output_tokens`, `total_tokens`; {} where unknown.
         model: The model's name, or "".
         step: The number of the turn within the request, from 1.
         complete: Whether the turn is over.
         calls: How many calls it asks for; without any it is an answer.
         interrupted: Whether the turn was cut short.
-        is_turn: Whether the model said it; False for the closing text of a run that used all its turns.
+        is_turn: Whether it is a turn of the model; False for the closing text of a run that used all its turns.
     """
 
     id: str = ""

@@ -101,7 +101,7 @@ def status_text(called: Called) -> str:
 
 
 def _decision_text(called: Called) -> str:
-    """Return who decided what; the user is "you"."""
+    """Return the decision about a call and who made it; the user is "you"."""
     if called.approved is None:
         return ""
     by = "you" if called.by == PERSON else one_line(called.by, 100) or "somebody"
@@ -429,7 +429,7 @@ class ShownResult(NamedTuple):
     Attributes:
         html: The result as HTML.
         plain: The result as text.
-        media: Characters of pictures and sounds in the HTML.
+        media: Characters of images and sounds in the HTML.
     """
 
     html: Markup
@@ -462,7 +462,7 @@ def draw(entry: Entry, level: Level, *, tokens: bool, media: int, before: Drawn 
         entry: The entry.
         level: How much of it is shown.
         tokens: Whether turns show their tokens.
-        media: Bytes of pictures and sounds to show at most.
+        media: Bytes of images and sounds to show at most.
         before: A drawing of the same revision, whose result is reused.
     """
     if not isinstance(entry, Called):

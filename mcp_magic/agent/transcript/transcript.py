@@ -36,10 +36,10 @@ class Transcript:
         tokens: Whether to show the tokens of each turn and of all turns.
 
     Attributes:
-        show: What is displayed, as given.
+        show: The display, as given.
 
     Raises:
-        ValueError: `show` is none of `SHOWS`.
+        ValueError: `show` is not in `SHOWS`.
     """
 
     def __init__(self, *, show: str = "full", tokens: bool = True) -> None:
