@@ -295,7 +295,7 @@ def _image(block: dict[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-# A tool may repeat a secret from its arguments, so a secret that a call's arguments mask is masked in its result, too.
+# A tool may repeat a secret from its arguments, so secrets that are masked in the arguments are masked in the result.
 
 _AS_THEY_ARE = frozenset({"type", "mime_type", "data", "blob", "meta"})
 """Members of content blocks that are not shown as text."""
