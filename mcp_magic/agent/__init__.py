@@ -1,1 +1,1 @@
-"""The agent: models, graph, runs, transcript; no widgets."""
+"""The agent: models, graph, runs and transcript, without widgets."""

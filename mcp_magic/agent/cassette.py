@@ -1,4 +1,4 @@
-"""Model turns in cassettes."""
+"""Records the turns of chat models on a cassette and replays them."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "Turn", "Turns", "chunks", "hidden", "message_fields", "recorded", "stand_in", "turns_of", "whole"]
 
 
-# Answers of chat models as lines of a cassette, and lines as answers.
+# Conversion of a model's answers to lines of a cassette and back.
 
 _KEPT = ("content", "additional_kwargs", "response_metadata", "usage_metadata", "id", "name", "chunk_position")
 _CALLS = ("tool_calls", "invalid_tool_calls")
 
 
 def message_fields(message: Any) -> dict[str, Any]:
-    """Return a message, or a chunk of one, as a line has it."""
+    """Return the fields of a message or chunk that a line stores."""
     names = (*_KEPT, "tool_call_chunks") if isinstance(message, AIMessageChunk) else (*_KEPT, *_CALLS)
     found = {name: getattr(message, name, None) for name in names}
     return {name: value for name, value in found.items() if value or name == "content"}
 
 
 def hidden(cassette: Cassette, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what came with its secrets masked; chunks that one is spread over become one answer."""
+    """Return the parts of an answer with secrets masked; if a secret spans chunks, they become one answer."""
     if not parts or "answer" in parts[0]:
         return [{**part, "answer": _masked(cassette, part["answer"])} for part in parts]
     message = _joined([part["chunk"] for part in parts])
@@ -59,7 +59,7 @@ def hidden(cassette: Cassette, parts: list[dict[str, Any]]) -> list[dict[str, An
 
 
 def _masked(cassette: Cassette, kept: dict[str, Any]) -> dict[str, Any]:
-    """Return a message with its secrets masked; counts of tokens are none, whatever they are called."""
+    """Return a message with its secrets masked; token counts stay, though "tokens" looks like the name of a secret."""
     found: dict[str, Any] = masked(cassette, kept, "")
     plain = json.loads(json.dumps(kept, default=str))
     for name in ("usage_metadata", "response_metadata"):
@@ -103,28 +103,28 @@ def _one_chunk(message: AIMessage) -> AIMessageChunk:
     return AIMessageChunk(**{**kept, "tool_call_chunks": calls, "chunk_position": "last"})
 
 
-# The turns of chat models on a cassette: how they are written, and which one a request is.
+# The turns on a cassette: writing them, and finding the one that a request matches.
 #
-# Turns are equal that have the same model, messages, tools and stop sequences; ids of messages and of calls (numbered
-# by their order), metadata and counts of tokens are left out, secrets masked. A turn that is asked for more often
-# than it was recorded gives the last one again.
+# A request matches a turn if model, messages, tools and stop sequences are equal. Ids of messages and calls (calls are
+# numbered in order), metadata and token counts do not count; secrets are masked. A turn that is requested more often
+# than it was recorded gives the last recording again.
 
 MOST_MESSAGES = 1_000_000
 MOST_CHARACTERS = 256_000_000
-"""What the conversations of all turns may have: a turn may begin with what the one before has, and so double it."""
+"""Limits for the conversations of all turns together: each turn may repeat the one before and so double the total."""
 
 _CALL_TYPES = ("tool_use", "tool_call", "function_call")
-"""Types of the parts of a content that are calls."""
+"""Types of content blocks that are calls."""
 
 
 @dataclass
 class Asked:
-    """What a model was asked, as far as it counts.
+    """What a model was asked, reduced to what a match compares.
 
     Attributes:
-        model: Its name.
+        model: The model's name.
         messages: The conversation.
-        tools: What it may call.
+        tools: The tools it may call.
         stop: The stop sequences.
     """
 
@@ -135,7 +135,7 @@ class Asked:
 
     @cached_property
     def digest(self) -> str:
-        """What equal requests have in common."""
+        """A hash that is the same for equal requests."""
         text = json.dumps([self.model, self.messages, self.tools, self.stop], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
@@ -145,11 +145,11 @@ class Turn:
     """A recorded turn.
 
     Attributes:
-        asked: What was asked.
-        parts: What came, one line each: `chunk` or `answer`.
-        error: What it failed with, or "".
-        done: Whether it came to its end.
-        used: How often it was played.
+        asked: The request.
+        parts: The parts of the answer, one line each: `chunk` or `answer`.
+        error: The model's error, or "".
+        done: Whether the turn was recorded to its end.
+        used: How often it was replayed.
     """
 
     asked: Asked
@@ -175,7 +175,7 @@ class Turns:
             self._read(entry)
 
     def asked(self, model: str, messages: Sequence[BaseMessage], stop: Any, kwargs: Mapping[str, Any]) -> Asked:
-        """Return what counts of a request."""
+        """Return the part of a request that a match compares."""
         numbers: dict[str, str] = {}
         said = [_message(message, numbers) for message in messages]
         tools = [_tool(tool) for tool in kwargs.get("tools") or ()]
@@ -200,7 +200,7 @@ class Turns:
         return turn
 
     def explain(self, asked: Asked) -> str:
-        """Say which request was not recorded, and what is nearest to it."""
+        """Return a message: which request was not recorded, and how the nearest recording differs."""
         last = asked.messages[-1] if asked.messages else {}
         what = f"{asked.model}: a turn after {one_line(json.dumps(_words(last), ensure_ascii=False), 100)}"
         where = f"the cassette {self._cassette.path}"
@@ -214,7 +214,7 @@ class Turns:
         return f"{what} is not in {where}; the nearest differs: {differs}.{adds}"
 
     def write(self, asked: Asked, parts: list[dict[str, Any]], error: str = "") -> None:
-        """Write a turn that has come to its end."""
+        """Write a finished turn."""
         number = max(self._turns, default=0) + 1
         head: dict[str, Any] = {"turn": number, "model": asked.model, "digest": asked.digest}
         before, shared = self._before(asked)
@@ -229,11 +229,11 @@ class Turns:
         end = {"error": error} if error else {"done": True}
         for entry in [head, *({"turn": number, **part} for part in parts), {"turn": number, **end}]:
             self._cassette.write(entry)
-        # it is not played in the same run: whoever asks the same again wants another answer
+        # the same run does not replay it: a model that is asked again gives another answer
         self._turns[number] = Turn(asked, parts, error)
 
     def _before(self, asked: Asked) -> tuple[int, int]:
-        """Return the turn whose messages a request goes on from, and how many of them."""
+        """Return the turn that shares most leading messages with a request, and how many it shares."""
         best = (0, 0)
         for number, turn in self._turns.items():
             pairs = zip(asked.messages, turn.asked.messages, strict=False)
@@ -243,7 +243,7 @@ class Turns:
         return best
 
     def _check(self, turn: Turn) -> None:
-        """Refuse a turn whose parts are none of a model."""
+        """Raise if the parts of a turn do not make a model's answer."""
         problem = ""
         try:
             whole(turn)
@@ -291,7 +291,7 @@ def turns_of(cassette: Cassette) -> Turns:
 
 
 def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
-    """Return what counts of a message; ids of calls are numbered in the order in which they come."""
+    """Return the part of a message that a match compares; ids of calls become numbers in order of appearance."""
 
     def number(name: Any) -> str:
         return numbers.setdefault(str(name), f"call {len(numbers) + 1}")
@@ -300,7 +300,7 @@ def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
     calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
     if calls:
         found["calls"] = [{"id": number(c.get("id")), "name": c.get("name"), "args": c.get("args")} for c in calls]
-        if isinstance(message.content, list):  # some providers have the calls in the content, too
+        if isinstance(message.content, list):  # some providers repeat the calls in the content
             found["content"] = [
                 part for part in message.content if not (isinstance(part, dict) and part.get("type") in _CALL_TYPES)
             ]
@@ -313,7 +313,7 @@ def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
 
 
 def _tool(tool: Any) -> Any:
-    """Return a tool's name, description and parameters from the formats of the providers."""
+    """Return a tool's name, description and parameters from any provider's format."""
     if not isinstance(tool, dict):
         return repr(type(tool))
     function = tool.get("function") if isinstance(tool.get("function"), dict) else tool
@@ -346,25 +346,25 @@ def _differences(asked: Asked, nearest: Asked) -> str:
     return difference({"tools": asked.tools, "stop": asked.stop}, {"tools": nearest.tools, "stop": nearest.stop})
 
 
-# Chat models whose turns go onto the cassette that is in, or come from it.
+# Recorded models: chat models that write their turns to the inserted cassette, or replay them from it.
 #
-# A recorded model is a copy of the model whose class has the methods below in front of its own: it stays what it is
-# for whoever asks for its kind, its fields or how it binds tools. What a turn streams is kept chunk by chunk and
-# written when it has come to its end, because a secret may be spread over chunks.
+# A recorded model is a copy whose class puts the methods below before those of the original class. So its type, its
+# fields and its `bind_tools` work as before. A streamed turn is collected chunk by chunk and written at its end,
+# because a secret may span chunks.
 
 SHORTENED = 0.005
-"""Seconds that a pause between chunks takes at most, unless the recorded ones are kept."""
+"""Longest pause between chunks in seconds, unless the recorded pauses are kept."""
 
 
 def recorded(model: BaseChatModel) -> BaseChatModel:
-    """Return a model that is recorded, or replayed; the same one if no cassette is in."""
+    """Return a model that records or replays; the same model if no cassette is in."""
     if deck.cassette is None or isinstance(model, _Recorded):
         return model
     return _as(model, _kind(type(model)))
 
 
 def stand_in(name: str) -> BaseChatModel | None:
-    """Return what stands for a model that cannot be made here but has turns on the cassette; else None.
+    """Return a stand-in for a model that cannot be made here but has turns on the cassette; else None.
 
     Args:
         name: `"PROVIDER:NAME"`.
@@ -377,7 +377,7 @@ def stand_in(name: str) -> BaseChatModel | None:
 
 
 class StandIn(BaseChatModel):
-    """Has a model's name and nothing else."""
+    """A model that can only be replayed: it has a name and nothing else."""
 
     model: str
 
@@ -398,7 +398,7 @@ class StandIn(BaseChatModel):
 
 
 class _Recorded:
-    """What a recorded model does instead of its own class, for those that give whole messages."""
+    """The methods of a recorded model that gives whole messages."""
 
     def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
         made = _Made.begin(self, messages, stop, kwargs)
@@ -426,7 +426,7 @@ class _Recorded:
 
 
 class _Streamed(_Recorded):
-    """The same for models that stream."""
+    """The methods of a recorded model that streams."""
 
     def _stream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
@@ -470,22 +470,22 @@ def _kind(cls: type[BaseChatModel]) -> type[BaseChatModel]:
 
 
 def _as(model: BaseChatModel, cls: type) -> BaseChatModel:
-    """Return a copy of a model that is of another class; what it holds is shared."""
+    """Return a copy of a model with another class; the copy shares the fields."""
     made = model.model_copy()
     object.__setattr__(made, "__class__", cls)
     return made
 
 
 def _raw(model: Any) -> Any:
-    """Return a recorded model as it was, with what has been changed of it since."""
+    """Return a recorded model with its own class, and its present fields."""
     return _as(model, type(model).__bases__[1])
 
 
 class _Made:
-    """One turn that is made now.
+    """A turn in progress.
 
     Attributes:
-        turn: What was recorded for it, or None: then the model is asked.
+        turn: The recorded turn, or None: then the model is asked.
     """
 
     def __init__(self, cassette: Cassette, asked: Asked, turn: Turn | None, model: Any) -> None:
@@ -497,11 +497,11 @@ class _Made:
 
     @classmethod
     def begin(cls, model: Any, messages: list[BaseMessage], stop: Any, kwargs: dict[str, Any]) -> _Made | None:
-        """Look a turn up; None if no cassette is in.
+        """Begin a turn and look for its recording; return None if no cassette is in.
 
         Raises:
-            CassetteError: It was not recorded, and is only to be replayed.
-            ModelError: The model failed when it was recorded.
+            CassetteError: It was not recorded, and the cassette only replays.
+            ModelError: The recorded turn is an error of the model.
         """
         cassette = deck.cassette
         if cassette is None:
@@ -516,17 +516,17 @@ class _Made:
         return cls(cassette, asked, turn, model)
 
     def pause(self, recorded: float) -> float:
-        """Return the seconds to wait where the recording has a pause."""
+        """Return the seconds to wait for a recorded pause."""
         return recorded if self._cassette.pauses else min(recorded, SHORTENED)
 
     def came(self, chunk: ChatGenerationChunk) -> None:
-        """Keep a chunk."""
+        """Collect a chunk."""
         pause, self._last = tenths(self._last)
         self._parts.append({"chunk": message_fields(chunk.message), **pause})
         self._ended = self._ended or getattr(chunk.message, "chunk_position", None) == "last"
 
     def answered(self, result: ChatResult) -> None:
-        """Keep a whole answer."""
+        """Collect a whole answer."""
         pause, self._last = tenths(self._last)
         self._parts.append({"answer": message_fields(result.generations[0].message), **pause})
 
@@ -540,5 +540,5 @@ class _Made:
         if isinstance(exc, Exception):
             error = model_error(exc, self._model)
             turns.write(self._asked, [], self._cassette.masker.text(str(error)))
-        elif exc is None or self._ended:  # whoever reads a stream may leave it behind its last chunk
+        elif exc is None or self._ended:  # a reader may stop after the last chunk
             turns.write(self._asked, hidden(self._cassette, self._parts))

@@ -1,7 +1,7 @@
-"""The graph: think -> approve -> act -> think; where nobody is to be asked, from think to act.
+"""The agent's graph: think -> approve -> act -> think; if no call needs an answer of the user, think -> act.
 
-A plain LangGraph `StateGraph` over messages. The approve node comes before the act node, so that a graph which waits
-there with LangGraph's `interrupt` does not run any tool again when it goes on.
+It is a plain LangGraph `StateGraph` over messages. Approval is a node of its own before the act node, so that a graph
+that waits there with LangGraph's `interrupt` runs no tool again when it is resumed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_STEPS", "build_graph"]
 
 MAX_STEPS = 25
-"""Turns of the model for one request."""
+"""The most turns of the model for one request, by default."""
 
 
 def build_graph(
@@ -47,25 +47,25 @@ def build_graph(
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
 
-    It works with `ainvoke`, `astream`, `astream_events`, and outside of a notebook. Its state is
-    `{"messages": [...]}`. The list of tools is read at each turn.
+    The graph works with `ainvoke`, `astream` and `astream_events`, also outside a notebook. Its state is
+    `{"messages": [...]}`. Each turn reads the list of tools again.
 
     Args:
         model: Any chat model that can bind tools.
-        host: Whose sessions; they live on the loop on which the graph must run.
-        servers: Names of the servers whose tools it may use; empty: all that are open.
+        host: The host of the sessions; the graph must run on their event loop.
+        servers: Names of the servers whose tools the agent may use; empty: all open sessions.
         tools: Patterns for `server:tool`; empty: all.
-        system: What the model is told first. It is not kept in the thread.
-        approve: What decides where no consent rule matches: `"ask"`, `"auto"`, `"readonly"`, `"deny"`;
-            None: the host's policy.
-        ask: Who is asked: the host's approver, or with `"interrupt"` whoever resumes the graph:
+        system: The system message; "" for the default. The thread does not store it.
+        approve: The policy where no consent rule matches: `"ask"`, `"auto"`, `"readonly"`, `"deny"`; None: the host's
+            policy.
+        ask: Who answers: `"host"`: the host's approver; `"interrupt"`: the caller that resumes the graph with
             `Command(resume={call id: {"decision": "approve" | "edit" | "deny", "arguments": {...}, "reason": "..."}})`,
             or one decision for all.
-        max_steps: Turns of the model for one request; after them the graph ends with what is known.
-        checkpointer: Keeps threads; `"interrupt"` needs one.
+        max_steps: The most turns for one request; then the graph ends with the results so far.
+        checkpointer: Stores threads; `"interrupt"` needs one.
         store: LangGraph's store, passed through.
-        result_limit: Characters of one result that the model is given.
-        timeout: Seconds that a call has, or None for as long as it takes.
+        result_limit: Characters of one result that the model gets.
+        timeout: Seconds for a call, or None for no limit.
     """
     registry = Registry(host, servers=servers, tools=tools)
     approving = Approving(registry, policy=approve, ask=ask)

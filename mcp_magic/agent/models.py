@@ -1,4 +1,4 @@
-"""Chat models: chosen by name, bound to tools, and their errors in words."""
+"""Chat models: choice by name, binding of tools, and readable errors."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ __all__ = [
 ]
 
 
-# Errors of providers in one line, without keys.
-#
-# Providers have no errors in common, but their HTTP status, and that their messages may quote the key.
+# Errors of providers on one line, without keys.
+# Their error classes share only the HTTP status, and messages that may quote the key.
 
 LONGEST = 300
 """Characters of a provider's own message."""
@@ -54,12 +53,12 @@ KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|CREDENTIALS?)\b")
 _KEY = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf)[-_][\w*.\-]{6,}|\bkey[-_](?=\w*\d)[\w\-]{8,}|\bAIza[\w\-]{20,}"
     r"|(?i:bearer)\s+[\w\-.=+/]{8,}"
-    r"|(?<![\w.\-])[\w.\-]*+\*{3,}[\w.*\-]*"  # partly hidden by the provider; what it leaves is still too much
+    r"|(?<![\w.\-])[\w.\-]*+\*{3,}[\w.*\-]*"  # partly masked by the provider; the rest still shows too much
 )
 _URL = re.compile(r"https?://[^\s'\"<>]+")
 
 _CODE = re.compile(r"^Error code: \d+(?: - )?")
-"""How the packages of OpenAI and Anthropic begin."""
+"""How messages of the packages of OpenAI and Anthropic begin."""
 
 _PROGRAMMING = (TypeError, AttributeError, KeyError, NotImplementedError, AssertionError)
 
@@ -75,11 +74,11 @@ _ADVICE = {
 
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return a text without what looks like a key, and without the secrets of the environment.
+    """Return a text with masks for texts that look like keys and for the secrets of the environment.
 
     Args:
-        text: What a provider said.
-        secrets: More that must not show.
+        text: A provider's message.
+        secrets: Further secrets.
 
     >>> without_secrets("Incorrect API key provided: sk-abc***************xyz.")
     'Incorrect API key provided: ***'
@@ -94,19 +93,19 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def model_error(error: Exception, model: Any) -> Exception:
-    """Return what to raise for an error of a model.
+    """Return the error to raise for an error of a model.
 
-    Ours come back as they are, and so do errors of programming in a model (TypeError and the like): their
-    traceback helps whoever writes the model.
+    This package's errors come back as they are. So do programming errors in a model (TypeError and the like): the
+    author of the model needs their traceback.
     """
     if isinstance(error, MCPMagicError) or type(error).__module__ == "langgraph.errors":
         return error
     status = _status(error)
-    # Anthropic's client says with a TypeError that it has no key.
+    # Anthropic's client raises a TypeError if it has no key.
     if status is None and isinstance(error, _PROGRAMMING) and not KEY_VARIABLE.search(str(error)):
         return error
     said = one_line(without_secrets(_message(error), _secrets_of(model)), LONGEST)
-    said = "" if said.startswith("<") else _CODE.sub("", said)  # the page of a proxy says nothing either
+    said = "" if said.startswith("<") else _CODE.sub("", said)  # an HTML page of a proxy says nothing
     what = _advice(error, status) if status is not None else _unreached(error)
     parts = [part for part in (model_name(model), what, said) if part]
     return ModelError(": ".join(parts if len(parts) > 1 else [*parts, type(error).__name__]))
@@ -133,7 +132,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _message(error: Exception) -> str:
-    """Return the provider's own words, of OpenAI's and Anthropic's `body` the innermost message."""
+    """Return the provider's own message; from the `body` of OpenAI and Anthropic the innermost one."""
     body = getattr(error, "body", None)
     while isinstance(body, Mapping):
         inner = body.get("error", body.get("message"))
@@ -145,7 +144,7 @@ def _message(error: Exception) -> str:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """Return what an error came from, as long as that says something: "Connection error." does not."""
+    """Return the deepest cause of an error that has a message: "Connection error." alone explains nothing."""
     found = error
     while error.__cause__ is not None and not isinstance(error.__cause__, BaseExceptionGroup):
         error = error.__cause__
@@ -154,7 +153,7 @@ def _origin(error: BaseException) -> BaseException:
 
 
 def _unreached(error: Exception) -> str:
-    """Return what kind of failure it is that has no HTTP status; "" if nobody knows."""
+    """Return the kind of a failure without HTTP status, or "" if unknown."""
     origin, where = _origin(error), _place(error)
     names = type(error).__name__, type(origin).__name__
     if "Illegal header value" in str(origin):
@@ -167,10 +166,10 @@ def _unreached(error: Exception) -> str:
 
 
 def _place(error: Exception) -> str:
-    """Return " at http://127.0.0.1:8000" for the request that failed, or ""."""
+    """Return " at http://127.0.0.1:8000" for the address of the failed request, or ""."""
     try:
         parts = urlsplit(str(error.request.url))  # type: ignore[attr-defined]
-    except (AttributeError, RuntimeError, ValueError):  # httpx raises a RuntimeError where it knows no request
+    except (AttributeError, RuntimeError, ValueError):  # httpx raises a RuntimeError if the error has no request
         return ""
     return f" at {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
 
@@ -187,7 +186,7 @@ def _secrets_of(model: Any) -> Iterator[str]:
 
 
 def model_name(model: Any) -> str:
-    """Return what to call a model: `"openai:gpt-5"`, `"offline"`, or its kind.
+    """Return a model's display name: `"openai:gpt-5"`, `"offline"`, or its kind.
 
     >>> model_name("openai:gpt-5")
     'openai:gpt-5'
@@ -201,7 +200,7 @@ def model_name(model: Any) -> str:
     return str(getattr(model, "_llm_type", type(model).__name__))
 
 
-# Chat models: by name through LangChain, an object as it is, or the one that needs no weights.
+# Chat models from a name (through LangChain), from an object, or the offline model.
 
 OFFLINE = "offline"
 """The name of the model that needs no provider."""
@@ -219,8 +218,8 @@ def make_model(model: Any) -> BaseChatModel:
 
     Args:
         model: `"PROVIDER:NAME"` for LangChain's `init_chat_model` (which knows the provider of well-known names),
-            `"offline"` or "" for the model without weights, or a chat model. With a cassette in, it is recorded or
-            replayed.
+            `"offline"` or "" for the model without weights, or a chat model. With a cassette in, the model is recorded
+            or replayed.
 
     Raises:
         MissingDependencyError: LangChain or the provider's package is not installed; the message has the pip line.
@@ -249,7 +248,7 @@ def _checked(model: Any) -> BaseChatModel:
 
 
 def _provided_or_replayed(model: str) -> BaseChatModel:
-    """Make a model; one that cannot be made, but was recorded, is only replayed."""
+    """Make a model; a recorded model that cannot be made here is only replayed."""
     problem: MCPMagicError
     try:
         return _provided(model)
@@ -263,7 +262,7 @@ def _provided_or_replayed(model: str) -> BaseChatModel:
 
 
 def _provided(model: str) -> BaseChatModel:
-    name = without_secrets(model)  # somebody may have put the key where the name should be
+    name = without_secrets(model)  # the user may have put the key in place of the name
     init_chat_model = _initializer()
     if init_chat_model is None:
         raise MissingDependencyError(
@@ -291,16 +290,16 @@ def _initializer() -> Callable[..., Any] | None:
 
 
 def _with_key(init_chat_model: Callable[..., Any], model: str) -> BaseChatModel:
-    """Make a model, and see to it that it has a key: some providers complain at the first request only.
+    """Make a model and check that it has a key: some providers complain only at the first request.
 
     Raises:
-        ModelError: It has none.
+        ModelError: The model has no key.
     """
     made: BaseChatModel = init_chat_model(model)
     variable = _missing_key(made)
     if not variable:
         return made
-    # Anthropic's own client reads these two; LangChain's model, which hands it an empty key, keeps it from that.
+    # Anthropic's own client reads these two variables, but not when LangChain's model hands it an empty key.
     token = os.environ.get(variable.replace("API_KEY", "AUTH_TOKEN"))
     if token:
         authorized: BaseChatModel = init_chat_model(model, api_key=token)
@@ -336,7 +335,7 @@ def _no_provider(name: str) -> str:
 
 
 def _words(error: Exception) -> str:
-    """Return an error's words; of a validation error the first complaint, without the values that it quotes."""
+    """Return an error's message; for a validation error the first problem, without the values it quotes."""
     from pydantic import ValidationError
 
     if isinstance(error, ValidationError):
@@ -345,19 +344,19 @@ def _words(error: Exception) -> str:
 
 
 def _providers() -> list[str]:
-    """Return the providers that LangChain knows, the common ones first."""
+    """Return the providers that LangChain knows, common ones first."""
     common = ["openai", "anthropic", "google_genai", "mistralai", "ollama"]
     try:
         from langchain.chat_models import base
     except ImportError:
         return common
-    # Neither is a public name: the first is that of LangChain 1.2 and newer, the second that of before.
+    # Neither name is public: LangChain 1.2 and newer have the first, older versions the second.
     known: Iterable[str] = getattr(base, "_BUILTIN_PROVIDERS", ()) or getattr(base, "_SUPPORTED_PROVIDERS", ())
     return [*common, *sorted(set(known) - set(common))]
 
 
 def _missing_key(model: Any) -> str:
-    """Return the variable of a key that a model has not got, or ""."""
+    """Return the environment variable of a model's missing key, or ""."""
     for name, field in type(model).model_fields.items():
         secret = getattr(getattr(model, name, None), "get_secret_value", None)
         if name.endswith("api_key") and "SecretStr" in str(field.annotation) and secret is not None and not secret():
@@ -365,7 +364,7 @@ def _missing_key(model: Any) -> str:
     return ""
 
 
-# A chat model with tools: not every model of LangChain can be given some.
+# Chat models with tools, which not every model of LangChain takes.
 
 
 def bind_tools(
@@ -375,12 +374,12 @@ def bind_tools(
 
     Args:
         model: The model.
-        tools: What its own `bind_tools` takes.
-        instead: What else can be done with a model that takes none, for the error.
-        choice: Which of the tools it shall call, as its provider writes that.
+        tools: The tools, as the model's `bind_tools` takes them.
+        instead: An alternative for a model that takes no tools, for the error.
+        choice: Which tools the model must call, in its provider's format.
 
     Raises:
-        ModelError: It can be given none: its class does not define `bind_tools`.
+        ModelError: The model takes no tools: its class does not define `bind_tools`.
     """
     try:
         return model.bind_tools(tools, **choice)
@@ -390,21 +389,21 @@ def bind_tools(
     raise ModelError(f"{name} cannot be given tools (it has no bind_tools); choose a model that can{instead}")
 
 
-# Which model answers a server: the configured one, unless a hint of the server names another that can be made.
+# The choice of the model for sampling: the configured one, unless the server hints at another that can be made.
 
 PROVIDERS = ("openai", "anthropic", "google_genai", "google_vertexai", "mistralai", "groq", "xai", "deepseek", "cohere")
-"""Providers that a server may name. Of others a name may be that of a program or of weights to be downloaded."""
+"""Providers that a server may name. With others, a name may mean a program or weights to download."""
 
 PRIORITIES = ("cost", "speed", "intelligence")
 
 
 class Choice(NamedTuple):
-    """What answers.
+    """The chosen model.
 
     Attributes:
         model: The model.
-        name: What to call it.
-        notes: Which preferences were not followed, and why.
+        name: The model's name.
+        notes: Which preferences were not followed and why.
     """
 
     model: BaseChatModel
@@ -413,7 +412,7 @@ class Choice(NamedTuple):
 
 
 class Choosing:
-    """Chooses the model.
+    """Chooses the model for a sampling request.
 
     Args:
         configured: Returns the setting: a name or a chat model.
@@ -426,7 +425,7 @@ class Choosing:
 
     @property
     def takes_tools(self) -> bool:
-        """Whether the configured model can be given tools; of one that is only named it is taken for granted."""
+        """Whether the configured model takes tools; a model given by name is assumed to take them."""
         setting = self._configured()
         if isinstance(setting, str):
             return True
@@ -437,11 +436,11 @@ class Choosing:
         return bind not in (None, BaseChatModel.bind_tools) and profile.get("tool_calling") is not False
 
     def choose(self, preferences: ModelPreferences | None, *, configured_only: bool = False) -> Choice:
-        """Return the model that answers.
+        """Return the model that answers a request.
 
         Args:
-            preferences: What the server would like; of its hints the first that fits counts.
-            configured_only: Whether no other model may answer, because nobody is asked.
+            preferences: The server's preferences; its first hint that fits counts.
+            configured_only: Whether only the configured model may answer, because the user is not asked.
 
         Raises:
             ModelError: The configured model cannot be made.
@@ -469,7 +468,7 @@ class Choosing:
         return _recorded(self._made[1])
 
     def _other(self, hint: str, configured: str) -> BaseChatModel | None:
-        """Return the model that a hint names, if it can be made."""
+        """Return the model that a hint names, or None if it cannot be made."""
         provider, colon, _ = hint.partition(":")
         if hint == OFFLINE or (colon and provider not in (*PROVIDERS, configured.partition(":")[0])):
             return None
@@ -482,7 +481,7 @@ class Choosing:
 
 
 def _recorded(model: BaseChatModel) -> BaseChatModel:
-    """Return a model as `make_model` makes it now: a cassette may have come in since it was made."""
+    """Return a model, recorded if a cassette has come in since it was made."""
     from mcp_magic.agent.cassette import recorded
 
     return recorded(model)
@@ -493,23 +492,22 @@ def _name(setting: Any) -> str:
 
 
 def _unweighed(preferences: ModelPreferences | None) -> tuple[str, ...]:
-    """Return that priorities choose nothing, if there are any."""
+    """Return a note that priorities choose nothing, if the server gives any."""
     given = {name: getattr(preferences, f"{name}_priority", None) for name in PRIORITIES}
     said = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
     return (f"its priorities ({said}) choose nothing: one model is configured",) if said else ()
 
 
-# Spans of an agent: one around a run, one around each turn of its model (conventions for generative AI).
-#
-# The calls of a run are children of it (`telemetry/spans.py`). Spans have no word of the request, of the
-# answers or of the thread, whose name is made of the request.
+# Spans of an agent: one around a run, one around each turn (OpenTelemetry's conventions for generative AI).
+# The calls of a run are its children (`telemetry/spans.py`). Spans hold no text of requests or answers, and no thread
+# name, which is made from the request.
 
 
 def agent_span(asker: str, model: str) -> AbstractContextManager[Span]:
     """Return a span around a run.
 
     Args:
-        asker: `"agent"`, or `"agent NAME"` of a declared agent.
+        asker: `"agent"`, or `"agent NAME"` for a declared agent.
         model: The model's name.
     """
     name = asker.removeprefix("agent").strip()
@@ -525,7 +523,7 @@ def turn_span(model: Any) -> AbstractContextManager[Span]:
 
 
 def note_usage(turn: Span, answer: Any) -> None:
-    """Note the tokens of a turn, if the model tells them."""
+    """Set the tokens of a turn on its span, if the model reports them."""
     usage = getattr(answer, "usage_metadata", None)
     for kind in ("input_tokens", "output_tokens"):
         if isinstance(usage, dict) and isinstance(usage.get(kind), int):

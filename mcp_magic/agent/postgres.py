@@ -1,4 +1,4 @@
-"""Threads in PostgreSQL, where one machine is not enough. Needs the extra `postgres`."""
+"""Threads in PostgreSQL, for more than one machine. Needs the extra `postgres`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["DatabaseThreads", "open_database", "why"]
 
 CONNECT_SECONDS = 5
-"""Seconds that the server has to answer, unless the URL says `connect_timeout`."""
+"""Seconds to connect to the server, unless the URL sets `connect_timeout`."""
 
 _NEWEST = """
 SELECT * FROM (
@@ -32,10 +32,10 @@ SELECT * FROM (
 
 
 class DatabaseThreads(AsyncPostgresSaver):
-    """LangGraph's checkpointer for PostgreSQL. It reads messages and plain values only, as `FileThreads` does."""
+    """LangGraph's checkpointer for PostgreSQL. It reads only messages and plain values, as `FileThreads` does."""
 
     async def newest(self, most: int) -> list[tuple[str, dict[str, Any]]]:
-        """Return names of threads and the metadata of their latest checkpoints, the latest thread first."""
+        """Return names of threads and the metadata of their latest checkpoints, newest thread first."""
         connection: Any = self.conn
         async with self.lock, connection.cursor() as cursor:
             await cursor.execute(_NEWEST, (most,))
@@ -43,15 +43,15 @@ class DatabaseThreads(AsyncPostgresSaver):
 
 
 async def open_database(url: str, where: str, stack: AsyncExitStack) -> DatabaseThreads:
-    """Connect, and make the tables where there are none.
+    """Connect, and create missing tables.
 
     Args:
         url: `postgresql://...`.
-        where: The URL without secrets.
-        stack: Closes the connection.
+        where: The URL without secrets, for messages.
+        stack: The exit stack that closes the connection.
 
     Raises:
-        ThreadError: It cannot be used, in one line without the password.
+        ThreadError: The database cannot be used; one line without the password.
     """
     problem = ""
     options = _options(url)
@@ -74,7 +74,7 @@ async def open_database(url: str, where: str, stack: AsyncExitStack) -> Database
 
 
 def _options(url: str) -> dict[str, Any]:
-    """Return the parts of a URL, {} if it is none: the library's own message may quote a part of the password."""
+    """Return the parts of a URL, {} if it is not valid; the library's own message may quote part of the password."""
     try:
         found = conninfo_to_dict(url)
     except psycopg.Error:
@@ -84,7 +84,7 @@ def _options(url: str) -> dict[str, Any]:
 
 
 def why(error: Exception, password: str = "") -> str:
-    """Return an error of the database in one line, or "" if it is none of its."""
+    """Return an error of the database on one line, or "" for any other error."""
     if not isinstance(error, OSError | psycopg.Error):
         return ""
     return one_line(without_secrets(str(error), [password, unquote(password)]), 200)

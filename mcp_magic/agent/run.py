@@ -1,4 +1,4 @@
-"""Runs an agent, and what a run returns."""
+"""The value that a run of an agent returns, and views of any agent's messages and tools."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ __all__ = [
 ]
 
 
-# Messages and tools of an agent as values to look at: ours, and those that were made elsewhere.
+# Views of messages and tools, of this package's agent or any other.
 
 CALL_COLUMNS = ("step", "server", "tool", "arguments", "approved by", "seconds", "error")
 
 DESCRIPTION = 200
-"""Characters of a tool's description in a listing."""
+"""Characters of a tool's description in the listing."""
 
 
 def get_final_answer(messages: Iterable[MessageLikeRepresentation]) -> str:
-    """Return the text of the last message of a model that asks for no tool; "" if there is none.
+    """Return the text of the model's last message that asks for no tool, or "".
 
     >>> from langchain_core.messages import AIMessage
     >>> call = {"name": "add", "args": {}, "id": "1"}
@@ -69,14 +69,14 @@ def display_messages(
     names: Names | None = None,
     definitions: Mapping[str, Tool] | None = None,
 ) -> Transcript:
-    """Return a conversation as a value that displays itself.
+    """Return a conversation as a transcript, which displays itself.
 
     Args:
-        messages: LangChain's, or dicts in OpenAI's format.
-        trace: Whether to show the calls and what was said between them, or only requests and answers.
-        tokens: Whether to show the tokens of each turn and of all.
-        names: Knows the tools' names, where they are not this package's own.
-        definitions: By `server:tool`, what the servers say of their tools.
+        messages: LangChain messages, or dicts in OpenAI's format.
+        trace: Whether to show calls and the text between them, or only requests and answers.
+        tokens: Whether to show the tokens of each turn and of all turns.
+        names: The names of the tools, if they are not this package's own.
+        definitions: The servers' definitions of tools, by `server:tool`.
     """
     show = "full" if trace else "answer"
     return Transcript.from_messages(messages, show=show, tokens=tokens, names=names, definitions=definitions)
@@ -85,7 +85,7 @@ def display_messages(
 def usage_of(messages: Iterable[MessageLikeRepresentation]) -> dict[str, Any]:
     """Return `input_tokens`, `output_tokens`, `total_tokens`, and the same by model in `models`.
 
-    Counts are 0 where no message tells any; `models` has only those that say their name.
+    Counts are 0 if no message reports any; `models` has only models whose name is known.
     """
     total = dict.fromkeys(TOKENS, 0)
     models: dict[str, dict[str, int]] = {}
@@ -103,17 +103,17 @@ def calls_frame(
 ) -> pd.DataFrame:
     """Return the calls as a DataFrame with `CALL_COLUMNS`, one row each, in order.
 
-    `step` is the turn of the model (from 1, for each request), `arguments` a dict of what was sent, secrets masked;
-    `seconds` is NaN and `approved by` None where nobody knows; `error` is None for a call that went well.
+    `step` is the turn of the model (from 1 within each request), `arguments` a dict of the sent arguments with secrets
+    masked; unknown `seconds` are NaN and unknown `approved by` None; `error` is None for a successful call.
 
     Args:
         messages: A thread's messages, or the transcript of a run.
-        names: Knows the tools' names, where they are not this package's own.
+        names: The names of the tools, if they are not this package's own.
     """
     import pandas as pd
 
     shown = messages if isinstance(messages, Transcript) else Transcript.from_messages(messages, names=names)
-    # object: pandas would make NaN of None in a column of text
+    # dtype object: in a column of text, pandas would convert None to NaN
     frame = pd.DataFrame([_row(called) for called in shown.calls], columns=list(CALL_COLUMNS), dtype=object)
     return frame.astype({"step": "int64", "seconds": "float64"})
 
@@ -125,11 +125,11 @@ def _row(called: Called) -> tuple[Any, ...]:
 
 
 def tools_summary(tools: Iterable[BaseTool | dict[str, Any] | Any]) -> Listing:
-    """Return tools as a listing: name, description, arguments, and the hints of those that come from MCP servers.
+    """Return tools as a listing: name, description, arguments, and the hints of tools of MCP servers.
 
     Args:
-        tools: LangChain tools, decorated functions, pydantic models or dicts in a provider's format: whatever
-            `bind_tools` takes.
+        tools: Everything that `bind_tools` takes: LangChain tools, decorated functions, pydantic models or dicts in a
+            provider's format.
     """
     rows = [_tool_row(tool) for tool in tools]
     return Listing(rows, title="tools", columns=["tool", "description", "arguments", "hints"], kind="tools")
@@ -150,7 +150,7 @@ def _tool_row(tool: Any) -> dict[str, Any]:
 
 
 def _arguments_text(parameters: dict[str, Any]) -> str:
-    """Return arguments as a signature has them.
+    """Return arguments in the form of a signature.
 
     >>> _arguments_text({"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]})
     'a: integer, [b: string]'
@@ -169,21 +169,21 @@ def _badges(annotations: Any) -> list[Any]:
     return list(tool_badges(Tool(name="", input_schema={}, annotations=hints)))
 
 
-# One run of an agent: what comes of a request.
+# The value of one run.
 
 
 @dataclass
 class AgentRun:
-    """What an agent did about a request; displays its transcript.
+    """A run of an agent for one request; displays its transcript.
 
     Attributes:
-        request: What was asked.
+        request: The user's text.
         thread: The thread's name; `--thread NAME` goes on with it.
         model: The model's name.
-        messages: The messages of this run, the request first; LangChain messages.
-        transcript: What is shown of it.
-        seconds: How long it took.
-        stopped: Why it ended before the work was done (`"interrupted"`, `"error"`, `"max_steps"`), or "".
+        messages: The LangChain messages of this run, beginning with the request.
+        transcript: The transcript of this run.
+        seconds: How long the run took.
+        stopped: Why the run ended early (`"interrupted"`, `"error"`, `"max_steps"`), or "".
     """
 
     request: str
@@ -196,12 +196,12 @@ class AgentRun:
 
     @property
     def broken_off(self) -> bool:
-        """Whether it was interrupted or failed: what it is the value of has raised."""
+        """Whether the run was interrupted or failed, and so raised."""
         return self.stopped in ("interrupted", "error")
 
     @property
     def answer(self) -> str:
-        """The final answer, Markdown; "" if there is none."""
+        """The final answer in Markdown, or ""."""
         return get_final_answer(self.messages)
 
     @property
@@ -211,12 +211,12 @@ class AgentRun:
 
     @property
     def results(self) -> list[ToolResult | None]:
-        """What the calls answered, in order; None for one that was not answered."""
+        """The results of the calls, in order; None for an unanswered call."""
         return self.transcript.results
 
     @property
     def usage(self) -> dict[str, Any]:
-        """The tokens that the model counted."""
+        """The token counts that the model reports."""
         return usage_of(self.messages)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Drives the graph through one request, tells the transcript, and keeps the thread whole whatever happens."""
+"""Runs the graph for one request, updates the transcript, and repairs the thread after any failure."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 __all__ = ["Screen", "run_agent"]
 
 PRUNE_STEPS = 20
-"""Turns after which the copies of the thread that LangGraph keeps of each step are dropped."""
+"""Turns after which LangGraph's copies of the thread, one for each step, are dropped."""
 
 UNASKED = ("rule ", "approval ", "nobody")
-"""How the names begin of what decides without showing a question."""
+"""Prefixes of the `by` of decisions that show no question."""
 
 INTERRUPTED = "the person interrupted the run before this call had an answer"
 
 
 class Screen(Protocol):
-    """What the transcript is shown on while it grows."""
+    """A display for the growing transcript."""
 
     def changed(self, transcript: Transcript) -> None:
-        """Show what changed, soon."""
+        """Show the changes soon."""
 
     def flush(self, transcript: Transcript) -> None:
         """Show it now."""
@@ -60,22 +60,22 @@ async def run_agent(
     notes: Iterable[tuple[str, str]] = (),
     over: Callable[[AgentRun], None] = lambda _: None,
 ) -> AgentRun:
-    """Let an agent work on a request.
+    """Run an agent on a request.
 
     Args:
-        graph: What `build_graph` returned, with a checkpointer.
-        host: Whose tools it uses.
-        request: What the person wrote.
-        thread: The thread that it belongs to; what was said there before is known.
+        graph: The result of `build_graph`, with a checkpointer.
+        host: The host whose tools the agent uses.
+        request: The user's text.
+        thread: The name of the thread; the agent knows its earlier messages.
         model: The model's name.
-        asker: Who calls, as consent shows it.
+        asker: The name of the caller, as consent shows it.
         show: `"full"`, `"answer"` or `"none"`.
-        screen: What it is shown on while it goes on.
-        notes: What is said before it begins, each with its level: `"info"` or `"warning"`.
-        over: Is given the run when it has ended: one that was interrupted or failed, too, before that is raised.
+        screen: The display of the running transcript, or None.
+        notes: Notes before the run begins, each with its level: `"info"` or `"warning"`.
+        over: Called with the run when it ends; also with an interrupted or failed run, before the error is raised.
 
     Returns:
-        The run. One that is interrupted or fails raises, and the thread keeps what was done.
+        The run. An interrupted or failed run raises instead; the thread keeps all that was done.
 
     Raises:
         ModelError: The provider refused or failed.
@@ -113,10 +113,10 @@ async def run_agent(
 async def _follow(
     graph: CompiledStateGraph[Any, Any, Any, Any], asked: HumanMessage, config: Any, run: RunContext, live: _Live
 ) -> None:
-    """Run the graph to its end, and tell what happens."""
+    """Run the graph to its end, and pass its events on."""
     modes: Any = ["custom", "messages"]
     steps = 0
-    # Each step is kept before the next begins: a kernel may end at any time.
+    # "sync" stores each step before the next begins, because a kernel may end at any time.
     told = graph.astream({"messages": [asked]}, config, context=run, stream_mode=modes, durability="sync")
     async for mode, event in told:
         known: Any = event if mode == "custom" else _text(event)
@@ -129,7 +129,7 @@ async def _follow(
 
 
 class _Live:
-    """The transcript of a run that goes on, and the screen that shows it."""
+    """The transcript of a running agent and the screen that shows it."""
 
     def __init__(self, transcript: Transcript, screen: Screen | None) -> None:
         self.transcript = transcript
@@ -138,7 +138,7 @@ class _Live:
         self._told = asyncio.Event()
 
     def tell(self, event: dict[str, Any]) -> None:
-        """Take an event."""
+        """Add an event to the transcript and show it."""
         self.transcript.on_event(event)
         if event["kind"] == "call":
             self._announced.add(event["id"])
@@ -146,43 +146,43 @@ class _Live:
         if self._screen is not None:
             self._screen.changed(self.transcript)
         if event["kind"] == "decided" and not event["by"].startswith(UNASKED):
-            self.transcript.new_segment()  # the question was shown below: what comes next belongs below that
+            self.transcript.new_segment()  # the question was shown below, so the next entries belong below the question
 
     async def seen(self, calls: set[str]) -> None:
-        """Wait until calls have been shown: a question about them belongs below them."""
+        """Wait until calls are displayed: a question about them belongs below them."""
         while not calls <= self._announced:
             self._told.clear()
             await self._told.wait()
         self.flush()
 
     def finish(self) -> None:
-        """Say that the run is over."""
+        """End the transcript and show it."""
         self.transcript.finish()
         self.flush()
 
     def interrupted(self) -> None:
-        """Say that what goes on will not come to an end."""
+        """Mark the transcript as interrupted and show it."""
         self.transcript.interrupted()
         self.flush()
 
     def flush(self) -> None:
-        """Show what changed now."""
+        """Show the changes now."""
         if self._screen is not None:
             self._screen.flush(self.transcript)
 
 
 def _text(event: Any) -> dict[str, Any] | None:
-    """Turn LangGraph's event of a streamed token into ours."""
+    """Convert LangGraph's event of a streamed token to ours; None for other messages."""
     chunk, metadata = event
     if metadata.get("langgraph_node") != "think" or not isinstance(chunk, AIMessage) or not chunk.text:
         return None
-    if type(chunk).__name__ != "AIMessageChunk":  # the whole turn again, of a model that did not stream
+    if type(chunk).__name__ != "AIMessageChunk":  # a model that does not stream sends its whole turn
         return None
     return {"kind": "text", "id": chunk.id, "text": chunk.text}
 
 
 def _explain(error: BaseException, made: AgentRun, live: _Live) -> None:
-    """Say in the transcript why a run broke off, and how its thread is gone on with, if anything was done."""
+    """Note in the transcript why a run broke off, and how to go on with the thread if anything was done."""
     on = f"`--thread {shlex.quote(made.thread)}` goes on from there" if len(made.messages) > 1 else ""
     if made.stopped == "interrupted":
         live.tell({"kind": "note", "text": "; ".join(filter(None, ("interrupted", on))), "level": "warning"})
@@ -194,9 +194,9 @@ def _explain(error: BaseException, made: AgentRun, live: _Live) -> None:
 
 
 def _said(error: BaseException) -> str:
-    """Return an error's own words: one that is raised again, by a scripted model, has a line of the last time."""
+    """Return an error's own text, without the added line: a scripted model may raise the same object again."""
     if not isinstance(error, MCPMagicError):
-        return type(error).__name__  # others may quote anything
+        return type(error).__name__  # other errors may quote secrets
     return str(error).partition("\n`--thread ")[0]
 
 
@@ -208,8 +208,8 @@ def _add_line(error: BaseException, line: str) -> None:
 
 
 async def _keep(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, run: RunContext) -> list[Any]:
-    """Mend the thread and return its messages; none where it cannot be read."""
-    with suppress(Exception):  # what broke the run may have broken the file as well; the first error counts
+    """Repair the thread and return its messages; [] if it cannot be read."""
+    with suppress(Exception):  # the cause may have damaged the file as well; the first error counts
         await _mend(graph, config, run.done)
         messages: list[Any] = (await graph.aget_state(config)).values.get("messages", [])
         return messages
@@ -217,14 +217,14 @@ async def _keep(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, run:
 
 
 async def _mend(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, done: dict[str, ToolMessage]) -> None:
-    """Answer the calls that a run left without an answer: no provider goes on with a thread that has any."""
+    """Answer the calls that a run left open: no provider continues a thread with unanswered calls."""
     state = await graph.aget_state(config)
     said = state.values.get("messages", [])
     waiting = unanswered(said)
     if not waiting and not state.tasks:
         return
-    # What the last step of a run that ended in the middle has written is shown, but `aupdate_state` drops it: so all
-    # messages are written again.
+    # `aupdate_state` drops pending writes, such as those of the last step of a run that broke off, although
+    # `aget_state` shows them. So all messages are written again.
     messages = [*said, *(done.get(call["id"]) or _not_answered(call) for call in waiting)]
     await graph.aupdate_state(config, {"messages": messages, "approvals": {}}, as_node="act")
 
@@ -240,6 +240,6 @@ def _not_answered(call: dict[str, Any]) -> ToolMessage:
 
 
 def _since(request: str | None, messages: list[Any]) -> list[Any]:
-    """Return the messages from a request on; none if it is not among them."""
+    """Return the messages from a request on; [] if the request is not among them."""
     index = next((i for i, message in enumerate(messages) if message.id == request), len(messages))
     return messages[index:]

@@ -1,4 +1,4 @@
-"""The sampler: a LangChain model answers what a server asks for, within its limits."""
+"""The sampler: a LangChain model answers the sampling requests of a server, within their limits."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 __all__ = ["ModelSampler"]
 
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
-"""The fields in which LangChain's models have the tokens of an answer."""
+"""The fields of LangChain's models that limit the tokens of an answer."""
 
 MAX_STOPS = 4
-"""Stop sequences that OpenAI takes; where the text has one that was not passed on, it is cut here."""
+"""The most stop sequences that OpenAI takes. The answer is cut here at sequences that were not passed on."""
 
 NO_MORE = "No tool can be called now: answer with what is known."
-"""What a model is told that has used tools and cannot be told otherwise to use none."""
+"""The instruction to a model that has used tools and whose provider has no choice for "no tool"."""
 
 _NONE: dict[str, Any] = {"langchain_openai": "none", "langchain_anthropic": {"type": "none"}}
-"""How the packages of providers write that a model may call no tool; others know no such choice."""
+"""The `tool_choice` that forbids calls, by provider package; other packages have no such choice."""
 
 
 class ModelSampler:
-    """Answers with the configured model, or one that the server's hints name.
+    """Answers with the configured model, or with a model that the server's hints name.
 
     Args:
         configured: Returns the setting: `PROVIDER:NAME`, a LangChain chat model, or `offline`.
@@ -45,11 +45,11 @@ class ModelSampler:
 
     @property
     def takes_tools(self) -> bool:
-        """Whether the configured model can be given tools."""
+        """Whether the configured model takes tools."""
         return self._choosing.takes_tools
 
     def expected(self, asked: SamplingRequest) -> Expected:
-        """Return which model would answer, and what would not be done as it is asked for.
+        """Return which model would answer, and which parts of the request it would not follow.
 
         Raises:
             ModelError: The configured model cannot be made.
@@ -58,11 +58,11 @@ class ModelSampler:
         return Expected(choice.name, _notes(asked, choice))
 
     async def __call__(self, asked: SamplingRequest) -> Sampled:
-        """Let the model answer.
+        """Return the model's answer.
 
         Raises:
-            ModelError: It cannot be made, takes no tools and is given some, or its provider refused or failed; one
-                line, without a key.
+            ModelError: The model cannot be made, gets tools but takes none, or its provider refused or failed;
+                one line, without a key.
         """
         from mcp_magic.langchain.sampling import to_sampled
 
@@ -88,11 +88,11 @@ class ModelSampler:
 
 
 class _Bound(NamedTuple):
-    """A tool for the model.
+    """A tool as the model gets it.
 
     Attributes:
         known: Its names.
-        function: What `bind_tools` takes.
+        function: The tool in the form for `bind_tools`.
     """
 
     known: Renamed
@@ -109,7 +109,7 @@ def _tools(asked: SamplingRequest) -> dict[str, _Bound]:
 
 
 def _owner(tools: Mapping[str, _Bound]) -> Own:
-    """Return what gives the tool's own name and arguments for those that a model knows."""
+    """Return the function that maps a name and arguments from the model to the tool's own."""
     from mcp_magic.agent.tools import own_arguments
 
     names = {bound.known.name: name for name, bound in tools.items()}
@@ -135,10 +135,12 @@ async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str
     if asked.usable_tools:
         choice = {"tool_choice": "any"} if asked.tool_choice == "required" else {}
         runnable = bind_tools(runnable, functions, **choice)
-    elif functions and any(message.type == "tool" for message in messages):  # some providers want them defined then
+    elif functions and any(
+        message.type == "tool" for message in messages
+    ):  # some providers require the definitions of called tools
         runnable, messages = _without_calls(runnable, functions, messages)
     reasons = (getattr(model, "profile", None) or {}).get("reasoning_output")
-    stops = [] if reasons else list(asked.stop_sequences[:MAX_STOPS])  # models that reason refuse any
+    stops = [] if reasons else list(asked.stop_sequences[:MAX_STOPS])  # reasoning models refuse stop sequences
     return await take_turn(runnable.bind(stop=stops) if stops else runnable, messages)
 
 
@@ -154,7 +156,7 @@ async def _offline(model: Any, asked: SamplingRequest, tools: Mapping[str, _Boun
 
 
 def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]) -> tuple[Any, list[BaseMessage]]:
-    """Return a model that knows the tools and shall call none, and the messages that it is given."""
+    """Return a model that knows the tools but must not call them, and its messages."""
     from langchain_core.messages import SystemMessage
 
     none = _NONE.get(type(model).__module__.partition(".")[0])
@@ -166,7 +168,7 @@ def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]
 
 
 def _takes(model: BaseChatModel) -> Takes:
-    """Return what a model says that it reads."""
+    """Return which media a model's profile declares that it reads."""
     from mcp_magic.langchain.sampling import Takes
 
     profile = getattr(model, "profile", None) or {}
@@ -184,7 +186,7 @@ def _takes_temperature(model: BaseChatModel) -> bool:
 
 
 def _tuned(model: BaseChatModel, asked: SamplingRequest) -> BaseChatModel:
-    """Return a copy of the model with the limits of a request; a limit that the person has set stays one."""
+    """Return a copy of the model with the limits of a request; a lower limit that the user set still holds."""
     changes: dict[str, Any] = {}
     field = _limit_field(model)
     if field:
@@ -198,7 +200,7 @@ def _tuned(model: BaseChatModel, asked: SamplingRequest) -> BaseChatModel:
 
 
 def _notes(asked: SamplingRequest, choice: Choice) -> tuple[str, ...]:
-    """Return what is not done as it is asked for."""
+    """Return which parts of the request are not followed."""
     from mcp_magic.agent.offline.model import OfflineModel
     from mcp_magic.langchain.sampling import unread
 
@@ -216,7 +218,10 @@ def _notes(asked: SamplingRequest, choice: Choice) -> tuple[str, ...]:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Keep an agent whose tool asks from taking the model's words for its own: LangChain finds it in the context."""
+    """Hide the answer from an agent whose tool sends the request.
+
+    LangChain finds that agent in the context, and the agent would take the answer for its own turn.
+    """
     from langchain_core.runnables.config import var_child_runnable_config
 
     token = var_child_runnable_config.set(None)

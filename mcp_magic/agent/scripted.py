@@ -1,4 +1,4 @@
-"""A chat model that plays fixed turns: for tests of graphs, and for showing one step by step."""
+"""A chat model that plays fixed turns: to test graphs, and to show one step by step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Turn = str | AIMessage | Sequence[tuple[str, dict[str, Any]]] | BaseException | 
 
 
 class Seen(NamedTuple):
-    """What the model was given for a turn: the messages, the tools in OpenAI's format, and what else was bound."""
+    """What the model got for a turn: the messages, the tools in OpenAI's format, and other bound arguments."""
 
     messages: list[BaseMessage]
     tools: list[dict[str, Any]]
@@ -36,19 +36,19 @@ class Seen(NamedTuple):
 
 
 class ScriptedModel(BaseChatModel):
-    """Plays one turn after the other, whatever it is asked.
+    """A model that plays one turn after the other, whatever the request.
 
     Args:
-        turns: Each a text; an `AIMessage`; calls as `[("server:tool", {arguments}), ...]`; an error to raise; or a
-            function that makes one of those of the messages, or an awaitable of one.
-        pause: Seconds between two words when it streams.
-        repeat_last: Whether the last turn is played again and again; else it is an error to ask for more.
+        turns: Each is a text, an `AIMessage`, calls as `[("server:tool", {arguments}), ...]`, an error to raise, or a
+            function that returns one of these (or an awaitable of one) for the messages.
+        pause: Seconds between two words of a stream.
+        repeat_last: Whether the last turn repeats; otherwise a further turn is an error.
 
     Attributes:
         turns: The turns.
-        pause: Seconds between two words when it streams.
-        repeat_last: Whether the last turn is played again and again.
-        seen: What was given for each turn so far.
+        pause: Seconds between two words of a stream.
+        repeat_last: Whether the last turn repeats.
+        seen: What the model got for each turn so far.
     """
 
     turns: list[Any]
@@ -61,7 +61,7 @@ class ScriptedModel(BaseChatModel):
 
     @property
     def seen(self) -> list[Seen]:
-        """What was given for each turn so far."""
+        """What the model got for each turn so far."""
         return self._seen
 
     @property
@@ -69,7 +69,7 @@ class ScriptedModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
-        """Bind tools; they are recorded, and any may be called."""
+        """Bind tools; they are recorded in `seen`, and the turns may call any tool."""
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
 
     def _generate(

@@ -1,4 +1,4 @@
-"""Threads in a SQLite file. Of each only the latest checkpoint is kept, which holds all messages.
+"""Threads in a SQLite file, each with only its latest checkpoint, which holds all messages.
 
 LangGraph stores the whole thread again at each step: a run of many steps would fill the disk with copies.
 """
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 __all__ = ["FileThreads", "open_file", "why"]
 
 LOCKED_SECONDS = 2.0
-"""Seconds to wait for another process that writes to the file."""
+"""Seconds to wait while another process writes to the file."""
 
 FREE_PAGES = 256
-"""Pages, of 4 KiB, that may stay unused in the file."""
+"""Pages of 4 KiB that may stay unused in the file."""
 
 LARGEST = 64_000_000
-"""Bytes of the largest value, a conversation, that is read from the file or written to it."""
+"""Bytes of the largest value (a conversation) to read from or write to the file."""
 
 STATEMENT_SECONDS = 30.0
 """Seconds that a statement may take."""
@@ -59,18 +59,18 @@ _INSERT = (
     "(thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata) "
     "VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
-# An id begins with the time, and the clock may have been set back: what is older is not known by its id.
+# Ids begin with the time, and the clock may have been set back: so a lower id need not be an older checkpoint.
 _DROP_OTHERS = "DELETE FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id != ?"
 _DROP_WRITES = (
     "DELETE FROM writes WHERE thread_id = ? AND checkpoint_ns = ? AND (checkpoint_id < ? OR checkpoint_id = ?)"
 )
 _sound: set[Path] = set()
-# it repeats names from the file, which may steer a terminal; what cannot be read is an error of ours
+# its messages quote names from the file, which may control a terminal; unreadable data raises an error anyway
 logging.getLogger("langgraph.checkpoint.serde.jsonplus").addFilter(lambda record: False)
 
 
 class _BoundedConnection(sqlite3.Connection):
-    """A connection to a file that may be a stranger's: its schema calls nothing, and no statement runs for ever."""
+    """A connection to a file that may be hostile: its schema cannot call functions, and no statement runs forever."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -88,7 +88,7 @@ class _BoundedConnection(sqlite3.Connection):
 
 
 class _MessagesOnly(JsonPlusSerializer):
-    """Reads msgpack with messages and plain values; LangGraph's old JSON makes any object of LangChain's core."""
+    """Reads only msgpack with messages and plain values; LangGraph's old JSON can create any of LangChain's objects."""
 
     def __init__(self) -> None:
         super().__init__(allowed_msgpack_modules=None)
@@ -100,9 +100,9 @@ class _MessagesOnly(JsonPlusSerializer):
 
 
 class FileThreads(AsyncSqliteSaver):
-    """LangGraph's checkpointer for SQLite; each checkpoint takes the place of the one before.
+    """LangGraph's checkpointer for SQLite; each checkpoint replaces the one before.
 
-    It reads messages and plain values only: a file from somebody else must not run code.
+    It reads only messages and plain values: a file from somebody else must not run code.
     """
 
     def __init__(self, connection: aiosqlite.Connection) -> None:
@@ -116,10 +116,10 @@ class FileThreads(AsyncSqliteSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save a checkpoint, and drop those before it; one without new messages is not worth it.
+        """Save a checkpoint and drop the earlier ones; a checkpoint without new messages is not written.
 
         Raises:
-            ThreadError: Another kernel has gone on with the thread.
+            ThreadError: Another kernel has continued the thread.
         """
         place = config["configurable"]
         key = (str(place["thread_id"]), place["checkpoint_ns"])
@@ -142,7 +142,7 @@ class FileThreads(AsyncSqliteSaver):
         }
 
     async def _replace(self, key: tuple[str, str], new: str, before: str, row: tuple[Any, ...]) -> None:
-        if self.conn.in_transaction:  # of a run that was interrupted
+        if self.conn.in_transaction:  # left open by an interrupted run
             await self.conn.commit()
         await self.conn.execute("BEGIN IMMEDIATE")
         async with self.conn.execute(_LATEST, key) as cursor:
@@ -155,7 +155,7 @@ class FileThreads(AsyncSqliteSaver):
         await self.conn.commit()
 
     async def shrink(self) -> None:
-        """Give the space of what was dropped back, if there is much of it and nobody else writes."""
+        """Return free space to the disk, if there is much and no other process writes."""
         with suppress(sqlite3.Error):
             await self.conn.execute("PRAGMA busy_timeout = 0")
             ((free,),) = await self.conn.execute_fetchall("PRAGMA freelist_count")
@@ -163,17 +163,17 @@ class FileThreads(AsyncSqliteSaver):
                 await self.conn.executescript("PRAGMA incremental_vacuum")  # `execute` frees one page only
 
     async def newest(self, most: int) -> list[tuple[str, dict[str, Any]]]:
-        """Return names of threads and the metadata of their checkpoints, the latest thread first."""
+        """Return names of threads and the metadata of their checkpoints, newest thread first."""
         async with self.lock:
             rows = await self.conn.execute_fetchall(_NEWEST, (most,))
         return [(thread, json.loads(about or b"{}")) for thread, about, _ in rows]
 
 
 async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
-    """Open a file, or make one that only its owner may read.
+    """Open a file, or create one that only its owner may read.
 
     Raises:
-        ThreadError: It cannot be used, in words that say why.
+        ThreadError: The file cannot be used; the message says why.
     """
     problem = ""
     try:
@@ -181,7 +181,7 @@ async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
         connection = aiosqlite.connect(file, timeout=LOCKED_SECONDS, factory=_BoundedConnection)
         thread: Any = getattr(connection, "_thread", connection)  # before aiosqlite 0.22 a connection was a thread
-        thread.daemon = True  # no exit waits for it: a kernel may end in the middle of a run
+        thread.daemon = True  # a kernel that ends during a run must not wait for it
         saver = FileThreads(await stack.enter_async_context(connection))
         problem = await _damage(connection, file)
         if not problem:
@@ -198,7 +198,7 @@ async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
 
 
 async def _make_tables(saver: FileThreads) -> None:
-    """Make what is not there yet; SQLite does not wait for somebody who makes the same new file at the same time."""
+    """Create missing tables; retry, as SQLite does not wait while another process creates the same file."""
     loop = asyncio.get_running_loop()
     until = loop.time() + LOCKED_SECONDS
     while True:
@@ -213,9 +213,9 @@ async def _make_tables(saver: FileThreads) -> None:
 
 
 async def _damage(connection: aiosqlite.Connection, file: Path) -> str:
-    """Return what is wrong with a file, or ""; it is read whole, so once in a kernel.
+    """Return why a file is unusable, or ""; each file is read whole once in a kernel.
 
-    Nothing is asked of its tables before: one whose pages are in a circle has no end.
+    The check comes before any query of its tables: a query of a table with cyclic pages may never end.
     """
     if not await _only_stores(connection):
         return f"it has more than plain tables, a view or a trigger, which no file of threads has; {_AWAY}"
@@ -229,7 +229,7 @@ async def _damage(connection: aiosqlite.Connection, file: Path) -> str:
 
 
 async def _only_stores(connection: aiosqlite.Connection) -> bool:
-    """Whether there are tables and indexes only: a view, a trigger or a column that is computed may have no end."""
+    """Whether the file has only tables and indexes: a view, a trigger or a computed column may never end."""
     statements = await connection.execute_fetchall("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 1000")
     if not all(isinstance(sql, str) and _STORED.match(sql) for (sql,) in statements):
         return False
@@ -244,7 +244,7 @@ async def _only_stores(connection: aiosqlite.Connection) -> bool:
 
 
 def why(error: Exception) -> str:
-    """Return what an error of the file means and what to do, or "" if it is none of the file's."""
+    """Return what an error of the file means and what to do, or "" for any other error."""
     if not isinstance(error, OSError | sqlite3.Error):
         return ""
     text = str(error)

@@ -1,4 +1,4 @@
-"""The state of an agent's graph."""
+"""The state of an agent's graph, with the ids and arguments of its calls."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ __all__ = [
 ]
 
 
-# What flows through the graph, and what a run knows beside it.
+# The state that flows through the graph, and the context of a run.
 
 
 class AgentState(MessagesState):
-    """The messages of a thread, and what was decided about the calls that wait for the act node.
+    """The messages of a thread, and the decisions about calls that wait for the act node.
 
     Attributes:
-        approvals: By tool call id: `decision` ("approve", "edit", "deny"), `arguments` (those that go out),
-            `by`, `reason`; or `problem`, why the call cannot go out at all; and `of`, which call that is about.
+        approvals: By tool call id: `decision` ("approve", "edit", "deny"), `arguments` (those to send), `by`, `reason`;
+            or `problem`, why the call cannot go out; and `of`, which identifies the call.
     """
 
     approvals: dict[str, dict[str, Any]]
@@ -52,13 +52,13 @@ class AgentState(MessagesState):
 
 @dataclass
 class RunContext:
-    """What one run of the graph knows, beside the thread.
+    """The context of one run of the graph, beside the thread.
 
     Attributes:
-        run: Its name, for consent that holds for one run; None outside of a run.
-        asker: Who calls, as consent and its record show it.
-        done: The answers of calls that ended, by tool call id: an interrupted act node keeps them.
-        before_asking: Awaited before somebody is asked: what is asked about has been shown then.
+        run: The run's id, for consent that holds for one run; None outside a run.
+        asker: The name of the caller in consent and its audit log.
+        done: Answers of finished calls, by tool call id; they survive an interrupted act node.
+        before_asking: Awaited before the user is asked; it returns when the calls are displayed.
     """
 
     run: str | None = None
@@ -68,13 +68,13 @@ class RunContext:
 
 
 def context() -> RunContext:
-    """Return the context of the run in which a node runs; a new one where whoever invoked the graph gave none."""
-    runtime = get_runtime(RunContext)  # None while a state is written from outside
+    """Return the context of the current run; a new one if the caller of the graph gave none."""
+    runtime = get_runtime(RunContext)  # None if a state is written from outside
     return (runtime.context if runtime is not None else None) or RunContext()
 
 
 def steps_taken(messages: Sequence[BaseMessage]) -> int:
-    """Return how many turns the model has had since the last request.
+    """Return the number of turns since the last request.
 
     >>> from langchain_core.messages import AIMessage, HumanMessage
     >>> steps_taken([AIMessage("a"), HumanMessage("b"), AIMessage("c")])
@@ -89,7 +89,7 @@ def steps_taken(messages: Sequence[BaseMessage]) -> int:
 
 
 def unanswered(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Return the calls of the last turn that no tool message answers; a provider refuses a thread that has any.
+    """Return the calls of the last turn without an answer; a provider refuses a thread that has any.
 
     >>> from langchain_core.messages import AIMessage, ToolMessage
     >>> turn = AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}, {"name": "b", "args": {}, "id": "2"}])
@@ -108,29 +108,28 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 
 
 def calls_of(message: Any) -> list[dict[str, Any]]:
-    """Return the calls of a turn, those whose arguments are no JSON too (with `error`)."""
+    """Return the calls of a turn, also those whose arguments are not JSON (with `error`)."""
     return [*message.tool_calls, *message.invalid_tool_calls]
 
 
-# The ids of a turn's calls: each its own, in the whole conversation.
+# Ids of calls, unique in the whole conversation.
 #
-# What is decided about a call, and what answers it, is known by its id. A model (or whoever speaks through it) that
-# names two calls the same would have one decided with the answer to the other, and providers refuse such a
-# conversation.
+# Decisions and answers belong to a call by its id. If a model named two calls the same, one would run with the decision
+# about the other; and providers refuse such a conversation.
 
 MAX_ID = 40
-"""Characters that every provider takes in the id of a call."""
+"""Characters of a call's id that every provider accepts."""
 
 _BLOCK_IDS = {"tool_use": "id", "tool_call": "id", "invalid_tool_call": "id", "function_call": "call_id"}
-"""Blocks of a message's content that are calls, by their types -> where their id is."""
+"""Types of content blocks that are calls -> the key of their id."""
 
 
 def with_own_ids(answer: AIMessage, before: Iterable[BaseMessage] = ()) -> AIMessage:
-    """Give each call of a turn an id that no other has; the first of several keeps it.
+    """Return a turn in which each call has a unique id; the first of several equal ids stays.
 
     Args:
         answer: The turn.
-        before: The conversation that it goes on with.
+        before: The conversation before it.
 
     >>> from langchain_core.messages import AIMessage
     >>> calls = [{"name": name, "args": {}, "id": "call_1"} for name in ("prod__delete", "test__delete")]
@@ -157,24 +156,23 @@ def with_own_ids(answer: AIMessage, before: Iterable[BaseMessage] = ()) -> AIMes
 
 
 def _renamed(block: Any, given: dict[str, list[str]]) -> Any:
-    """Return a block of content with the id of its call: provider packages send those blocks as they are."""
+    """Return a content block with its call's new id; provider packages send such blocks unchanged."""
     key = _BLOCK_IDS.get(block.get("type", "")) if isinstance(block, dict) else None
     new = given.get(block.get(key)) if key else None
     return {**block, key: new.pop(0)} if new else block
 
 
-# Integers beyond 64 bits in arguments: msgpack, in which threads are kept, has none.
-#
-# They are kept as their digits, and become numbers again where the tool's schema asks for one.
+# Integers beyond 64 bits in arguments: threads are stored as msgpack, which has none.
+# They are stored as strings of digits, and become numbers again where the tool's schema asks for one.
 
 MAX_NUMBERS = 20
-"""Long integers of one call that become numbers again; each takes a check of all arguments."""
+"""Long integers of one call that become numbers again, at most: each needs a validation of all arguments."""
 
 _DIGITS = re.compile(r"-?[1-9]\d{18,}")
 
 
 def kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as a thread can hold them.
+    """Return arguments in a form that a thread can store.
 
     >>> kept({"n": 2**70, "m": 1})
     {'n': '1180591620717411303424', 'm': 1}
@@ -184,7 +182,7 @@ def kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
-    """Whether a value has more levels than a thread can hold.
+    """Whether a value has more nested levels than a thread can store.
 
     >>> is_too_deep([[1]], levels=2), is_too_deep([[{}]], levels=2)
     (False, True)
@@ -197,7 +195,7 @@ def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
 
 
 def sent(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return kept arguments as they go out: digits that do not fit the schema as text, and do as a number, as that.
+    """Return stored arguments as they are sent: digits become a number if the schema rejects the text only.
 
     >>> schema = {"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}
     >>> sent({"n": "1180591620717411303424", "s": "1180591620717411303424"}, schema)
@@ -214,7 +212,7 @@ def sent(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[
 
 
 def _digits(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield where the digits of long integers are."""
+    """Yield the paths of strings that are long integers."""
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

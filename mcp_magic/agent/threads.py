@@ -1,4 +1,4 @@
-"""Threads: where conversations are kept, in a file, a database or memory."""
+"""Threads: the stored conversations of agents, in a file, a database or memory."""
 
 from __future__ import annotations
 
@@ -53,18 +53,17 @@ __all__ = [
 ]
 
 
-# Where conversations are kept: a SQLite file, PostgreSQL, memory, or any LangGraph checkpointer.
-#
-# A place that cannot be used does not stop a run: it goes on in memory, and says so.
+# The place of threads: a SQLite file, PostgreSQL, memory, or any LangGraph checkpointer.
+# A place that cannot be used does not stop a run: the run goes on in memory and says so.
 
 MEMORY = ":memory:"
-"""Threads that end with the kernel."""
+"""The place of threads that end with the kernel."""
 
 TAB_SECONDS = 0.05
 """Seconds that Tab may wait for a file that is locked."""
 
 READING_SECONDS = 0.3
-"""Seconds that Tab may read one."""
+"""Seconds that Tab may read a file."""
 
 _DATABASE = re.compile(r"postgres(ql)?://")
 _memory: list[MemoryThreads] = []
@@ -73,11 +72,11 @@ _seen: dict[Any, dict[str, None]] = {}
 
 @dataclass(frozen=True)
 class Opened:
-    """Threads that can be used now.
+    """An open place of threads.
 
     Attributes:
         saver: LangGraph's checkpointer.
-        where: What to call the place.
+        where: The name of the place, for messages.
     """
 
     saver: Keeper
@@ -85,19 +84,19 @@ class Opened:
 
     @property
     def problem(self) -> str:
-        """Why it is the memory instead of the place that was asked for, or ""; that may come late."""
+        """Why threads are in memory instead of the requested place, or ""; a later failure may set it."""
         return self.saver.problem
 
 
 def default_file() -> Path:
-    """Return the file in Jupyter's data directory."""
+    """Return the default file, in Jupyter's data directory."""
     from jupyter_core.paths import jupyter_data_dir
 
     return Path(jupyter_data_dir()) / "mcp_magic" / "threads.sqlite"
 
 
 def new_thread_name(request: str) -> str:
-    """Return a name for the thread of a request: its first words, and something that makes it unique.
+    """Return a new thread name: the first words of the request and a random suffix.
 
     >>> new_thread_name("What's the weather in Oslo today?")[:-5]
     'whats-the-weather-in'
@@ -108,14 +107,14 @@ def new_thread_name(request: str) -> str:
 
 @asynccontextmanager
 async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIterator[Opened]:
-    """Open the place where threads are kept, for one run or one listing.
+    """Open the place of threads for one run or one listing.
 
     Args:
         where: A file, `":memory:"`, `"postgresql://..."`, a LangGraph checkpointer, or None for the default file.
         fall_back: Whether to go on in memory if the place cannot be used, or fails later.
 
     Raises:
-        ThreadError: It cannot be used; only without `fall_back`.
+        ThreadError: The place cannot be used; only without `fall_back`.
         MissingDependencyError: PostgreSQL's package is not installed.
     """
     where = _place(where)
@@ -183,9 +182,9 @@ def _said(called: str, why: str) -> str:
 
 
 def _place(where: Any) -> Any:
-    """Return where threads are kept: with a cassette in, and no place named, in memory.
+    """Return the place of threads: memory if a cassette is in and no place is named.
 
-    What another kernel has left of a thread would be in each request to a model, and none would be the recorded one.
+    Each request to a model would hold what another kernel left in the thread, so no request would match a recorded one.
     """
     return MEMORY if where is None and deck.cassette is not None else where
 
@@ -206,7 +205,7 @@ def _key(where: Any) -> Any:
 
 
 def thread_names(where: Any = None) -> list[str]:
-    """Return names of threads without opening the place: those in a file, elsewhere those seen by this kernel.
+    """Return names of threads without opening the place: the names in a file; elsewhere the names this kernel has seen.
 
     Args:
         where: As for `open_threads`.
@@ -231,25 +230,25 @@ def thread_names(where: Any = None) -> list[str]:
 
 
 async def prune(saver: Any, thread: str) -> None:
-    """Drop all checkpoints of a thread but the latest, which holds all messages, where that does not happen anyway.
+    """Drop all checkpoints of a thread but the latest, which holds all messages; some checkpointers do so themselves.
 
-    Each step stores the whole thread again: a run of many steps would fill the disk with copies.
+    LangGraph stores the whole thread again at each step: a run of many steps would fill the disk with copies.
     """
     with suppress(NotImplementedError):
         await saver.aprune([thread], strategy="keep_latest")
 
 
-# What a listing says of each thread: written beside each checkpoint, so that no conversation is read for it.
+# The summary that a listing shows of each thread. Checkpoints store it, so a listing reads no conversation.
 
 SUMMARY = "mcp_magic"
-"""The key of a summary in a checkpoint's metadata."""
+"""The key of the summary in a checkpoint's metadata."""
 
 LAST = 80
-"""Characters of the last request."""
+"""Characters of the last request in a summary."""
 
 
 def summary_of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return what a listing says of a thread, as JSON: `requests`, `steps`, `last` request, `changed` (ISO 8601)."""
+    """Return a thread's summary as JSON: `requests`, `steps`, `last` (request), `changed` (ISO 8601)."""
     messages = checkpoint["channel_values"].get("messages")
     messages = messages if isinstance(messages, list) else []
     asked = [message for message in messages if getattr(message, "type", "") == "human"]
@@ -262,9 +261,9 @@ def summary_of(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[str, dict[str, Any]]]:
-    """Return names of threads and the metadata of their latest checkpoints, the latest thread first.
+    """Return names of threads and the metadata of their latest checkpoints, newest thread first.
 
-    A checkpointer with a method `newest` does that itself; of any other every checkpoint is read.
+    A checkpointer with a method `newest` answers itself. Of any other, every checkpoint is read.
     """
     if hasattr(saver, "newest"):
         known: list[tuple[str, dict[str, Any]]] = await saver.newest(most)
@@ -281,25 +280,24 @@ async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[st
     return sorted(latest.items(), key=lambda item: str(item[1][SUMMARY]["changed"]), reverse=True)[:most]
 
 
-# The checkpointer of runs: it goes on in memory when the place it writes to fails, and can list its threads cheaply.
-#
-# What is behind it may be any LangGraph checkpointer.
+# The checkpointer of runs: it goes on in memory when its place fails, and lists threads cheaply.
+# It wraps any LangGraph checkpointer.
 
 
 class Keeper(BaseCheckpointSaver[Any]):
-    """A checkpointer that goes on in memory when another one fails.
+    """A checkpointer that goes on in memory when the wrapped one fails.
 
     Args:
-        inner: Where threads belong; None: in memory.
-        spare: The memory.
-        explain: What to say of an error of `inner`, or "" for one that is about a single thread.
-        prunes: Whether `inner` may be told to drop all checkpoints but the latest.
+        inner: The wrapped checkpointer; None: memory only.
+        spare: The checkpointer in memory.
+        explain: Returns the message for an error of `inner`, or "" for an error about a single thread.
+        prunes: Whether `inner` may drop all checkpoints but the latest.
         strict: Whether to raise instead of going on in memory.
-        names: Takes the names of the threads that were seen.
-        problem: Why it is the memory already, or "".
+        names: Collects the names of the threads that were seen.
+        problem: Why threads are in memory from the start, or "".
 
     Attributes:
-        problem: Why it went on in memory, or "".
+        problem: Why threads are in memory, or "".
     """
 
     def __init__(
@@ -323,7 +321,7 @@ class Keeper(BaseCheckpointSaver[Any]):
         self.get_next_version = saver.get_next_version  # type: ignore[method-assign]
 
     def with_allowlist(self, extra_allowlist: Any) -> Keeper:
-        """Return itself: what may be read is decided where it is read."""
+        """Return itself: the wrapped serializer decides which types it reads."""
         return self
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -344,7 +342,7 @@ class Keeper(BaseCheckpointSaver[Any]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save a checkpoint, with what a listing says of the thread."""
+        """Save a checkpoint with the thread's summary."""
         thread = config["configurable"]["thread_id"]
         self._names[thread] = None
         about: Any = {**metadata, SUMMARY: summary_of(checkpoint)}
@@ -354,7 +352,7 @@ class Keeper(BaseCheckpointSaver[Any]):
             known = await self._spare.aget_tuple({"configurable": {"thread_id": thread}})
             goes_on = known is not None and known.config["configurable"]["checkpoint_id"] == before
             about[SUMMARY]["after"] = _base(known) if known and goes_on else before
-            # the memory may have none of the channels yet, changed or not
+            # the memory may lack all channels, so all versions count as new
             return await self._spare.aput(config, checkpoint, about, checkpoint["channel_versions"])
 
         placed: RunnableConfig = await self._try(
@@ -367,7 +365,7 @@ class Keeper(BaseCheckpointSaver[Any]):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save what a node wrote."""
+        """Save the writes of a node."""
         await self._try(
             lambda: self._saver.aput_writes(config, writes, task_id, task_path),
             lambda: self._spare.aput_writes(config, writes, task_id, task_path),
@@ -386,13 +384,13 @@ class Keeper(BaseCheckpointSaver[Any]):
         self._names.pop(thread_id, None)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Drop all checkpoints but the latest, where that does not happen anyway; somebody's own stay as they are."""
+        """Drop all checkpoints but the latest, if `prunes` is set; a checkpointer of the user keeps them all."""
         if self._prunes and not self.problem:
-            with suppress(Exception):  # another kernel writes: next time
+            with suppress(Exception):  # another kernel may be writing; the next prune drops them
                 await self._saver.aprune(thread_ids, strategy=strategy)
 
     async def newest(self, most: int) -> list[tuple[str, dict[str, Any]]]:
-        """Return names of threads and what a listing says of them, the latest first.
+        """Return names of threads and their summaries, newest first.
 
         Raises:
             ThreadError: The place cannot be read.
@@ -402,19 +400,19 @@ class Keeper(BaseCheckpointSaver[Any]):
         return [(thread, about.get(SUMMARY) or await self._summary(thread)) for thread, about in found]
 
     async def _summary(self, thread: str) -> dict[str, Any]:
-        """Read a thread that somebody else's graph has left."""
+        """Return the summary of a thread that another graph wrote, from its messages."""
         try:
             found = await self._saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
             return summary_of(found.checkpoint) if found else {}
-        except Exception:  # damaged; the others are listed
+        except Exception:  # one damaged thread must not hide the others
             return {}
 
     async def _try(self, do: Callable[[], Awaitable[Any]], instead: Any, thread: str = "") -> Any:
-        async with self._lock:  # what waits for a locked file together would wait one after the other
+        async with self._lock:  # without the lock, each call would wait for a locked file in turn
             if not (self.problem and instead):
                 try:
                     return await do()
-                except Exception as error:  # checkpointers have no errors in common
+                except Exception as error:  # checkpointers share no error class
                     problem = self._why(error, thread)
                 if self._strict or instead is None or self._inner is None:
                     raise ThreadError(problem)
@@ -429,7 +427,7 @@ class Keeper(BaseCheckpointSaver[Any]):
 
 
 async def _newest_readable(saver: BaseCheckpointSaver[Any], config: RunnableConfig) -> CheckpointTuple | None:
-    """Read a checkpoint; what is damaged may well be read without an error, as something else."""
+    """Read a checkpoint. Damaged data may decode without an error to other values, so the messages are checked."""
     found = await saver.aget_tuple(config)
     if found is not None and not all(isinstance(m, BaseMessage) for m in _checkpoint_messages(found)):
         raise ValueError
@@ -442,22 +440,19 @@ def _checkpoint_messages(found: CheckpointTuple) -> list[Any]:
 
 
 def _base(found: CheckpointTuple) -> Any:
-    """Return the checkpoint of the failed place with which a thread in memory goes on, if any."""
+    """Return the id of the failed place's checkpoint that a thread in memory continues, if any."""
     about: Any = found.metadata.get(SUMMARY)
     return about.get("after") if isinstance(about, dict) else None
 
 
 def _goes_on_from(kept: CheckpointTuple, found: CheckpointTuple | None) -> bool:
-    """Whether a thread in memory is the one of the place that works again, and longer; ids are in order of time."""
+    """Whether a thread in memory continues that of the place, which works again, and is longer. Ids sort by time."""
     base = _base(kept)
     return found is None or (base is not None and str(found.config["configurable"]["checkpoint_id"]) <= base)
 
 
-# Threads in memory.
-
-
 class MemoryThreads(InMemorySaver):
-    """Threads that end with the kernel; of each only the latest checkpoint, which holds all messages."""
+    """Threads that end with the kernel. Each keeps only its latest checkpoint, which holds all messages."""
 
     def put(
         self,
@@ -466,7 +461,7 @@ class MemoryThreads(InMemorySaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save a checkpoint, and drop those before it."""
+        """Save a checkpoint and drop the earlier ones."""
         placed = super().put(config, checkpoint, metadata, new_versions)
         thread, namespace = config["configurable"]["thread_id"], config["configurable"]["checkpoint_ns"]
         stored = self.storage[thread][namespace]
@@ -480,10 +475,10 @@ class MemoryThreads(InMemorySaver):
         return placed
 
 
-# Conversations that are kept: which there are, what was said, going on from an earlier step.
+# Operations on stored threads: list, read, fork at an earlier turn, delete.
 
 MOST = 1000
-"""Threads that a listing has at most."""
+"""The most threads in a listing."""
 
 
 class ThreadSummary(NamedTuple):
@@ -492,7 +487,7 @@ class ThreadSummary(NamedTuple):
     Attributes:
         thread: Its name.
         requests: How many requests it has.
-        steps: How many turns of the model.
+        steps: How many turns the model had.
         last: The last request.
         changed: When it was last written, ISO 8601.
     """
@@ -505,7 +500,7 @@ class ThreadSummary(NamedTuple):
 
 
 async def list_threads(saver: Keeper) -> list[ThreadSummary]:
-    """Return the threads, the one that was used last at the front.
+    """Return the threads, most recently used first.
 
     Raises:
         ThreadError: The place cannot be read.
@@ -522,7 +517,7 @@ async def messages_of(saver: Keeper, thread: str) -> list[BaseMessage]:
     """Return the messages of a thread.
 
     Raises:
-        ThreadError: There is none of that name, or it cannot be read.
+        ThreadError: There is no such thread, or it cannot be read.
     """
     messages = await _messages(saver, thread)
     if not messages:
@@ -538,16 +533,16 @@ async def _known(saver: Keeper, thread: str) -> None:
 
 
 async def fork_thread(saver: Keeper, thread: str, step: int | None, name: str) -> int:
-    """Copy a thread up to one of its steps, and return how many steps the copy has.
+    """Copy a thread up to one of its turns and return how many turns the copy has.
 
     Args:
-        saver: Where it is kept.
+        saver: The place of the thread.
         thread: Its name.
-        step: The last turn of the model to copy, from 1 on, with what its calls answered; None: all.
+        step: The last turn to copy, counted from 1, with the answers to its calls; None: all.
         name: The name of the copy.
 
     Raises:
-        ThreadError: There is no such thread or step, or the name is taken.
+        ThreadError: There is no such thread or turn, or the name is taken.
     """
     messages = until_step(await messages_of(saver, thread), step, thread)
     if await _messages(saver, name):
@@ -557,7 +552,7 @@ async def fork_thread(saver: Keeper, thread: str, step: int | None, name: str) -
 
 
 def until_step(messages: Sequence[BaseMessage], step: int | None, thread: str) -> list[BaseMessage]:
-    """Return the messages up to a step: a turn of the model, and the answers to its calls.
+    """Return the messages up to a turn of the model and the answers to its calls.
 
     >>> from langchain_core.messages import AIMessage, HumanMessage
     >>> said = [HumanMessage("a"), AIMessage("b"), HumanMessage("c"), AIMessage("d")]
@@ -580,7 +575,7 @@ async def delete_thread(saver: Keeper, thread: str) -> None:
     """Delete a thread.
 
     Raises:
-        ThreadError: There is none of that name.
+        ThreadError: There is no such thread.
     """
     await _known(saver, thread)
     await saver.adelete_thread(thread)
@@ -593,7 +588,7 @@ async def _messages(saver: Keeper, thread: str) -> list[BaseMessage]:
 
 
 def _writer(saver: Keeper) -> Any:
-    """Return a graph that does nothing: LangGraph's own way to write the state of a thread."""
+    """Return a graph that does nothing; LangGraph writes the state of a thread through a graph."""
     graph = StateGraph(AgentState)
     graph.add_node("keep", lambda state: {})
     graph.add_edge(START, "keep")

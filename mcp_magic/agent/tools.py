@@ -1,4 +1,4 @@
-"""The tools of an agent, and their schemas as providers take them."""
+"""The tools of an agent, and their schemas in the form that providers accept."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ __all__ = [
 ]
 
 
-# Schemas as providers take them: JSON Schema 2020-12, and nothing that they are known to refuse.
+# Schemas for providers: JSON Schema 2020-12 without anything that a provider is known to refuse.
 #
-# A provider that dislikes one schema refuses the whole request, so one odd tool would take all the others with it.
-# What a model is given is a hint; arguments are checked against the schema that the server wrote.
+# A provider that rejects one schema refuses the whole request, so one odd tool would block all others. The model's
+# schema is only a hint: arguments are checked against the server's own schema.
 
 MAX_CHAIN = 64
-"""References that are followed from one to the next."""
+"""References to follow in a row, at most."""
 
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
@@ -59,11 +59,11 @@ _ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
 
 
 def acceptable(schema: Mapping[str, Any]) -> Schema:
-    """Return a valid schema that says what `schema` says, as far as that is valid; an ordinary one is returned equal.
+    """Return a valid schema with the meaning of `schema`, as far as it is valid; an ordinary one comes back equal.
 
-    Keywords with values that are none of theirs are left out, older drafts' forms of arrays and bounds brought up to
-    date, arrays without `items` get one, references that lead nowhere in the document are dropped. Of a schema past its
-    budget (`schema.budget`) the rest may be anything; properties and choices that are left out are counted in words.
+    Invalid values of keywords are left out. Older drafts' forms of arrays and bounds are converted. Arrays without
+    `items` get one. References that lead nowhere in the document are dropped. Parts past the budget (`schema.budget`)
+    become `{}`; the description counts the properties and choices that are left out.
 
     >>> acceptable({"type": "array"}), acceptable({"type": "any", "minLength": "3", "title": "A"})
     ({'type': 'array', 'items': {}}, {'title': 'A'})
@@ -74,7 +74,7 @@ def acceptable(schema: Mapping[str, Any]) -> Schema:
 
 
 class _Level(NamedTuple):
-    """Where a walk is, and what it may still keep."""
+    """The depth of a walk and its remaining budget."""
 
     depth: int
     budget: Budget
@@ -101,13 +101,13 @@ def _schema(schema: Any, level: _Level) -> Schema:
 
 
 def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Bring the forms of drafts 4 to 2019-09 up to date."""
+    """Convert the forms of drafts 4 to 2019-09 to 2020-12."""
     modern = dict(schema)
     if isinstance(schema.get("items"), list):
         modern["prefixItems"] = modern.pop("items")
         if "additionalItems" in schema:
             modern["items"] = schema["additionalItems"]
-    for gone in ("additionalItems", "$recursiveAnchor", "$vocabulary", "$id"):  # "$id" changes what "#" means
+    for gone in ("additionalItems", "$recursiveAnchor", "$vocabulary", "$id"):  # "$id" changes the meaning of "#"
         modern.pop(gone, None)
     for bound in ("minimum", "maximum"):
         exclusive = f"exclusive{bound.title()}"
@@ -119,7 +119,7 @@ def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mend_patterns(schema: Mapping[str, Any], kept: Schema) -> None:
-    """Say in words what was a regular expression of another dialect: OpenAI takes only those that Python can read."""
+    """Describe patterns of other dialects in words: OpenAI takes only regular expressions that Python can compile."""
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and "pattern" not in kept:
         _add_note(kept, f"pattern: {pattern[:200]}")
@@ -129,7 +129,7 @@ def _mend_patterns(schema: Mapping[str, Any], kept: Schema) -> None:
 
 
 def _tell_cut(schema: Mapping[str, Any], kept: Schema) -> None:
-    """Say in words how many properties and choices were left out."""
+    """Describe in words how many properties and choices were left out."""
     if isinstance(choices := schema.get("enum"), list) and choices and "enum" not in kept:
         shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in choices[:5])
         _add_note(kept, f"one of {len(choices):,} values, such as {shown[:200]}")
@@ -263,11 +263,11 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _parts),
     **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), _named_parts),
 }
-"""By keyword what makes its value valid, or `_NOT_VALID`. Unknown keywords are annotations, and kept."""
+"""Keyword -> function that returns its valid value, or `_NOT_VALID`. Unknown keywords are annotations, and stay."""
 
 
 def _without_dangling(node: Any, root: Schema) -> Any:
-    """Drop the references that no resolver could follow inside of the document."""
+    """Drop references that cannot be resolved within the document."""
     if isinstance(node, list):
         return [_without_dangling(each, root) for each in node]
     if not isinstance(node, dict):
@@ -290,7 +290,7 @@ def _leads_to_schema(ref: str, root: Schema) -> bool:
         if not isinstance(further, str):
             return True
         ref = further
-    return False  # a circle of references that says nothing
+    return False  # a cycle of references without a schema
 
 
 def _target(ref: str, root: Schema) -> Any:
@@ -308,16 +308,16 @@ def _target(ref: str, root: Schema) -> Any:
     return place
 
 
-# MCP tools in the form that every provider package takes: an OpenAI function, its schema as the server wrote it.
+# MCP tools as OpenAI functions, which every provider package takes.
 #
-# Changed is only what OpenAI or Anthropic refuse: at the root of a schema they take an object alone, without
-# alternatives, and Anthropic takes no argument whose name has other characters than `a-zA-Z0-9_.-` (64 at most).
+# The server's schema changes only where OpenAI or Anthropic refuse it: at its root they take only an object without
+# alternatives, and Anthropic takes argument names only of `a-zA-Z0-9_.-`, at most 64 characters.
 
 MAX_ARGUMENT = 64
-"""Characters that Anthropic takes in an argument's name."""
+"""Characters of an argument's name that Anthropic takes."""
 
 NOTE = 600
-"""Characters of a constraint that is told in words."""
+"""Characters of a constraint that is described in words."""
 
 _NAME = re.compile(rf"[a-zA-Z0-9_.-]{{1,{MAX_ARGUMENT}}}")
 
@@ -333,11 +333,11 @@ _REFUSED = (*_TOLD, "allOf", "$ref", "$dynamicRef")
 
 
 class Function(NamedTuple):
-    """A tool as a model is given it.
+    """A tool in the form that the model gets.
 
     Attributes:
-        bound: What `bind_tools` takes.
-        renamed: The tool's own names of arguments, by those that the model is given instead.
+        bound: The tool in the form for `bind_tools`.
+        renamed: The model's names of renamed arguments -> the tool's own names.
     """
 
     bound: dict[str, Any]
@@ -348,7 +348,7 @@ def function_of(name: str, tool: Tool) -> Function:
     """Return a tool as an OpenAI function.
 
     Args:
-        name: The name under which the model shall know it, `^[a-zA-Z0-9_-]{1,64}$`.
+        name: The tool's name for the model, `^[a-zA-Z0-9_-]{1,64}$`.
         tool: Its definition.
     """
     schema = tool.input_schema
@@ -360,7 +360,7 @@ def function_of(name: str, tool: Tool) -> Function:
 
 
 def own_arguments(arguments: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a model gave under the names that the tool's own schema has.
+    """Return a model's arguments under the tool's own names.
 
     >>> own_arguments({"filter_id": 1, "page": 2}, {"filter_id": "filter[id]"})
     {'filter[id]': 1, 'page': 2}
@@ -369,7 +369,7 @@ def own_arguments(arguments: Mapping[str, Any], renamed: Mapping[str, str]) -> d
 
 
 def _note(keyword: str, value: Any) -> str:
-    """Say in words what had to leave the schema.
+    """Describe a keyword that had to leave the schema.
 
     >>> _note("anyOf", [{"required": ["id"]}, {"required": ["name"]}])
     'The arguments must fit at least one of: {"required": ["id"]}; {"required": ["name"]}'
@@ -380,7 +380,7 @@ def _note(keyword: str, value: Any) -> str:
 
 
 def _object(schema: Mapping[str, Any]) -> Schema:
-    """Return a schema whose root is an object without alternatives: their arguments, all of them, stand together."""
+    """Return a schema whose root is an object without alternatives; the arguments of all alternatives are merged."""
     if not any(key in schema for key in _REFUSED):
         plain = dict(schema)
     else:
@@ -400,7 +400,7 @@ def _object(schema: Mapping[str, Any]) -> Schema:
 
 
 def _together(alternatives: list[Schema]) -> Schema:
-    """Return an object that takes the arguments of any of these, and asks for those that all of them ask for."""
+    """Return an object schema with the arguments of all alternatives; it requires what all of them require."""
     if len(alternatives) == 1:
         return alternatives[0]
     named = [each["properties"] if isinstance(each.get("properties"), Mapping) else {} for each in alternatives]
@@ -426,7 +426,7 @@ def _either(schemas: Iterable[Any]) -> Any:
 
 
 def _renamed(parameters: Schema) -> tuple[Schema, dict[str, str]]:
-    """Give the arguments names that Anthropic takes; their own stand in their descriptions."""
+    """Rename arguments to names that Anthropic takes; their descriptions quote the original names."""
     properties = parameters["properties"]
     if all(map(_NAME.fullmatch, properties)):
         return parameters, {}
@@ -446,21 +446,21 @@ def _named(name: str, schema: Schema) -> Schema:
     return {**schema, "description": f"`{name}`: {schema.get('description', '')}".removesuffix(": ")}
 
 
-# The tools that a model is given, read anew at each turn: servers come, go and change what they offer.
+# The tools that a model gets. Each turn reads them anew, since servers come, go and change their tools.
 
 WITHOUT_TOOLS = ", or `%mcp disconnect --all`: without tools it answers"
-"""What can be done with a model that takes no tools."""
+"""The alternative for a model that takes no tools."""
 
 
 class Offer(NamedTuple):
-    """A tool as a model is given it.
+    """A tool that is offered to the model.
 
     Attributes:
-        name: The name under which the model knows it.
-        connection: Whose it is.
+        name: The tool's name for the model.
+        connection: The connection to its server.
         tool: Its definition.
-        bound: What `bind_tools` takes.
-        renamed: Its own names of arguments, by those that the model is given instead.
+        bound: The tool in the form for `bind_tools`.
+        renamed: The model's names of renamed arguments -> the tool's own names.
     """
 
     name: str
@@ -476,15 +476,15 @@ class Offer(NamedTuple):
 
 
 class Registry:
-    """What of a host's tools a model may use: never those that are for apps only.
+    """The tools of a host that a model may use, without tools for apps only.
 
     Args:
-        host: Whose tools.
-        servers: Names of servers; empty: all that are open.
+        host: The host of the servers.
+        servers: Names of servers; empty: all open sessions.
         tools: Patterns for `server:tool`, such as `"fs:read_*"`; empty: all.
 
     Attributes:
-        app_only: The tools, as `server:tool`, that it leaves out because their servers offer them to apps only.
+        app_only: The tools left out, as `server:tool`, because their servers offer them only to apps.
     """
 
     def __init__(self, host: Host, *, servers: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
@@ -497,10 +497,10 @@ class Registry:
         self._bound: tuple[Any, Runnable[Any, Any]] | None = None
 
     async def check(self) -> None:
-        """Complain about servers and tools that are not there.
+        """Raise for unknown servers, and for patterns that match no tool.
 
         Raises:
-            UnknownServerError: A name is none of an open session.
+            UnknownServerError: There is no open session of this name.
             UnknownToolError: No tool matches the patterns.
         """
         missing = [name for name in self.servers if name not in self.host]
@@ -512,7 +512,7 @@ class Registry:
             raise UnknownToolError(f"no tool matches {listed(self.patterns)}{kept}; `%mcp tools` lists them")
 
     async def refresh(self) -> dict[str, Offer]:
-        """Return the tools there are now, by the model's name; a server that cannot list gives what is known of it."""
+        """Return the current tools by the model's name; if a server cannot list its tools, its cached list counts."""
         connections = [self.host[n] for n in self.servers if n in self.host] if self.servers else self.host.find()
         listings = [(connection, await _tools(connection)) for connection in connections]
         known = tuple(part for pair in listings for part in pair)
@@ -521,10 +521,10 @@ class Registry:
         return self.offers
 
     def bind(self, model: BaseChatModel) -> Runnable[Any, Any]:
-        """Return the model with the tools bound; the same one as long as they are the same.
+        """Return the model with the tools bound; the same object while the tools stay the same.
 
         Raises:
-            ModelError: There are tools, and it can be given none.
+            ModelError: There are tools, but the model takes none.
         """
         if self._bound is None or self._bound[0] is not self.offers:
             tools = [offer.bound for offer in self.offers.values()]
@@ -555,19 +555,19 @@ async def _tools(connection: Connection) -> tuple[Any, ...]:
         return connection.catalog.cached("tools")
 
 
-# What a model is given of the tools, and about how many tokens that costs at each turn.
+# The listing of the tools as a model gets them, with about how many tokens they cost at each turn.
 
 
 async def bound_tools(host: Host, server: str | None = None, search: str = "") -> Listing:
-    """List the tools as a model is given them.
+    """List the tools in the form that a model gets.
 
     Args:
-        host: Whose tools.
+        host: The host of the servers.
         server: One server instead of all.
-        search: Only those with this in name or description.
+        search: Only tools with this text in name or description.
 
     Returns:
-        Per tool the name that the model knows, the person's, the characters and about how many tokens that is.
+        Per tool the model's name, `server:tool`, the characters and the approximate tokens.
     """
     registry = Registry(host, servers=[server] if server else ())
     await registry.check()

@@ -1,4 +1,4 @@
-"""Calls of tools from LangChain: retries, and a breaker for servers that keep failing."""
+"""Calls of tools for a model, with retries and a circuit breaker for servers that keep failing."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ if TYPE_CHECKING:
 __all__ = ["ATTEMPTS", "Breaker", "MCPToolException", "breaker_of", "call", "current", "reaching", "retrying"]
 
 
-# Calls that go on over a session that ends: opened again, and repeated where that is safe.
+# Retries over a session that ends: the session is reopened, and a call is repeated if that is safe.
 #
-# Safe is what certainly did not reach the tool (nobody listened, the session had ended before), and what a trusted
-# server declares read-only or idempotent (`inflight.py`). Nothing else is ever sent twice. A session that comes
-# back by itself (`session/supervisor.py`) is waited for below, and not opened here.
+# A repeat is safe if the call certainly did not reach the tool (nothing listened, or the session had ended before), or
+# if a trusted server declares the tool read-only or idempotent (`inflight.py`). No other call is sent twice. A session
+# that reconnects by itself (`session/supervisor.py`) waits in its own code and is not reopened here.
 
 T = TypeVar("T")
 
 ATTEMPTS = 3
-"""Times that a call is tried."""
+"""Attempts for one call."""
 
 FIRST_WAIT, MAX_WAIT, JITTER = 0.2, 2.0, 0.2
-"""Seconds before the second attempt, before any attempt at most, and the random part of each."""
+"""Backoff in seconds: before the second attempt, before any attempt at most, and the random part of each."""
 
 _BUSY = (429, 502, 503, 504)
-"""HTTP statuses after which a server may be there a moment later."""
+"""HTTP statuses after which a server may soon answer."""
 
 
 def current(connection: Connection) -> Connection:
-    """Return the connection to the same server that the host holds now: somebody may have reconnected."""
+    """Return the host's present connection to the same server: the user may have reconnected."""
     held = connection.host.connections.get(connection.name) if connection.host is not None else None
     return held if isinstance(held, Connection) and held.spec == connection.spec else connection
 
@@ -72,13 +72,13 @@ async def retrying(
     breaker: Callable[[Connection], Breaker],
     repeatable: Callable[[], bool],
 ) -> T:
-    """Run `send` on the open session, at most three times, with a growing and partly random wait in between.
+    """Run `send` on the open session, at most three times, with exponential backoff and jitter.
 
     Args:
         connection: Any connection to the server.
-        send: Called with the connection that is open now.
+        send: Called with the open connection.
         breaker: Returns the circuit breaker of a connection.
-        repeatable: Whether what was sent may be sent again.
+        repeatable: Returns whether the request may be sent again.
 
     Raises:
         SessionError: The session failed, or the breaker is open.
@@ -103,11 +103,11 @@ async def retrying(
 
 
 async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breaker) -> Connection:
-    """Open a session, at most three times where the server may only not be there yet.
+    """Open a session, with up to three attempts if the server may only not be ready yet.
 
     Args:
         connect: Opens it.
-        breaker: Refuses while the server is taken to be dead.
+        breaker: The circuit breaker, which refuses attempts while it is open.
 
     Raises:
         SessionError: The breaker is open.
@@ -138,7 +138,7 @@ def _may_be_there_soon(error: BaseException) -> bool:
 
 
 def _can_reopen(connection: Connection) -> bool:
-    """Whether the session was not ended by the person, and a host can open it again."""
+    """Whether a host can reopen the session, and the user did not close it."""
     return connection.is_held and connection.state != "closed"
 
 
@@ -146,7 +146,7 @@ _reopening: WeakKeyDictionary[Connection, asyncio.Task[Connection]] = WeakKeyDic
 
 
 async def _opened(connection: Connection, breaker: Callable[[Connection], Breaker]) -> Connection:
-    """Return a connection whose session is open; a lost one is opened again, once for all who wait for it."""
+    """Return an open connection; a lost one is reopened once for all callers that wait for it."""
     if connection.state != "lost" or not _can_reopen(connection):
         return connection
     task = _reopening.get(connection)
@@ -161,37 +161,37 @@ async def _reopen(connection: Connection, breaker: Breaker) -> Connection:
     breaker.check()
     try:
         await connection.host.reconnect(connection.name, by_hand=False)
-    except ConnectError as error:  # that it opens does not say that calls work: the next one is judged
+    except ConnectError as error:  # a success is not counted: that it opens does not mean that calls work
         breaker.failed(error)
         raise
     return connection
 
 
-# A circuit breaker for each connection: calls to a dead server fail at once, the other servers go on.
+# A circuit breaker for each connection: calls to a dead server fail at once, and other servers are not affected.
 #
-# Closed, it lets every call through. After some failures of the session in a row it is open: every call is refused.
-# After a while it is half-open: one call is let through, and its outcome closes or opens it.
+# Closed, it lets every call through. After several session failures in a row it opens and refuses every call. After a
+# while it is half-open: it lets one call through, whose outcome closes or opens it.
 
 FAILURES = 3
-"""Failures in a row after which nothing is sent for a while."""
+"""Failures in a row that open the breaker."""
 
 REST_SECONDS = 30.0
-"""Seconds until one call may try again; somebody who restarts a server needs about that long."""
+"""Seconds until one call may try again; restarting a server by hand takes about that long."""
 
 MAX_REASON = 200
-"""Characters of the last failure in the refusal."""
+"""Characters of the last failure in the refusal's message."""
 
 
 class Breaker:
-    """Counts the failures of one server's session.
+    """A circuit breaker for one server's session.
 
-    A tool's own error, and a request that the server refuses, show that it is alive: they do not count.
+    A tool's own error and a request that the server refuses do not count: they show that the server is alive.
 
     Args:
         name: The server's name, for messages.
-        failures: Failures in a row that open it.
-        rest: Seconds it stays open.
-        clock: Returns seconds.
+        failures: Failures in a row that open the breaker.
+        rest: Seconds that the breaker stays open.
+        clock: Returns the time in seconds.
     """
 
     def __init__(
@@ -221,10 +221,10 @@ class Breaker:
         return "open" if self._clock() - self._opened < self._rest else "half-open"
 
     def check(self) -> None:
-        """Refuse a call while the server is taken to be dead.
+        """Raise if the breaker refuses calls now.
 
         Raises:
-            SessionError: It is, since when, and what to do.
+            SessionError: The breaker is open; the message says since when and what to do.
         """
         state = self.state
         if state == "open" or (state == "half-open" and self._trying):
@@ -232,10 +232,10 @@ class Breaker:
 
     @contextmanager
     def attempt(self, session: object = None) -> Iterator[None]:
-        """Judge what is done inside of it; raises like `check` before that.
+        """Count the outcome of the enclosed attempt; raises like `check` before it.
 
         Args:
-            session: What the attempt stands on. Calls that fail together because one session ends count once.
+            session: Identifies the session. Calls that fail together because one session ends count once.
         """
         self.check()
         trial = self.state == "half-open"
@@ -286,7 +286,7 @@ _breakers: WeakKeyDictionary[Connection, tuple[int, Breaker]] = WeakKeyDictionar
 
 
 def breaker_of(connection: Connection) -> Breaker:
-    """Return the breaker of a connection. One that the person opened anew has a new one, which is closed."""
+    """Return the breaker of a connection; a connection that the user reopened gets a new, closed one."""
     opened, breaker = _breakers.get(connection, (None, None))
     if breaker is None or opened != connection.opened_by_hand:
         breaker = Breaker(connection.name)
@@ -294,18 +294,18 @@ def breaker_of(connection: Connection) -> Breaker:
     return breaker
 
 
-# One call of a tool for a model: consent, the session, retries, and the answer as a model reads it.
+# One call of a tool for a model: consent, session, retries, and the result in the form that a model reads.
 
 MIN_SECONDS = 0.01
-"""Seconds that an attempt gets at least; a call with less left is not tried again."""
+"""The least seconds for an attempt; a call with less left is not retried."""
 
 
 class MCPToolException(ToolException):
-    """A call that came to nothing: the tool's own error, a refusal, or a session that failed.
+    """A failed call: the tool's own error, a refusal, or a failed session.
 
     Attributes:
-        content: What the model reads of it.
-        artifact: What is kept of it, as for a call that succeeded.
+        content: The error as the model reads it.
+        artifact: The artifact, as for a successful call.
     """
 
     def __init__(self, content: Content, artifact: dict[str, Any]) -> None:
@@ -315,7 +315,7 @@ class MCPToolException(ToolException):
         self.artifact = artifact
 
     def message(self, name: str, call_id: str) -> ToolMessage:
-        """Return it as the answer to a model's call of the tool that it knows by this name."""
+        """Return the error as the answer to a model's call; `name` is the tool's name for the model."""
         return ToolMessage(self.content, artifact=self.artifact, tool_call_id=call_id, name=name, status="error")
 
 
@@ -335,24 +335,24 @@ async def call(
 ) -> tuple[Content, dict[str, Any]]:
     """Call a tool for a model.
 
-    The open session is used; one that the server ended is opened again. A call is repeated only if it certainly
-    did not reach the tool, or if a trusted server declares the tool read-only or idempotent.
+    The call uses the open session; a session that the server ended is reopened. The call is repeated only if it
+    certainly did not reach the tool, or if a trusted server declares the tool read-only or idempotent.
 
     Args:
-        connection: Whose tool it is.
-        tool_name: Its name on that server.
-        arguments: Its arguments, Python objects that JSON can hold.
-        asker: Who wants the call, for consent.
-        run: The agent run that wants it.
-        decision: What consent has decided already; without one it is asked, once.
+        connection: The connection to the tool's server.
+        tool_name: The tool's name on the server.
+        arguments: The arguments, Python objects that JSON can hold.
+        asker: The name of the caller, for consent.
+        run: The id of the agent's run.
+        decision: The decision of consent, if there is one already; otherwise consent is asked once.
         on_progress: Awaited with (progress, total, message) for each progress notification.
-        timeout: Seconds for the answer, all attempts together, without the time that a decision takes.
+        timeout: Seconds for all attempts together, without the time that a decision takes.
         images: Whether the model takes images.
-        limit: Characters that it reads.
+        limit: Characters that the model reads.
         breaker: The circuit breaker, instead of the connection's own.
 
     Returns:
-        What the model reads, and the artifact (see `to_content`) with `arguments` and, where there was a decision,
+        The content for the model, and the artifact (see `to_content`) with `arguments` and, if there was a decision,
         `approval`.
 
     Raises:
@@ -364,7 +364,7 @@ async def call(
         result = await retrying(
             connection, made.send, breaker=lambda c: breaker or breaker_of(c), repeatable=made.repeatable
         )
-    except CassetteError:  # nothing that a model could do about
+    except CassetteError:  # a model cannot fix it
         raise
     except MCPMagicError as error:
         failure = str(error)
@@ -379,7 +379,7 @@ async def call(
 
 @dataclass
 class _Call:
-    """A call on its way, over all its attempts."""
+    """A call in progress, over all its attempts."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -423,20 +423,20 @@ class _Call:
         try:
             return await connection.find_tool(self.tool)
         except SessionClosedError as error:
-            error.sent = False  # the listing was asked for, not the tool
+            error.sent = False  # only the list of tools was requested
             raise
 
     def _left(self) -> float | None:
-        """Return the seconds that are left for the answer."""
+        """Return the seconds left for the answer."""
         return None if self.timeout is None else max(self.timeout - self.seconds, MIN_SECONDS)
 
     def repeatable(self) -> bool:
-        """Whether it may be sent again, and there is time for it."""
+        """Whether the call may be sent again, and time is left."""
         return self.declared_safe and (self.timeout is None or self.seconds < self.timeout - MIN_SECONDS)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the artifact says of the call itself."""
+        """The artifact's entries about the call itself."""
         decision = self.decision
         if decision is None:
             return {"arguments": storable(dict(self.arguments))}

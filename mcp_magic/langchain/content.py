@@ -1,4 +1,4 @@
-"""Answers of tools as LangChain content."""
+"""Results of tools and contents of resources in LangChain's formats."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ __all__ = [
 ]
 
 
-# The content blocks of MCP as a model reads them.
+# MCP content blocks in the form that a model reads.
 
 LIMIT = 20_000
-"""Characters of one result that a model reads, unless somebody says otherwise: about 5,000 tokens."""
+"""Default limit of characters of one result that a model reads: about 5,000 tokens."""
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""What the providers take; one image of another type, and they refuse the whole conversation."""
+"""Image types that providers take; with any other type they refuse the whole conversation."""
 
 IMAGE_BYTES = 3_700_000
-"""Bytes of one image: Anthropic takes 5 MB of base64, the others more."""
+"""Most bytes of one image: Anthropic takes 5 MB of base64, others more."""
 
 
 class Reader:
-    """Collects what a model reads of the blocks of one result.
+    """Collects the content that a model reads from the blocks of one result.
 
     Args:
-        images: Whether it takes images.
-        limit: Characters of text that are left for it.
+        images: Whether the model takes images.
+        limit: Characters of text that the model reads.
     """
 
     def __init__(self, *, images: bool, limit: int) -> None:
@@ -66,7 +66,7 @@ class Reader:
         self._skipped_characters = 0
 
     def add(self, block: Any) -> int | None:
-        """Add a block; return its index if it is text or an image that the model has whole."""
+        """Add a block; return its index if the model gets it whole as text or image, else None."""
         text = _text_of(block)
         if text is not None:
             return self.add_text(text)
@@ -84,7 +84,7 @@ class Reader:
         return None
 
     def add_text(self, text: str) -> int | None:
-        """Add text as far as it fits; return its index if it is whole."""
+        """Add text as far as it fits; return its index if it is whole, else None."""
         readable = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate would break the request
         if not self._left and text:
             self._skipped += 1
@@ -100,7 +100,7 @@ class Reader:
         return None
 
     def finish(self) -> list[str | dict[str, Any]]:
-        """Return what there is to read."""
+        """Return the collected content, with a note about skipped blocks."""
         if self._skipped:
             more = counted(self._skipped, "more blocks")
             self._items.append(f"[{more} with {self._skipped_characters:,} characters: too long to be read]")
@@ -109,7 +109,7 @@ class Reader:
 
 
 def _text_of(block: Any) -> str | None:
-    """Return the text of a block or of an embedded resource; None for what is no text to read."""
+    """Return the text of a text block or of an embedded text resource; None for other blocks."""
     if block.type == "text":
         return str(block.text)
     if block.type == "resource" and to_media(block) is None:
@@ -118,7 +118,7 @@ def _text_of(block: Any) -> str | None:
 
 
 def _line(block: Any, media: Media | None) -> str:
-    """Return the line that stands for what the model does not read."""
+    """Return a line that describes a block that the model cannot read."""
     if media is not None:
         family = media.mime_type.partition("/")[0]
         what = family if family in ("image", "audio", "video") else "file"
@@ -133,33 +133,32 @@ def _line(block: Any, media: Media | None) -> str:
     return f"[a block of the type {one_line(str(block.type), 100)!r}, not shown]"
 
 
-# What a tool answered, for the model that asked and for whoever looks at it later.
-#
-# The model reads text, and pictures if it can. Everything else stays in the artifact of the message, which is plain
-# JSON: conversations are stored. What the message's content holds whole is not kept twice.
+# A tool's result as message content for the model, and as an artifact from which the result can be restored.
+# The model reads text, and images if it can. Everything else is in the message's artifact, which is plain JSON so that
+# conversations can be stored. The artifact does not repeat blocks that the content holds whole.
 
 Content = str | list[str | dict[str, Any]]
 
 SAID_NOTHING = "The tool reported an error and did not say what went wrong."
 
 LEVELS = 200
-"""Levels of lists and objects that the stores of conversations can hold, and a little less."""
+"""Nested levels of lists and objects to store, a little below the limit of the stores of conversations."""
 
 _INT64, _UINT64 = -(2**63), 2**64 - 1
-"""What the stores of conversations can hold of an integer (MessagePack); exact text is kept beside larger ones."""
+"""The range of integers that the stores of conversations hold (MessagePack); larger ones are also kept as text."""
 
 
 def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) -> tuple[Content, dict[str, Any]]:
-    """Return what the model reads of a result, and the artifact that keeps the rest.
+    """Return the content that the model reads of a result, and the artifact with the rest.
 
     Args:
-        result: What a tool answered.
-        images: Whether the model takes images in a tool's message; otherwise it reads that there is one.
-        limit: Characters that it reads at most; of what is longer it reads the beginning and how long the whole is.
+        result: The tool's result.
+        images: Whether the model takes images in a tool's message; otherwise it reads a line about each.
+        limit: Characters that the model reads at most; of a longer result it reads the beginning and the full length.
 
     Returns:
-        A string, a list of strings (and image blocks) if there are several blocks, "" if there are none. The
-        artifact has `server`, `tool`, `seconds`, `is_error`, `content`, `structured_content` and `meta`.
+        A string; a list of strings and image blocks if there are several blocks; "" if there are none. The artifact
+        has `server`, `tool`, `seconds`, `is_error`, `content`, `structured_content` and `meta`.
     """
     reader = Reader(images=images, limit=limit)
     if result.raw.structured_content is not None and not result.texts:
@@ -182,7 +181,7 @@ def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) 
 
 
 def _kept(block: Any, reader: Reader) -> dict[str, Any]:
-    """Show a block to the reader, and return it as JSON without what the reader has whole."""
+    """Add a block to the reader; return it as JSON without the data that the reader holds whole."""
     dumped: dict[str, Any] = storable(block.model_dump(mode="json", by_alias=True, exclude_none=True))
     index = reader.add(block)
     if index is None:
@@ -197,7 +196,7 @@ def _kept(block: Any, reader: Reader) -> dict[str, Any]:
 
 
 def artifact_of(server: str, tool: str, *, seconds: float = 0.0, is_error: bool = True) -> dict[str, Any]:
-    """Return the artifact of a call whose answer is the text of its message, for example of one that failed."""
+    """Return the artifact of a call whose message is its only content, such as a failed call."""
     return {
         "server": server,
         "tool": tool,
@@ -210,9 +209,9 @@ def artifact_of(server: str, tool: str, *, seconds: float = 0.0, is_error: bool 
 
 
 def result_of(message: ToolMessage) -> ToolResult:
-    """Return the value that a tool answered, from its message; also from one that was stored.
+    """Return the tool's result from its message, also from a stored one.
 
-    A message without an artifact of ours gives its text.
+    A message without this package's artifact gives its text.
     """
     from mcp_types import CallToolResult, TextContent
     from pydantic import ValidationError
@@ -230,7 +229,7 @@ def result_of(message: ToolMessage) -> ToolResult:
                 "_meta": artifact.get("meta"),
             }
         )
-    except (KeyError, TypeError, ValueError, ValidationError):  # not ours, or damaged
+    except (KeyError, TypeError, ValueError, ValidationError):  # foreign or damaged
         raw = CallToolResult(content=[TextContent(text=message.text)], is_error=failed)
     return ToolResult(
         raw,
@@ -241,11 +240,11 @@ def result_of(message: ToolMessage) -> ToolResult:
 
 
 def _restored(block: Mapping[str, Any], content: Any) -> dict[str, Any]:
-    """Put back into a block what the message's content holds of it."""
+    """Restore the data of a block that only the message's content holds."""
     restored = {key: value for key, value in block.items() if key not in ("at", "length")}
     if block["type"] == "text" and "text" not in block:
         text = _text_at(content, block.get("at", -1))
-        # whoever adds a note puts it before the text
+        # notes are added before the text, so the text is at the end
         restored["text"] = text[len(text) - block["length"] :] if 0 <= block.get("length", -1) <= len(text) else text
     elif block["type"] == "image" and "data" not in block:
         restored["data"] = content[block["at"]]["base64"]
@@ -258,7 +257,7 @@ def _text_at(content: Any, at: int) -> str:
 
 
 def storable(value: Any, levels: int = LEVELS) -> Any:
-    """Return a JSON value with integers that no store can hold as their digits, and "…" for what is nested deeper.
+    """Return a JSON value that stores can hold: large integers become digits, and deeper levels "…".
 
     >>> storable({"n": [1, 2**80]}), storable([[[1]]], levels=2)
     ({'n': [1, '1208925819614629174706176']}, [['…']])
@@ -274,27 +273,27 @@ def storable(value: Any, levels: int = LEVELS) -> Any:
     return value
 
 
-# Resources as LangChain blobs, which its loaders and parsers take.
+# Resources as LangChain blobs, for its loaders and parsers.
 
 PARALLEL = 8
 """Resources read at the same time."""
 
 
 async def langchain_resources(host: Host, *wanted: str) -> list[Blob]:
-    """Read resources and return their contents as blobs, in the order asked for.
+    """Read resources and return their contents as blobs, in the requested order.
 
     Args:
-        host: Whose servers.
-        *wanted: URIs, and names of servers for all that they list; without any, all of all open sessions.
+        host: The host of the servers.
+        *wanted: URIs, or names of servers for all their listed resources; by default, all resources of open sessions.
 
     Returns:
-        One blob for each content (a resource may have several): text as `str`, other data as `bytes`, `mimetype`, and
-        `metadata` with `server`, `uri`, `name` and `source`, which is the URI again: LangChain's own name for it.
+        One blob for each content (a resource may have several): text as `str`, other data as `bytes`, with `mimetype`
+        and `metadata`: `server`, `uri`, `name`, and `source`, LangChain's key for the URI.
 
     Raises:
         UnknownServerError: A name is neither a URI nor a server.
-        UnknownResourceError, AmbiguousNameError: No server, or several could have a URI.
-        SessionError: One could not be read.
+        UnknownResourceError, AmbiguousNameError: No server, or more than one, may have a URI.
+        SessionError: A resource could not be read.
     """
     asked: list[tuple[Connection, str, str]] = []
     for each in wanted or [connection.name for connection in host.find()]:
@@ -315,7 +314,7 @@ async def langchain_resources(host: Host, *wanted: str) -> list[Blob]:
 
 
 async def _asked(host: Host, wanted: str) -> list[tuple[Connection, str, str]]:
-    """Return the connection, URI and name of each resource that a URI or the name of a server stands for."""
+    """Return connection, URI and name of each resource that a URI or a server's name stands for."""
     if wanted in host:
         connection = host[wanted]
         return [(connection, str(each.uri), each.name) for each in await connection.listing("resources")]
@@ -330,7 +329,7 @@ def to_blobs(result: ResourceResult, name: str = "") -> list[Blob]:
     """Return the contents of a resource as blobs.
 
     Args:
-        result: What was read.
+        result: The result of reading the resource.
         name: The resource's name.
 
     Raises:

@@ -1,7 +1,7 @@
-"""The names of tools: `server:tool` for people, `server__tool` for the providers of models.
+"""The names of tools: `server:tool` for users, `server__tool` for the providers of models.
 
-A provider's name is made of the two names alone, so it stays the same over kernel restarts and whatever
-the order of connecting: the conversations that are kept stay readable.
+A provider's name depends on the two names alone. So it stays the same over kernel restarts and in any order of
+connecting, and stored conversations stay readable.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["MAX_NAME", "Names", "provider_name"]
 
 DIGITS = 6
-"""Hex digits that tell cleaned names apart."""
+"""Hex digits that make cleaned names distinct."""
 
 MAX_DIGITS = 40
-"""Hex digits that SHA-1 has."""
+"""Hex digits of a SHA-1."""
 
 _JOINT = "__"
 _VALID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -29,10 +29,10 @@ _INVALID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def provider_name(server: str, tool: str, digits: int = DIGITS) -> str:
-    """Return the name under which a model knows a tool.
+    """Return a tool's name for the model.
 
-    It is `server__tool` where that fits and can be read in one way only; else as much of it as fits, cleaned,
-    and the first `digits` hex digits of the SHA-1 of `server:tool`.
+    It is `server__tool` if that fits and is unambiguous. Else it is the part that fits, cleaned, and the first `digits`
+    hex digits of the SHA-1 of `server:tool`.
 
     >>> provider_name("weather", "forecast")
     'weather__forecast'
@@ -49,7 +49,7 @@ def provider_name(server: str, tool: str, digits: int = DIGITS) -> str:
 
 
 def _is_plain(server: str, tool: str) -> bool:
-    """Whether the joined name fits and its first `__` is the joint."""
+    """Whether the joined name fits and its first `__` separates server and tool."""
     if not (_VALID.fullmatch(server) and _VALID.fullmatch(tool)):
         return False
     readable = _JOINT not in server and not server.endswith("_")
@@ -57,7 +57,7 @@ def _is_plain(server: str, tool: str) -> bool:
 
 
 class Names:
-    """The names of some tools, both ways.
+    """The names of some tools, in both directions.
 
     >>> names = Names([("fs", "read file")])
     >>> names.person(names.provider("fs", "read file"))
@@ -66,14 +66,14 @@ class Names:
     'weather:forecast'
 
     Args:
-        tools: The server's and the tool's own name of each.
+        tools: Pairs of the server's and the tool's own name.
     """
 
     def __init__(self, tools: Iterable[tuple[str, str]]) -> None:
         self._provider: dict[tuple[str, str], str] = {}
         self._person: dict[str, tuple[str, str]] = {}
         pairs = sorted(set(tools), key=lambda pair: (not _is_plain(*pair), pair))
-        for pair in pairs:  # what is plain comes first and keeps its name
+        for pair in pairs:  # plain names come first and stay as they are
             self._add(pair)
 
     def _add(self, pair: tuple[str, str]) -> None:
@@ -86,15 +86,15 @@ class Names:
         self._person[name] = pair
 
     def provider(self, server: str, tool: str) -> str:
-        """Return the name under which a model knows a tool."""
+        """Return a tool's name for the model."""
         return self._provider.get((server, tool)) or provider_name(server, tool)
 
     def pair(self, name: str) -> tuple[str, str] | None:
-        """Return the server's and the tool's own name for a model's name of a tool, or None for an unknown one."""
+        """Return the server's and the tool's own name for a model's name, or None for an unknown one."""
         return self._person.get(name)
 
     def person(self, name: str) -> str:
-        """Return `server:tool` for a model's name of a tool; a name that is none comes back as it is."""
+        """Return `server:tool` for a model's name of a tool; other names come back as they are."""
         known = self._person.get(name)
         server, joint, tool = name.partition(_JOINT)
         if known is None and joint and _is_plain(server, tool):

@@ -1,4 +1,4 @@
-"""Answers sampling requests with a LangChain chat model."""
+"""Conversion of sampling requests to LangChain messages, and of a model's message to the reply."""
 
 from __future__ import annotations
 
@@ -28,23 +28,22 @@ __all__ = ["Own", "Renamed", "Takes", "called", "to_messages", "to_sampled", "un
 
 
 # A sampling request as LangChain messages.
-#
-# What a model does not take (images, sound, types that no provider takes) it reads a line about.
+# For media that the model does not take (images, sound, types that no provider takes) it reads a line of text.
 
 WHOLE = 1_000_000_000
-"""Characters: what the person has seen is read whole."""
+"""Limit of characters without effect: the model reads all that the user has seen."""
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
 
 
 class Takes(NamedTuple):
-    """What a model reads beside text.
+    """The media that a model reads beside text.
 
     Attributes:
         images: Images in messages.
         audio: Sound in messages.
-        tool_images: Images in what tools answered.
+        tool_images: Images in results of tools.
     """
 
     images: bool = False
@@ -53,11 +52,11 @@ class Takes(NamedTuple):
 
 
 class Renamed(NamedTuple):
-    """A tool as the model knows it.
+    """The names that the model gets for a tool.
 
     Attributes:
-        name: Its name for the model.
-        arguments: The tool's own names of arguments, by those that the model is given instead.
+        name: The tool's name for the model.
+        arguments: The model's names of renamed arguments -> the tool's own names.
     """
 
     name: str
@@ -65,7 +64,7 @@ class Renamed(NamedTuple):
 
 
 def called(name: str) -> str:
-    """Return the name under which a model knows a server's tool: its own, where providers take that.
+    """Return a tool's name for the model: its own if providers accept that.
 
     >>> called("add"), called("files/read it")
     ('add', 'tool__files_read_it_9c3280')
@@ -74,12 +73,12 @@ def called(name: str) -> str:
 
 
 def to_messages(asked: SamplingRequest, takes: Takes, tools: Mapping[str, Renamed]) -> list[BaseMessage]:
-    """Return the conversation.
+    """Return the conversation of a request.
 
     Args:
         asked: The request.
-        takes: What the model reads.
-        tools: By their own names, the tools as the model knows them.
+        takes: The media that the model reads.
+        tools: The tools' own names -> the model's names.
     """
     from langchain_core.messages import SystemMessage
 
@@ -102,7 +101,7 @@ def _user(blocks: Sequence[Any], takes: Takes) -> BaseMessage:
 
 
 def _assistant(blocks: Sequence[Any], tools: Mapping[str, Renamed]) -> BaseMessage:
-    """Return a turn of the model; providers take no media in it."""
+    """Return a turn of the model, without media, since providers take none there."""
     from langchain_core.messages import AIMessage
 
     calls: list[Any] = []
@@ -126,7 +125,7 @@ def _result(block: Any, takes: Takes) -> BaseMessage:
 
 
 def _content(blocks: Iterable[Any], takes: Takes) -> Any:
-    """Return one text as a string, everything else as content blocks."""
+    """Return a single text as a string, anything else as content blocks."""
     parts = [_part(block, takes) for block in blocks]
     if all(part["type"] == "text" for part in parts) and len(parts) < 2:
         return parts[0]["text"] if parts else ""
@@ -143,12 +142,12 @@ def _part(block: Any, takes: Takes) -> dict[str, Any]:
 
 
 def _id(given: str) -> str:
-    """Return an id of a call that providers take; the same for the call and for its result."""
+    """Return a call's id in a form that providers accept; it is the same for a call and its result."""
     return given if _ID.fullmatch(given) else f"call_{hashlib.sha256(given.encode()).hexdigest()[:24]}"
 
 
 def unread(asked: SamplingRequest, takes: Takes) -> list[str]:
-    """Return what the model would only read a line about.
+    """Return notes about media that the model cannot read.
 
     >>> from mcp_types import ImageContent, SamplingMessage
     >>> image = ImageContent(data="aGk=", mime_type="image/png")
@@ -167,7 +166,7 @@ def unread(asked: SamplingRequest, takes: Takes) -> list[str]:
     return [f"{count} {kinds[kind][count > 1]} not shown to the model" for kind, count in missed.items()]
 
 
-# A model's message as the reply to a sampling request.
+# The reply to a sampling request, from a model's message.
 
 _REASONS = {
     "stop": "endTurn",
@@ -180,11 +179,11 @@ _REASONS = {
     "tool_calls": "toolUse",
     "tool_use": "toolUse",
 }
-"""What OpenAI, Anthropic, Google and others say of the end of an answer -> the protocol's word for it."""
+"""Finish reasons of OpenAI, Anthropic, Google and others -> the protocol's."""
 
 
 Own = Callable[[str, Mapping[str, Any]], tuple[str, dict[str, Any]]]
-"""Returns a tool's own name and arguments for those that a model knows."""
+"""Returns a tool's own name and arguments for the model's."""
 
 
 def to_sampled(
@@ -195,14 +194,14 @@ def to_sampled(
     own: Own | None = None,
     notes: Sequence[str] = (),
 ) -> Sampled:
-    """Return what a model said as the reply.
+    """Return the reply for a model's message.
 
     Args:
-        message: What it said.
-        model: Its name, where the message does not say it.
-        stop_sequences: Texts that end the reply, also where the provider has not seen to that.
-        own: Tells the server's names; None where the model may call no tool.
-        notes: What was not done as it was asked for.
+        message: The model's message.
+        model: The model's name, if the message has none.
+        stop_sequences: Texts that end the reply, even if the provider ignored them.
+        own: Returns the server's names; None if the model may call no tool.
+        notes: Which parts of the request were not followed.
     """
     from mcp_types import TextContent
 
@@ -245,7 +244,7 @@ def _reason(metadata: Mapping[str, Any]) -> str:
 
 
 def _media(message: AIMessage) -> list[Any]:
-    """Return images and sounds that the model has made."""
+    """Return the images and sounds of a model's message."""
     from mcp_types import AudioContent, ImageContent
 
     if isinstance(message.content, str):

@@ -1,4 +1,4 @@
-"""LangChain tools as an MCP server."""
+"""Serves LangChain tools as an MCP server."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ __all__ = [
 ]
 
 
-# What a LangChain tool returned or raised, as the result of an MCP tool.
+# The value or error of a LangChain tool, as the result of an MCP tool.
 
 _OURS = {"server", "tool", "is_error", "content", "structured_content"}
-"""Keys of the artifact that our own tools leave in a message (`langchain/content.py`)."""
+"""Keys of the artifact in messages of this package's own tools (`langchain/content.py`)."""
 
 _NOT_JSON: Any = object()
 
@@ -50,12 +50,12 @@ _NOT_JSON: Any = object()
 def to_result(returned: Any) -> CallToolResult:
     """Return a tool's value as an MCP result.
 
-    Text is a text block, a list of text and content blocks one block each. Other values are JSON, as text and as
-    structured content, which is an object: what is none comes as `{"result": ...}`. Of a message the content
-    becomes the blocks, and the artifact, where it has a JSON form, the structured content.
+    Text becomes a text block, and a list of texts and content blocks one block each. Other values become JSON, as
+    text and as structured content, which is an object: other JSON values are wrapped in `{"result": ...}`. A message's
+    content becomes the blocks; its artifact becomes the structured content, if it has a JSON form.
 
     Raises:
-        ToolError: The value is a command to a graph, and there is none.
+        ToolError: The value is a command for a LangGraph graph, and there is none.
     """
     from langchain_core.messages import BaseMessage
     from langchain_core.messages.tool import ToolOutputMixin
@@ -69,7 +69,7 @@ def to_result(returned: Any) -> CallToolResult:
 
 
 def to_error(error: Exception) -> CallToolResult:
-    """Return an exception as an MCP result: its message, without a traceback; of a failed MCP tool its own result."""
+    """Return an exception as an MCP result: its message without traceback, or a failed MCP tool's own result."""
     from langchain_core.messages import ToolMessage
     from mcp_types import CallToolResult, TextContent
 
@@ -86,7 +86,7 @@ def _reason(found: BaseException) -> str:
     from pydantic import ValidationError
 
     if not str(found) and found.__cause__ is not None:
-        found = found.__cause__  # what LangChain makes of a StopIteration
+        found = found.__cause__  # LangChain's replacement of a StopIteration
     if isinstance(found, ValidationError):
         problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}".removeprefix(": ") for each in found.errors()]
         return f"{found.title} cannot take these values: {'; '.join(problems)}"
@@ -131,7 +131,7 @@ def _of_value(value: Any) -> CallToolResult:
 
 
 def _raw(value: Any) -> CallToolResult | None:
-    """Return the MCP result that a value is, or holds."""
+    """Return the MCP result that a value is or holds, or None."""
     from mcp_types import CallToolResult
 
     held = value.raw if isinstance(value, ToolResult) else value
@@ -140,7 +140,7 @@ def _raw(value: Any) -> CallToolResult | None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
-        return _NOT_JSON  # in a list or a table it is null; alone it is what the tool has to say
+        return _NOT_JSON  # in a list or table NaN becomes null; alone it is the tool's answer
     try:
         return to_json_value(value)
     except ArgumentsError:
@@ -148,14 +148,14 @@ def _plain(value: Any) -> Any:
 
 
 def _boxed(plain: Any) -> dict[str, Any] | None:
-    """Return a JSON value as structured content: an object, since protocol versions before 2026-07-28 take no other."""
+    """Return a JSON value as structured content: an object, since protocol versions before 2026-07-28 require one."""
     if plain is _NOT_JSON:
         return None
     return plain if isinstance(plain, dict) else {"result": plain}
 
 
 def _text(value: Any) -> str:
-    """Return what LangChain would show a model of a value that is no JSON."""
+    """Return the text that LangChain would show a model for a value that is not JSON."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -163,7 +163,7 @@ def _text(value: Any) -> str:
 
 
 def _blocks(value: Any) -> list[ContentBlock] | None:
-    """Return the content blocks that a value is; None if it is data."""
+    """Return the content blocks of a value; None if the value is data."""
     if isinstance(value, dict):
         return None
     items = value if isinstance(value, list | tuple) else [value]
@@ -185,7 +185,7 @@ def _block(item: Any, number: int) -> ContentBlock | None:
 
 
 def _wire_block(item: dict[str, Any]) -> ContentBlock | None:
-    """Return a dict that is an MCP content block as it stands."""
+    """Return a dict as an MCP content block, or None if it is not one."""
     from pydantic import ValidationError
 
     try:
@@ -203,7 +203,7 @@ def _adapter() -> TypeAdapter[ContentBlock]:
 
 
 def _langchain_block(item: dict[str, Any], number: int) -> ContentBlock | None:
-    """Return a content block of LangChain, or of a provider LangChain can read, as MCP has it."""
+    """Return a content block of LangChain, or of a provider that LangChain can read, as an MCP block."""
     from langchain_core.messages import HumanMessage
     from mcp_types import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, ResourceLink, TextContent
 
@@ -223,7 +223,7 @@ def _langchain_block(item: dict[str, Any], number: int) -> ContentBlock | None:
     return EmbeddedResource(resource=contents)
 
 
-# LangChain tools as an MCP server: the bridge the other way round.
+# The server, and the checks of its tools.
 
 _log = logging.getLogger(__name__)
 
@@ -233,11 +233,11 @@ _HINTS = {
     "idempotent": "idempotent_hint",
     "openworld": "open_world_hint",
 }
-"""A tag, without case, punctuation and "hint" -> the annotation that it sets."""
+"""A tag in lower case without punctuation and "hint" -> the annotation that it sets."""
 
 
 class UnservableToolError(MCPMagicError, TypeError):
-    """What was given is no LangChain tool, or one whose arguments no schema describes."""
+    """The object is not a LangChain tool, or no schema describes its arguments."""
 
 
 class InjectedArgumentsError(MCPMagicError, NotImplementedError):
@@ -251,20 +251,20 @@ class DuplicateToolError(MCPMagicError, ValueError):
 def serve_langchain(tools: Iterable[BaseTool] | BaseTool, name: str = "langchain") -> MCPServer[Any]:
     """Return an MCP server that offers LangChain tools, to connect in-process or to `run()` over a transport.
 
-    A tool keeps its name, its description and the schema that a model would see; LangChain validates the
-    arguments and honours `handle_tool_error` and `handle_validation_error`. A tool that raises answers with an
-    error result that has the message and no traceback (that goes to this module's log, at INFO). Functions
-    that are not async run in threads. Annotations come from `metadata["annotations"]` (the protocol's names,
-    in snake or camel case) and from tags such as `"read_only"`.
+    A tool keeps its name, description and the schema that a model would see. LangChain validates the arguments and
+    honours `handle_tool_error` and `handle_validation_error`. If a tool raises, the answer is an error result with
+    the message and without the traceback, which goes to this module's log at INFO. Synchronous functions run in
+    threads. Annotations come from `metadata["annotations"]` (the protocol's names, in snake or camel case) and from
+    tags such as `"read_only"`.
 
     Args:
-        tools: Decorated functions, `StructuredTool`s, instances of `BaseTool` classes; a single one too.
-        name: What the server calls itself.
+        tools: Decorated functions, `StructuredTool`s, instances of `BaseTool` classes; or a single one.
+        name: The server's name.
 
     Raises:
-        UnservableToolError: (a TypeError) for what is no tool, and for a tool whose `args_schema` is a dict.
-        InjectedArgumentsError: (a NotImplementedError) for a tool with injected arguments.
-        DuplicateToolError: (a ValueError) when two tools have the same name.
+        UnservableToolError: (a TypeError) An object is not a tool, or a tool's `args_schema` is a dict.
+        InjectedArgumentsError: (a NotImplementedError) A tool has injected arguments.
+        DuplicateToolError: (a ValueError) Two tools have the same name.
     """
     from langchain_core.tools import BaseTool
     from mcp.server.mcpserver import MCPServer
@@ -275,7 +275,7 @@ def serve_langchain(tools: Iterable[BaseTool] | BaseTool, name: str = "langchain
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise DuplicateToolError(f"serve_langchain: more than one tool is named {listed(map(repr, twice))}; rename it.")
-    # At the SDK's own level, INFO, every call of an in-process server would write a line into the notebook.
+    # At the SDK's default level, INFO, every call of an in-process server would write a line into the notebook.
     return MCPServer(name, tools=served, log_level="WARNING")
 
 
@@ -288,7 +288,7 @@ def _listed(tools: Any) -> list[Any]:
 
 
 def _served(tool: BaseTool) -> Tool:
-    """Return the SDK's registration of a tool; raises where a tool cannot be served."""
+    """Return the SDK's registration of a tool; raise if the tool cannot be served."""
     from mcp.server.mcpserver.tools import Tool
 
     _check(tool)
@@ -330,13 +330,13 @@ def _check(tool: Any) -> None:
 
 
 def _injected(tool: BaseTool) -> list[str]:
-    """Return the arguments that LangChain or LangGraph would fill in, unseen by the model."""
+    """Return the arguments that LangChain or LangGraph injects and a model does not see."""
     from langchain_core.utils.pydantic import get_fields
 
     whole: Any = tool.get_input_schema()
     seen: Any = tool.tool_call_schema
     hidden = set(get_fields(whole)) - set(get_fields(seen))
-    # Where an explicit args_schema leaves them out, only the function's signature has them.
+    # If an explicit args_schema omits them, only the function's signature has them.
     return sorted(hidden | set(getattr(tool, "_injected_args_keys", ())))
 
 
@@ -350,10 +350,10 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
     seen: Any = tool.tool_call_schema
     fields = getattr(tool.args_schema, "model_fields", {})
     if any(field.validation_alias for field in fields.values()):
-        # tool_call_schema forgets aliases, and what it describes would then not validate.
+        # tool_call_schema drops aliases, so arguments that match it would not validate.
         seen = tool.args_schema
     try:
-        # LangChain keeps the schema and hands out the same dict every time.
+        # LangChain caches the schema and returns the same dict every time, so it is copied.
         return copy.deepcopy(seen.model_json_schema() if hasattr(seen, "model_json_schema") else seen.schema())
     except PydanticInvalidForJsonSchema as error:
         why = str(error).splitlines()[0]
@@ -380,8 +380,8 @@ def _annotations(tool: BaseTool) -> ToolAnnotations | None:
 
 
 def _caller(tool: BaseTool) -> Callable[[dict[str, Any]], Awaitable[CallToolResult]]:
-    # Only a message says whether the tool failed and what its artifact is, and LangChain makes one where the
-    # call has an id. The message's content is text, though; without an id the tool's own value comes back.
+    # Only a message tells whether the tool failed and holds its artifact, and LangChain makes one only for a call with
+    # an id. But a message's content is text; without an id the tool's own value comes back.
     handled = tool.handle_tool_error or tool.handle_validation_error
     needs_message = handled or tool.response_format == "content_and_artifact"
 
@@ -399,7 +399,7 @@ def _caller(tool: BaseTool) -> Callable[[dict[str, Any]], Awaitable[CallToolResu
 
 @functools.cache
 def _as_sent() -> FuncMetadata:
-    """Return what makes the SDK hand arguments on as they came: LangChain is the one that validates."""
+    """Return metadata that makes the SDK pass arguments on unchanged, since LangChain validates them."""
     from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 
     class AsSent(FuncMetadata):

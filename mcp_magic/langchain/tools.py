@@ -1,4 +1,4 @@
-"""Tools of servers as LangChain tools."""
+"""MCP tools as LangChain tools."""
 
 from __future__ import annotations
 
@@ -50,15 +50,14 @@ __all__ = [
 ]
 
 
-# Input schemas as LangChain can hand them to providers.
+# Input schemas in a form that LangChain passes on correctly.
 #
-# `convert_to_openai_tool` follows references itself: it loses what stands beside `$ref`, makes anything of a schema
-# that holds itself, and fails at anchors, at references out of the document and at data with a key `$ref`. One such
-# tool would keep a model from all others. So references are resolved before; schemas without any are left as they
-# are.
+# `convert_to_openai_tool` follows references itself: it loses the siblings of `$ref`, garbles recursive schemas, and
+# fails at anchors, at references out of the document and at data with a key `$ref`. One such tool would keep a model
+# from all others. So references are resolved here first; schemas without any stay as they are.
 
 MAX_ROUNDS = 2
-"""Times that a schema which holds itself is written out; below that its type is left."""
+"""How often a recursive schema is expanded; below that only its type stays."""
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions")
@@ -69,9 +68,9 @@ _SINGLE = (*_EXTRA, "items", "contains", "propertyNames", "not", "if", "then", "
 
 
 def portable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an input schema that every provider package of LangChain takes and that asks for the same.
+    """Return an equivalent input schema that every provider package of LangChain takes.
 
-    It always has `type` and `properties`, which providers want.
+    The result always has `type` and `properties`, which providers require.
 
     >>> portable({"required": ["a"]})
     {'type': 'object', 'properties': {}, 'required': ['a']}
@@ -96,7 +95,7 @@ def _mentions_reference(value: Any) -> bool:
 
 
 class _Inliner:
-    """Writes a document's references out."""
+    """Expands the references of a document."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._resolver = Resolver(root)
@@ -104,7 +103,7 @@ class _Inliner:
         self._depth = 0
 
     def inline(self, schema: Any, trail: tuple[str, ...]) -> Any:
-        """Return a schema without references; `trail` holds those on the way here."""
+        """Return a schema without references; `trail` has the references on the way here."""
         self._nodes += 1
         if not isinstance(schema, Mapping):
             return schema
@@ -134,28 +133,27 @@ class _Inliner:
         if key in (*_LISTED, "items") and isinstance(value, list):
             return [self.inline(each, trail) for each in value]
         if key in _NAMED and isinstance(value, Mapping):
-            # a property of the name "$ref" would be taken for a reference
+            # LangChain would take a property named "$ref" for a reference
             return {name: self.inline(each, trail) for name, each in value.items() if name != "$ref"}
         return value
 
 
 def _outline(schema: Any) -> dict[str, Any]:
-    """Return what a schema says without any other."""
+    """Return the type, title and description of a schema, without its references."""
     if not isinstance(schema, Mapping):
         return {}
     return {key: schema[key] for key in ("type", "title", "description") if isinstance(schema.get(key), str)}
 
 
-# Coroutines run to their end from synchronous code, on the loop of the sessions.
+# Coroutines run from synchronous code, on the event loop of the sessions.
 #
-# A session lives on the loop that opened it. Whoever calls without `await` may be inside of that loop (a cell), on
-# another thread beside it (a graph's executor), or there is no loop running (a script, a terminal between two
-# commands).
+# A session lives on the loop that opened it. Synchronous callers may be inside that loop (a cell), on another thread
+# (a graph's executor), or there is no running loop (a script, a terminal between two commands).
 
 T = TypeVar("T")
 
 BUSY_SECONDS = 10.0
-"""Seconds that a loop on another thread may take to answer. One that waits for this very call never will."""
+"""Seconds for a loop on another thread to respond. A loop that waits for this very call never does."""
 
 _ENDED = "the event loop that opened the session does not run any more; connect in the loop that calls the tool."
 _BUSY = (
@@ -164,18 +162,18 @@ _BUSY = (
 )
 
 _driving = threading.RLock()
-"""Held while a thread decides who runs an idle loop, and while it runs it: two cannot."""
+"""Held while a thread decides whether to run an idle loop, and while it runs it: two threads cannot."""
 
 
 async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` on the loop it belongs to, which may be another thread's.
+    """Await `work` on its loop, which may run on another thread.
 
     Args:
-        loop: That loop; None for the running one.
-        work: What is to be done.
+        loop: The loop; None for the running one.
+        work: The coroutine.
 
     Raises:
-        SessionError: That loop does not run.
+        SessionError: The loop does not run.
     """
     if loop is None or loop is asyncio.get_running_loop():
         return await work
@@ -186,14 +184,14 @@ async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, An
 
 
 def run_blocking(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end and return what it returns.
+    """Run `work` to its end and return its result.
 
     Args:
-        loop: The loop it belongs to; None for any.
-        work: What is to be done.
+        loop: The loop; None for any.
+        work: The coroutine.
 
     Raises:
-        SessionError: That loop has ended, or it waits for this very call.
+        SessionError: The loop is closed, or it waits for this very call.
     """
     try:
         here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
@@ -214,7 +212,7 @@ def run_blocking(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, An
 
 
 def _nested(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, here: asyncio.AbstractEventLoop) -> T:
-    """Run `work` on a loop from inside of one that runs."""
+    """Run `work` on a loop while a loop runs on this thread."""
     import nest_asyncio2
 
     for each in {loop, here}:
@@ -223,12 +221,12 @@ def _nested(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, here:
     try:
         return loop.run_until_complete(task)
     except BaseException:
-        task.cancel()  # interrupted: nobody waits for it any more
+        task.cancel()  # interrupted: its result is no longer needed
         raise
 
 
 def _hand_over(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Give `work` to a loop that runs on another thread, if that listens, and wait for it."""
+    """Run `work` on a loop of another thread, if that loop responds, and wait for the result."""
     listens = threading.Event()
     loop.call_soon_threadsafe(listens.set)
     if not listens.wait(BUSY_SECONDS):
@@ -242,30 +240,30 @@ def _hand_over(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) ->
         raise
 
 
-# MCP tools as LangChain tools.
+# LangChain tools that call over sessions.
 
 Answer = tuple[Content | ToolMessage, dict[str, Any]]
-"""What a tool's function returns to LangChain: content or a whole message, and the artifact."""
+"""The return value of a tool's function for LangChain: content or a whole message, and the artifact."""
 
 
 class MCPTool(StructuredTool):
     """A tool of an MCP server.
 
-    A model's call (`{"type": "tool_call", "id": ..., ...}`, as agents make them) is answered by a `ToolMessage`, with
-    `status="error"` if it failed or was refused. With arguments alone (`tool.invoke({"a": 1})`) that raises instead.
+    A model's call (`{"type": "tool_call", "id": ..., ...}`, as agents make it) returns a `ToolMessage`, with
+    `status="error"` if it failed or was refused. With arguments alone (`tool.invoke({"a": 1})`) a failure raises.
 
-    Its `args_schema` is the server's input schema as it is; its `metadata` has `server`, `tool` and `annotations`.
+    `args_schema` is the server's input schema unchanged; `metadata` has `server`, `tool` and `annotations`.
     """
 
     @property
     def args(self) -> dict[str, Any]:
-        """The schemas of the arguments by name."""
+        """The schemas of the arguments, by name."""
         properties = self.args_schema.get("properties") if isinstance(self.args_schema, dict) else None
         return dict(properties) if isinstance(properties, dict) else {}
 
     @property
     def tool_call_schema(self) -> dict[str, Any]:
-        """The schema that LangChain hands to providers, with its references written out."""
+        """The schema that LangChain passes to providers, with references expanded."""
         return {**self._portable, "description": self.description}
 
     @cached_property
@@ -275,9 +273,9 @@ class MCPTool(StructuredTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Hand the arguments on as one dict: the keywords `config`, `self` and `run_manager` are LangChain's own.
+        """Pass the arguments on as one dict: the keywords `config`, `self` and `run_manager` are LangChain's own.
 
-        With it goes the id of the model's call, to which a failure is the answer, unless `handle_tool_error` makes one.
+        The id of the model's call goes along, so that a failure can answer it, unless `handle_tool_error` does that.
         """
         if isinstance(tool_input, str):
             raise ArgumentsError(f"{self.name} takes a dict of arguments, not the text {tool_input[:40]!r}")
@@ -286,15 +284,15 @@ class MCPTool(StructuredTool):
 
 @dataclass(frozen=True)
 class Options:
-    """What holds for all calls of some tools.
+    """Options for all calls of some tools.
 
     Attributes:
-        timeout: Seconds a call may take, or None for as long as it takes.
-        timeouts: The same for single tools, by `"server:tool"` or a pattern such as `"server:*"`; the first that
-            matches holds.
+        timeout: Seconds for a call, or None for no limit.
+        timeouts: The same for single tools, by `"server:tool"` or a pattern such as `"server:*"`; the first match
+            counts.
         images: Whether the model takes images in tool messages.
-        limit: Characters of a result that it reads.
-        asker: Who wants the calls, for consent.
+        limit: Characters of a result that the model reads.
+        asker: The name of the caller, for consent.
     """
 
     timeout: float | None = None
@@ -304,16 +302,16 @@ class Options:
     asker: str = "agent"
 
     def timeout_of(self, name: str) -> float | None:
-        """Return the time-out of the tool `"server:tool"`."""
+        """Return the timeout of the tool `"server:tool"`."""
         if name in self.timeouts:
             return self.timeouts[name]
         return next((seconds for p, seconds in self.timeouts.items() if fnmatchcase(name, p)), self.timeout)
 
     def check(self, names: Iterable[str]) -> None:
-        """Complain about time-outs for tools that are not there.
+        """Raise for timeouts of unknown tools.
 
         Raises:
-            UnknownToolError: One matches none of the names.
+            UnknownToolError: A pattern matches no name.
         """
         known = list(names)
         for pattern in self.timeouts:
@@ -322,20 +320,20 @@ class Options:
 
 
 def langchain_tools(*connections: Connection, options: Options | None = None, **settings: Any) -> list[StructuredTool]:
-    """Return the tools of open sessions as LangChain tools, without those that are for apps only.
+    """Return the tools of open sessions as LangChain tools, without tools for apps only.
 
-    What the model reads is the content of a message, everything else its artifact; see `content.to_content`. An error
-    of a tool, arguments that do not fit, a refusal and a session that failed are messages with `status="error"`; where
-    a program calls a tool with arguments alone they raise `MCPToolException`, which has content and artifact. Calls go
-    through the host's consent as an agent's: by default the person is asked.
+    The model reads the content of a message; everything else is in its artifact (see `content.to_content`). A tool's
+    error, arguments that do not fit, a refusal and a failed session become messages with `status="error"`. If a program
+    calls a tool with arguments alone, they raise `MCPToolException`, which has content and artifact. Calls need the
+    host's consent like an agent's: by default the user is asked.
 
     Args:
-        *connections: Sessions; a tool goes on over the next one when a server is reconnected.
-        options: What holds for all calls.
-        **settings: The fields of `Options`, instead.
+        *connections: The sessions; after a reconnect, a tool uses the server's new session.
+        options: Options for all calls.
+        **settings: The fields of `Options`, in place of `options`.
 
     Raises:
-        UnknownToolError: A time-out is for a tool that is not there.
+        UnknownToolError: A timeout is for an unknown tool.
     """
     options = options or Options(**settings)
     offered = [(connection, tool) for connection in connections for tool in connection.catalog.cached("tools")]
@@ -343,7 +341,7 @@ def langchain_tools(*connections: Connection, options: Options | None = None, **
 
 
 class Source(Protocol):
-    """Where the sessions for calls come from.
+    """A source of sessions for the calls.
 
     Attributes:
         name: The server's name.
@@ -352,16 +350,16 @@ class Source(Protocol):
     name: str
 
     def session(self) -> AbstractAsyncContextManager[Connection]:
-        """Return what is entered for each call."""
+        """Return a context manager that yields the connection for one call."""
         ...
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """Return the event loop that calls belong to, None for any."""
+        """Return the event loop of the calls; None for any."""
         ...
 
 
 class _Held:
-    """A session that stays open."""
+    """A source with one session that stays open."""
 
     def __init__(self, connection: Connection) -> None:
         self.name = connection.name
@@ -376,14 +374,14 @@ class _Held:
 
 
 def make_tools(offered: Sequence[tuple[Source, Tool]], options: Options) -> list[StructuredTool]:
-    """Return tools as LangChain tools, without those that are for apps only.
+    """Return tools as LangChain tools, without tools for apps only.
 
     Args:
-        offered: Each with the source of its sessions.
-        options: What holds for all calls.
+        offered: Pairs of a source of sessions and a tool.
+        options: Options for all calls.
 
     Raises:
-        UnknownToolError: A time-out is for a tool that is not there.
+        UnknownToolError: A timeout is for an unknown tool.
     """
     offered = [(source, tool) for source, tool in offered if not app_only(tool)]
     options.check(f"{source.name}:{tool.name}" for source, tool in offered)
@@ -407,7 +405,7 @@ def _make(source: Source, tool: Tool, name: str, options: Options) -> Structured
                     limit=options.limit,
                     asker=options.asker,
                 )
-        except CassetteError:  # nothing that a model could do about
+        except CassetteError:  # a model cannot fix it
             raise
         except MCPToolException as error:
             failure = error
@@ -417,7 +415,7 @@ def _make(source: Source, tool: Tool, name: str, options: Options) -> Structured
             raise failure
         return failure.message(name, call_id), failure.artifact
 
-    # What these two raise beside it, a loop that does not run, is a mistake of the program: the model is not told.
+    # If the loop does not run, the next two raise: that is a mistake of the program, and the model does not read it.
     async def awaited(arguments: dict[str, Any], call_id: str | None) -> Answer:
         with _for_langchain(server, tool.name):
             return await run_on(source.loop(), work(arguments, call_id))
@@ -439,7 +437,7 @@ def _make(source: Source, tool: Tool, name: str, options: Options) -> Structured
 
 @contextmanager
 def _for_langchain(server: str, tool: str) -> Iterator[None]:
-    """Raise our errors as what LangChain gives to a model."""
+    """Convert this package's errors to an exception that LangChain passes to a model."""
     try:
         yield
     except MCPMagicError as error:
@@ -447,12 +445,12 @@ def _for_langchain(server: str, tool: str) -> Iterator[None]:
 
 
 def description_of(tool: Tool) -> str:
-    """Return what a model is told of a tool: its description, else its title, else its name."""
+    """Return a tool's description for a model: its description, else its title, else its name."""
     return tool.description or tool.title or (tool.annotations and tool.annotations.title) or tool.name
 
 
 def hints_of(tool: Tool) -> dict[str, Any]:
-    """Return the five annotation hints by their names in the protocol, None for what the server does not say."""
+    """Return the five annotation hints by their protocol names; None for hints that the server does not give."""
     from mcp_types import ToolAnnotations
 
     hints = tool.annotations or ToolAnnotations()
@@ -473,19 +471,19 @@ async def spec_tools(
 ) -> list[StructuredTool]:
     """Return the tools of a server as LangChain tools that open a session for each call and close it again.
 
-    The tools are listed once, now. While the host has an open session to the same server the calls use that.
+    The list of tools is read once, now. While the host has an open session to the same server, calls use that session.
 
     Args:
         target: A URL, the path of a server file, a command as a list, the name of a configured server, a server
             object, or a spec.
-        name: The server's name, for consent and for the names of the tools; the default is made from the target.
-        host: Whose sessions and whose consent; without one each call has a session of its own, and its consent denies
-            what nobody can be asked about.
-        options: What holds for all calls.
+        name: The server's name, for consent and in the names of the tools; by default made from the target.
+        host: The host of sessions and consent; without one, each call opens its own session, and consent denies calls
+            that need an answer of the user.
+        options: Options for all calls.
         **connecting: Options of the connection, see `Host.connect`.
 
     Raises:
-        TargetError: The target names no server.
+        TargetError: The target does not name a server.
         ConnectError: No session could be opened.
     """
     command = target if isinstance(target, list | tuple) else ()
@@ -496,7 +494,7 @@ async def spec_tools(
 
 
 class _Source:
-    """Where the sessions for the calls come from."""
+    """A source that opens a session for each call, unless the host has one."""
 
     def __init__(self, spec: Spec, name: str, host: Host) -> None:
         self.spec = spec
@@ -506,11 +504,11 @@ class _Source:
         self._breaker = Breaker(name)
 
     async def listed(self) -> tuple[Tool, ...]:
-        """List the tools, and remember how the server was reached."""
+        """List the tools, and remember the spec that reached the server."""
         open_ = self._open()
         if open_ is not None:
             return await open_.listing("tools")
-        finder = Host(self._host.consent)  # it knows that an old URL may be of the SSE transport
+        finder = Host(self._host.consent)  # it retries an old URL with the SSE transport
         try:
             connection = await finder.connect_spec(self.spec, self.name)
             self._specs.append(connection.spec)
@@ -520,7 +518,7 @@ class _Source:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Connection]:
-        """Hand out the host's open session, else one for this call."""
+        """Yield the host's open session, or else a new one for this call."""
         connection = self._open()
         if connection is not None:
             yield connection
@@ -544,7 +542,7 @@ class _Source:
         return connection
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """Return the loop of the host's session, None while there is none."""
+        """Return the loop of the host's session; None without one."""
         connection = self._open()
         return connection.loop if connection is not None else None
 

@@ -1,4 +1,4 @@
-"""A chat model without weights, so that tutorials run without a key: `model` talks, `calls` finds what to call."""
+"""A chat model without weights for tutorials without a key: `model` talks, `calls` finds the tools to call."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which tool a request asks for, and with which arguments.
+"""Finds the tool that a request asks for, and its arguments.
 
-Tools are ranked by BM25 over their definitions. The values that a request mentions (quoted texts, numbers, dates,
-names, lists) go to the arguments by their types and by the words beside them, the rest in order. The rules are about
-English and JSON Schema; none is about a server.
+Tools are ranked by BM25 over their definitions. The values in a request (quoted texts, numbers, dates, names, lists)
+go to arguments by type and by the words beside them, the rest in order. The rules know English and JSON Schema, but
+no particular server.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Past", "Tool", "Toolbox", "results_in"]
 
 K1, B, NAME_WEIGHT = 1.2, 0.5, 3
-"""BM25's parameters, and what a word of a tool's name counts for, where one of its description counts for 1."""
+"""BM25's parameters, and the weight of a word in a tool's name; a word of its description weighs 1."""
 
 MISSING_COSTS, UNUSED_COSTS, LEAST_KNOWN = 4.0, 1.5, 0.4
-"""What a missing argument and an unused value cost, and the share of a step's words that a tool that fits must know."""
+"""The cost of a missing argument and of an unused value; the share of a step's words that a fitting tool must know."""
 
 CANDIDATES, MOST_FIELDS, MOST_VALUES, MOST_CALLS = 12, 100, 50, 10
-"""Tools whose arguments are tried, arguments and values that are read, and calls that one step makes, at most."""
+"""The most tools whose arguments are tried, arguments of a tool, values of a step, and calls that one step makes."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 PREPOSITIONS = {*_WORD.findall("in at for of near to from by with on into about around between under within using")}
@@ -47,11 +47,11 @@ STOP = PREPOSITIONS | {
         "first last next one tool function result calculate compute determine given s as"
     )
 }
-"""Words that say nothing of which tool is meant."""
+"""Words that do not tell which tool is meant."""
 
 SYNONYMS = {"plus": "add", "sum": "add", "+": "add", "minus": "subtract", "difference": "subtract", "-": "subtract"}
 SYNONYMS |= {"times": "multiply", "product": "multiply", "*": "multiply", "/": "divide", "average": "mean"}
-"""Words and signs of arithmetic, and the verbs that tools are named by."""
+"""Words and signs of arithmetic -> the verbs in names of tools."""
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -62,7 +62,7 @@ ROLES = (
     ({"to", "into"}, {"to", "target", "destin", "end", "arriv", "final"}),
     ({"in", "at", "near", "around", "for"}, {"loc", "citi", "plac", "countri", "stat", "region", "area", "address"}),
 )
-"""Prepositions, and the stems of arguments whose values they stand before."""
+"""Prepositions, and the stems of the arguments whose values follow them."""
 
 _ENDING = re.compile(r"(?<=\w{3})(?:ations?|at(?:ing|ed|es?)|ings?|ions?|ers?|or|ie[sd]|ed|es|ly|s|e)$")
 _MONTH = rf"(?:{'|'.join(MONTHS)})[a-z]*\.?"
@@ -95,7 +95,7 @@ _AND = r"\s*(?:,|,?\s*\band\b|&|\bvs\b\.?|\bor\b)?\s*"
 
 @cache
 def stem(word: str) -> str:
-    """Return what the forms of a word have in common: "calcul" for "calculates" and "calculation"."""
+    """Return the common stem of a word's forms: "calcul" for "calculates" and "calculation"."""
     low = SYNONYMS.get(word.lower(), word.lower())
     low = _ENDING.sub(lambda ending: "i" if ending[0] in ("ies", "ied") else "", low)
     low = low[:-1] if len(low) > 3 and (low[-1] == low[-2] or low[-1] == "e") else low
@@ -108,15 +108,15 @@ def words(text: str) -> list[str]:
 
 
 def stems(text: str) -> list[str]:
-    """Return the stems of the words that say something."""
+    """Return the stems of a text's words, without stop words."""
     return [stem(word) for word in words(text) if word.lower() not in STOP]
 
 
 class Tool:
-    """A tool that was bound. `counts` says how often its definition has each stem, `known` has all of them."""
+    """A bound tool. `counts` has how often its definition has each stem; `known` has all stems, also of titles."""
 
     def __init__(self, bound: Mapping[str, Any]) -> None:
-        """Read a definition in OpenAI's form; "server" and "tool" beside "function" say whose tool it is."""
+        """Read a definition in OpenAI's format; "server" and "tool" beside "function" name its origin."""
         function = bound["function"]
         self.name = str(function["name"])
         server, _, own = self.name.partition("__") if "__" in self.name else ("", "", self.name)
@@ -134,7 +134,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Value:
-    """What a text mentions: quoted, json, token (a path, an address), date, time, number, name or an earlier result."""
+    """A value in a text: quoted, json, token (path, address), date, time, number, name, or an earlier result."""
 
     kind: str
     start: int
@@ -143,12 +143,12 @@ class Value:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where it stands."""
+        """The start and end of the value in the text."""
         return self.start, self.end
 
 
 def values_in(text: str, *, reply: bool = False) -> list[Value]:
-    """Return what a text mentions, in order; in a reply the first word may be a name."""
+    """Return the values in a text, in order; only in a reply may the first word be a name."""
     found = []
     spelt = re.search(r"\d", text) is None  # "the three sides 3, 4 and 5" are three numbers
     for match in _VALUE.finditer(text):
@@ -165,7 +165,7 @@ def values_in(text: str, *, reply: bool = False) -> list[Value]:
 
 
 def _read(kind: str, text: str) -> Any:
-    """Return the data that a text of a kind stands for, or None."""
+    """Return the data of a value's text, or None."""
     try:
         if kind == "json":
             return json.loads(f"[{text[1:-1]}]" if text[0] == "(" else text if '"' in text else text.replace("'", '"'))
@@ -188,7 +188,7 @@ def _read(kind: str, text: str) -> Any:
 
 
 def results_in(text: str, earlier: Sequence[Any]) -> list[Value]:
-    """Return where a text speaks of earlier results ("the result", "it", "both"), with those."""
+    """Return the mentions of earlier results ("the result", "it", "both") with their data."""
     found = []
     for match in _RESULT.finditer(text) if earlier else ():
         start, end = match.span()
@@ -200,24 +200,25 @@ def results_in(text: str, earlier: Sequence[Any]) -> list[Value]:
 
 @dataclass(frozen=True)
 class Past:
-    """What a step may refer to: earlier results, and the arguments of the step before."""
+    """The history that a step may refer to: earlier results, and the arguments of the step before."""
 
     results: Sequence[Any] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Call:
-    """A tool with the arguments that a text gives; `more` are those of further calls, as "in Oslo and Rome" asks for.
+    """A call of a tool with the arguments from a text.
 
-    `missing` are required arguments without a value, `unused` values without an argument, `left` is the text's rest.
+    `more` has the arguments of further calls, as for "in Oslo and Rome". `missing` has required arguments without a
+    value, `unused` values without an argument, and `left` the rest of the text.
     """
 
     def __init__(self, tool: Tool, text: str, past: Past | None = None, given: Mapping[str, Any] | None = None) -> None:
-        """Fill the arguments from a step; or from a reply, which adds to those that were `given`."""
+        """Fill the arguments from a step, or from a reply, which adds to the `given` ones."""
         self.tool, self.left = tool, text
         self.arguments: dict[str, Any] = dict(given or {})
         self._text, self._past = text, past or Past()
-        self._at: dict[str, Value] = {}  # by argument the value that it took
+        self._at: dict[str, Value] = {}  # argument -> its value
         self._pairs()
         results = results_in(self.left, self._past.results)
         blank = _without(self.left, (value.span for value in results))
@@ -250,7 +251,7 @@ class Call:
         self._at[wanted.name] = value
 
     def _pairs(self) -> None:
-        """Take `name=value`, and `name: value` for all but lists."""
+        """Take `name=value`, and `name: value` except for lists."""
         for wanted in self._open():
             sign = "=" if wanted.kind == "array" else "[=:]"
             match = re.search(rf"(?<![\w-]){re.escape(wanted.name)}\s*{sign}\s*{_PAIRED}", self.left)
@@ -260,7 +261,7 @@ class Call:
                     self._take(wanted, from_text(said, wanted), match.span())
 
     def _choices_and_flags(self) -> None:
-        """Take choices from their words, truth values from their names: "with an image", "without messages"."""
+        """Take choices from their words, and booleans from their names: "with an image", "without messages"."""
         for wanted in self._open():
             if wanted.choices:
                 for span, data in _choices(self.left, wanted)[:1]:
@@ -276,7 +277,7 @@ class Call:
                     self._take(wanted, data, *said.values())
 
     def _by_words(self) -> None:
-        """Give values to the arguments whose names or descriptions stand beside them."""
+        """Assign values to arguments whose names or descriptions occur beside them."""
         scored = []
         for place, wanted in enumerate(self._open()):
             for number, value in enumerate(self._free()):
@@ -288,7 +289,7 @@ class Call:
                 self._take_value(wanted, value)
 
     def _closeness(self, wanted: Field, value: Value) -> float:
-        """Return how much the words beside a value speak for an argument."""
+        """Return a score: how well the words beside a value fit an argument."""
         left = max((each.end for each in self._values if each.end <= value.start), default=0)
         right = min((each.start for each in self._values if each.start >= value.end), default=len(self._text))
         before = re.split(r"[.;!?]\s", self._text[left : value.start])[-1]
@@ -314,7 +315,7 @@ class Call:
         return score
 
     def _lists(self) -> None:
-        """Give runs of values ("1, 2 and 3") to required arguments that are lists; whole lists are given in order."""
+        """Assign runs of values ("1, 2 and 3") to required list arguments; whole lists are assigned in order."""
         for wanted, item in [(each, item) for each in self._open(required=True) if (item := each.item)]:
             run: list[Value] = []
             for value in self._free():
@@ -327,7 +328,7 @@ class Call:
                 self._take(wanted, [fit(each, item) for each in run], *(each.span for each in run))
 
     def _in_order(self) -> None:
-        """Give the rest to the required arguments in order, or in that of a description: "Subtract b from a"."""
+        """Assign the rest to the required arguments in order, or in the order of a description: "Subtract b from a"."""
         fields = [each for each in self._open(required=True) if each.kind != "boolean"]
         described = [re.search(rf"\b{re.escape(each.name)}\b", self.tool.description) for each in fields]
         if len(fields) == 2 and all(described):
@@ -337,7 +338,7 @@ class Call:
                 fields.reverse()
         free = [each for each in self._free() if each.kind in ("number", "result")]
         if self._past.results and len(fields) == len(free) + 1 > 1 and all(each.kind == "number" for each in free):
-            result = Value("result", 0, 0, self._past.results[-1])  # "then divide by 2" begins with it
+            result = Value("result", 0, 0, self._past.results[-1])  # "then divide by 2" has it as its first argument
             if isinstance(result.data, int | float) and fit(result, fields[0]) is not None:
                 self._take_value(fields.pop(0), result)
         for wanted in fields:
@@ -347,7 +348,7 @@ class Call:
                 self._take_value(wanted, strong[0])
 
     def _texts(self) -> None:
-        """Give words without quotes to texts: "a branch called x", "text hello", "about coral reefs"."""
+        """Assign unquoted words to text arguments: "a branch called x", "text hello", "about coral reefs"."""
         texts = [each for each in self._open() if each.kind in ("string", "any") and not each.format]
         alone = sum(each.required for each in texts) == 1
         for wanted in texts:
@@ -366,7 +367,7 @@ class Call:
                     break
 
     def _gaps(self) -> None:
-        """Fill what is missing from the step before: its texts of the same name, its result."""
+        """Fill missing arguments from the step before: its texts of the same name, or its result."""
         for wanted in [each for each in self._open(required=True) if each.needed]:
             past = [self._past.arguments.get(wanted.name), *self._past.results[-1:]]
             text = next((each for each in past if isinstance(each, str)), None)
@@ -375,7 +376,7 @@ class Call:
                 self._take(wanted, data)
 
     def _more(self) -> list[dict[str, Any]]:
-        """Return the arguments of further calls: values that stand in a row with that of an argument."""
+        """Return the arguments of further calls, from values that are joined to the value of an argument."""
         fields = {each.name: each for each in self.tool.fields}
         for name, value in self._at.items():
             row, end = [], value.end
@@ -405,7 +406,7 @@ def _is_about(wanted: Field, meant: set[str]) -> bool:
 
 
 def _choices(text: str, wanted: Field) -> list[tuple[tuple[int, int], Any]]:
-    """Return which choices of an argument a text says, in its order, and where."""
+    """Return the choices of an argument that a text names, in order, with their places."""
     said, found = [(stem(match[0]), match.span()) for match in _WORD.finditer(text)], []
     for data, label in wanted.choices:
         names = [stem(word) for word in words(label)]
@@ -416,7 +417,7 @@ def _choices(text: str, wanted: Field) -> list[tuple[tuple[int, int], Any]]:
 
 
 def fit(value: Value, wanted: Field) -> Any:
-    """Return a value as an argument takes it, or None if it does not fit."""
+    """Return a value converted to an argument's type, or None if it does not fit."""
     data = value.data
     if wanted.choices:
         return data if any(data == choice and type(data) is type(choice) for choice, _ in wanted.choices) else None
@@ -445,14 +446,14 @@ class Toolbox:
         self._average = sum(tool.counts.total() for tool in self.tools) / max(len(self.tools), 1) or 1.0
 
     def closest(self, text: str, limit: int) -> list[Tool]:
-        """Return the tools whose words are closest to a text, then the others in order."""
+        """Return the tools whose words are closest to a text, best first."""
         said = stems(text)
         return sorted(self.tools, key=lambda tool: -self._score(tool, said))[:limit]
 
     def steps(self, text: str) -> list[str]:
-        """Return the steps of a request: parted at "then", ";", lines, sentences, and "and" before a tool's verb.
+        """Return the steps of a request, split at "then", ";", lines, sentences, and "and" before a tool's verb.
 
-        "The weather in Oslo and the time in Rome" is parted as well: each half is a whole call, and no tool takes both.
+        "The weather in Oslo and the time in Rome" is split as well: each half is a whole call, and no tool takes both.
         """
         begins = [words(said)[:1] for each in self.tools for said in (each.own_name, each.description)]
         verbs = {stem(word) for first in begins for word in first}
@@ -491,7 +492,7 @@ class Toolbox:
         return best[1]
 
     def _score(self, tool: Tool, said: Sequence[str]) -> float:
-        """Return BM25 of a tool's definition for stems; each counts for a little even where all tools have it."""
+        """Return the BM25 score of a tool's definition for stems. A stem that all tools have still counts a little."""
         norm = 1 - B + B * tool.counts.total() / self._average
         score = 0.0
         for each in said:
@@ -500,7 +501,7 @@ class Toolbox:
         return score
 
     def _named(self, text: str) -> tuple[Tool, tuple[int, int]] | None:
-        """Return the tool that a step names outright, and where: a plain word is no name without "use" or arguments."""
+        """Return the tool that a step names, and the place. A plain word is a name only with "use" or arguments."""
         found: list[tuple[int, int, Tool, tuple[int, int]]] = []
         for tool in self.tools:
             own, full = re.escape(tool.own_name), "|".join(map(re.escape, {tool.person_name, tool.name}))
@@ -515,7 +516,7 @@ class Toolbox:
 
 
 def _fits(call: Call, text: str) -> bool:
-    """Whether a tool knows enough of a step's words to be meant, and one of them is its own."""
+    """Whether a tool knows enough of a step's words, one of them from its own name or description."""
     left = stems(_without(call.left, (value.span for value in call.unused)))
     known = [each for each in left if each in call.tool.known]
     own = any(each in call.tool.own for each in stems(text))

@@ -1,4 +1,4 @@
-"""The chat model without weights: what comes next in a conversation, and in which words."""
+"""The chat model without weights: decides what comes next in a conversation, and words it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["CHARACTERS_A_TOKEN", "OfflineModel", "Outcome", "answer", "limited", "outcome", "quoted"]
 
 CHARACTERS_A_TOKEN = 4
-"""Characters that are counted as one token of usage: a rule of thumb, since nothing is tokenised here."""
+"""Characters counted as one token of usage: a rule of thumb, since nothing is tokenised here."""
 
 ASKED = "asked_back"
-"""The key in an `AIMessage`'s `additional_kwargs` that keeps what a question was about."""
+"""The key in an `AIMessage`'s `additional_kwargs` that stores the call of a question."""
 
 LONGEST, MAX_TEXT, MAX_QUOTE, MAX_ROWS, SUGGESTED = 4000, 4000, 600, 30, 5
-"""Characters that are read of a request, told of a result, and quoted; rows of a table; tools named when none fits."""
+"""Most characters of a request, of a result and of a quote; rows of a table; tools named if none fits."""
 
 NO_REQUEST = "What should I do? Say it in a sentence, or name a tool and its arguments: `server:tool name=value`."
 NO_TOOLS = "There is no tool to work with: no server is connected, or none of its tools was given to me."
@@ -45,11 +45,11 @@ WITHOUT_WEIGHTS = "(offline, a model without weights, which quotes)"
 
 
 class OfflineModel(BaseChatModel):
-    """A chat model with no weights, a demo so that tutorials and tests run without a key: deterministic, no network.
+    """A chat model without weights, so that tutorials and tests run without a key: deterministic, no network.
 
-    It ranks the tools by the words of their definitions, fills their arguments by schema from what the request mentions
-    and from earlier results, takes several steps, and answers from the results. It asks back when a required argument
-    is missing, and says when no tool fits. It does not follow system messages, and counts tokens in characters.
+    It ranks the tools by the words of their definitions. It fills arguments by schema with values from the request and
+    from earlier results. It takes several steps and answers from the results. It asks back if a required argument is
+    missing, and says if no tool fits. It ignores system messages, and counts tokens in characters.
 
     >>> tool = {"name": "math__add", "description": "Add two numbers.", "parameters": {
     ...     "type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}, "required": ["a", "b"]}}
@@ -64,7 +64,7 @@ class OfflineModel(BaseChatModel):
     def bind_tools(
         self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
     ) -> Runnable[Any, AIMessage]:
-        """Return the model with tools; `server__tool`, or "server" and "tool" in the metadata, say whose they are."""
+        """Return the model with tools; `server__tool`, or "server" and "tool" in the metadata, name their origin."""
         return self.bind(tools=[_bound(tool) for tool in tools], **kwargs)
 
     def _generate(
@@ -82,7 +82,7 @@ class OfflineModel(BaseChatModel):
     ) -> AsyncIterator[ChatGenerationChunk]:
         for chunk in _chunks(_message(messages, kwargs.get("tools") or [])):
             yield chunk
-            await asyncio.sleep(0)  # lets the page show the words as they come
+            await asyncio.sleep(0)  # lets the page show each word
 
 
 def _bound(tool: Any) -> dict[str, Any]:
@@ -94,7 +94,9 @@ def _bound(tool: Any) -> dict[str, Any]:
 def _message(messages: Sequence[BaseMessage], bound: Sequence[dict[str, Any]]) -> AIMessage:
     following = _following(messages, Toolbox(bound))
     calls = []
-    for number, (name, arguments) in enumerate(following.calls):  # the same call at the same place has the same id
+    for number, (name, arguments) in enumerate(
+        following.calls
+    ):  # deterministic ids: the same call at the same place has the same id
         digest = hashlib.sha256(f"{len(messages)} {number} {name}".encode()).hexdigest()
         calls.append({"name": name, "args": arguments, "id": f"call_{digest[:16]}"})
     return AIMessage(
@@ -132,7 +134,7 @@ def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
 
 @dataclass(frozen=True)
 class Next:
-    """What the model does next: calls to be run at the same time, or a text and what it asks back."""
+    """The model's next turn: calls to run at the same time; or a text, and the call it asks about."""
 
     calls: Sequence[tuple[str, dict[str, Any]]] = ()
     text: str = ""
@@ -140,10 +142,10 @@ class Next:
 
 
 def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
-    """Return what comes next in a conversation, of which nothing is remembered from turn to turn.
+    """Return the model's next turn. The model keeps no state between turns.
 
-    Each step of the request is one turn of calls, so the steps are gone through again, those whose results are there,
-    and then the next one.
+    Each step of the request is one turn of calls. So this goes through the steps again: first those that have results,
+    then the next one.
     """
     last = max((i for i, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
     request = messages[last].text.strip() if last >= 0 else ""
@@ -177,9 +179,9 @@ def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
 
 
 def _replied(reply: str, last: BaseMessage | None, tools: Toolbox) -> tuple[Call | None, list[str]]:
-    """Return the call that a question was about with what the reply gives it, and the steps after that.
+    """Return the asked-about call with the values of the reply, and the remaining steps.
 
-    Without a question, or where the reply asks for something on its own, that is no call and all steps of the request.
+    Without a question, or if the reply makes a request of its own: None, and all steps of the request.
     """
     asked = last.additional_kwargs.get(ASKED) if isinstance(last, AIMessage) else None
     tool = next((each for each in tools.tools if isinstance(asked, dict) and each.name == asked["tool"]), None)
@@ -199,7 +201,7 @@ def _replied(reply: str, last: BaseMessage | None, tools: Toolbox) -> tuple[Call
 
 
 def _question(call: Call, left: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """Return the question for what a call lacks, and what must be kept until the reply."""
+    """Return the question for a call's missing arguments, and the state to keep until the reply."""
     wanted = []
     for each in call.missing:
         limits = f", {each.constraints_text}" if each.constraints_text else ""
@@ -243,7 +245,7 @@ def _turns(messages: Sequence[BaseMessage], names: Mapping[str, str]) -> list[li
 
 
 def outcome(message: ToolMessage, sent: Mapping[str, Any], tool: str) -> Outcome:
-    """Return what a tool message says of a call with what was `sent` to `tool`; its artifact knows both better."""
+    """Return the outcome of a call of `tool` with `sent`; the artifact of the message overrides both."""
     artifact = message.artifact if isinstance(message.artifact, dict) else {}
     text = _text(message.content)
     structured = artifact.get("structured_content")
@@ -263,14 +265,14 @@ def _text(content: Any) -> str:
 
 
 def _read(text: str) -> Any:
-    """Return the JSON that a text is, or the text."""
+    """Return a text parsed as JSON, or the text."""
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text)
     return text
 
 
 def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
-    """Return the answer that the results of a request give, and why there is no more."""
+    """Return the answer from the results of a request, and why it stopped."""
     said = [_said(each) for each in outcomes]
     if len(said) == 1 or any("\n" in each for each in said):
         told = "\n\n".join(said)
@@ -320,7 +322,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Return a value on one line; characters that Markdown or HTML would act on are escaped."""
+    """Return a value on one line, with characters escaped that Markdown or HTML would interpret."""
     if value is None:
         return ""
     text = " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
@@ -342,7 +344,7 @@ _TWO_SENTENCES = re.compile(r"(?:.+?[.!?](?=\s|$)){1,2}", re.DOTALL)
 
 
 def quoted(messages: Sequence[BaseMessage]) -> AIMessage:
-    """Return an answer without tools: what the tools gave, else the beginning of what the last message is about.
+    """Return an answer without tools: the results of tools, else the beginning of the text of the last request.
 
     >>> quoted([HumanMessage("Summarise this: Cats sleep. They purr. They eat.")]).text
     'Cats sleep. They purr. (offline, a model without weights, which quotes)'
@@ -360,7 +362,7 @@ def quoted(messages: Sequence[BaseMessage]) -> AIMessage:
 
 
 def limited(message: AIMessage, characters: int) -> AIMessage:
-    """Return a message with its text cut to so many characters, and "length" as the reason why it ends."""
+    """Return a message with its text cut to `characters`, and "length" as its finish reason."""
     if not isinstance(message.content, str) or len(message.content) <= characters:
         return message
     metadata = message.response_metadata | {"finish_reason": "length"}

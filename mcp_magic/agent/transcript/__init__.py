@@ -1,4 +1,4 @@
-"""What an agent did, as a value that displays itself while it grows and after it."""
+"""The transcript of an agent: a value that displays itself while it grows and afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entries of a transcript: messages, calls, approvals and outcomes."""
+"""The entries of a transcript, and readers for the messages behind them."""
 
 from __future__ import annotations
 
@@ -52,9 +52,8 @@ __all__ = [
 ]
 
 
-# What messages hold, whoever made them: text, thoughts, pictures, calls, tokens, errors.
-#
-# Pure functions over LangChain messages. Providers differ, and old threads hold the formats of their day.
+# Readers of LangChain messages: text, thoughts, images, calls, tokens, errors.
+# They are pure functions. They handle the formats of all providers, and the older formats in stored threads.
 
 TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 
@@ -68,8 +67,8 @@ class Wanted(NamedTuple):
 
     Attributes:
         id: The call's id, or "".
-        name: The tool's name as the model says it.
-        arguments: What it gives; `{"arguments": text}` if that is no JSON object.
+        name: The tool's name for the model.
+        arguments: The arguments; `{"arguments": text}` if they are not a JSON object.
     """
 
     id: str
@@ -83,7 +82,7 @@ def _blocks(message: BaseMessage) -> list[Any]:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return the text of a message: its text blocks together, without thoughts and pictures.
+    """Return the text blocks of a message joined, without thoughts and images.
 
     >>> from langchain_core.messages import AIMessage
     >>> text_of(AIMessage([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}, "b"]))
@@ -98,7 +97,7 @@ def _block_text(block: Any) -> str:
 
 
 def thinking_of(message: BaseMessage) -> str:
-    """Return what a model thought before it spoke, where the provider tells.
+    """Return the model's thoughts before its answer, if the provider sends them.
 
     >>> from langchain_core.messages import AIMessage
     >>> thinking_of(AIMessage([{"type": "reasoning", "summary": [{"text": "so"}]}, {"type": "text", "text": "a"}]))
@@ -122,12 +121,12 @@ def _thought(block: Mapping[str, Any]) -> str:
 
 
 def images_of(message: BaseMessage) -> int:
-    """Return how many pictures a message holds."""
+    """Return the number of images in a message."""
     return sum(isinstance(block, dict) and block.get("type") in _PICTURES for block in _blocks(message))
 
 
 def wanted_by(message: BaseMessage) -> list[Wanted]:
-    """Return the calls of a model's turn: LangChain's, those whose arguments are no JSON, and OpenAI's old format.
+    """Return the calls of a turn: LangChain's, also with arguments that are not JSON, and OpenAI's old format.
 
     >>> from langchain_core.messages import BaseMessage
     >>> old = {"tool_calls": [{"id": "1", "function": {"name": "add", "arguments": '{"a": 1}'}}]}
@@ -160,7 +159,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def artifact_of(message: BaseMessage) -> dict[str, Any]:
-    """Return the artifact of a tool's message, as the bridge makes it; {} for one of another kind, or none."""
+    """Return the artifact that the bridge put in a tool's message; {} for none or another kind."""
     artifact = getattr(message, "artifact", None)
     if isinstance(artifact, ToolResult):
         return {"server": artifact.server, "tool": artifact.tool, "seconds": artifact.seconds}
@@ -168,13 +167,13 @@ def artifact_of(message: BaseMessage) -> dict[str, Any]:
 
 
 def seconds_of(artifact: Mapping[str, Any]) -> float | None:
-    """Return how long the call took, or None where nobody knows."""
+    """Return the seconds that the call took, or None where unknown."""
     seconds = artifact.get("seconds")
     return float(seconds) if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else None
 
 
 def failed(message: BaseMessage) -> bool:
-    """Whether a tool's message tells of an error: by its status, its artifact, or its first word.
+    """Whether a tool's message reports an error, by its status, its artifact or its first word.
 
     >>> from langchain_core.messages import ToolMessage
     >>> failed(ToolMessage("Error: no such city", tool_call_id="1")), failed(ToolMessage("ok", tool_call_id="1"))
@@ -187,7 +186,7 @@ def failed(message: BaseMessage) -> bool:
 
 
 def is_stop(message: BaseMessage) -> bool:
-    """Whether a message is the words with which a run ends that has had all its turns: ours, not the model's."""
+    """Whether a message is the closing text of a run that used all its turns; the host writes it, not the model."""
     return bool(message.type in _MODELS and message.response_metadata.get("stopped") == "max_steps")
 
 
@@ -203,7 +202,7 @@ def is_turn(message: BaseMessage) -> bool:
 
 
 def tokens_of(message: BaseMessage) -> dict[str, int]:
-    """Return input, output and total tokens of a turn; {} where the model tells none.
+    """Return input, output and total tokens of a turn; {} if the model reports none.
 
     >>> from langchain_core.messages import AIMessage
     >>> tokens_of(AIMessage("", response_metadata={"token_usage": {"prompt_tokens": 3, "completion_tokens": 2}}))
@@ -224,7 +223,7 @@ def _count(value: Any) -> int:
 
 
 def add_usage(usages: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the sum of token counts; {} if there are none."""
+    """Return the sums of token counts, {} for none."""
     total: dict[str, int] = {}
     for usage in usages:
         for key, count in usage.items():
@@ -233,18 +232,18 @@ def add_usage(usages: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def model_of(message: BaseMessage) -> str:
-    """Return the model's name as the provider says it, or ""."""
+    """Return the model's name from the provider, or ""."""
     metadata = message.response_metadata
     return str(metadata.get("model_name") or metadata.get("model") or metadata.get("model_id") or "")
 
 
-# A tool's message, back as the value that the tool answered.
+# Conversion of a tool's message back to the result of the tool.
 
 _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
 def result_value(message: ToolMessage, called: Called) -> ToolResult:
-    """Return what a tool answered: from the artifact of our bridge, else from the message's content."""
+    """Return a tool's result, from the bridge's artifact or else from the message's content."""
     artifact = message.artifact
     if isinstance(artifact, ToolResult):
         return artifact
@@ -296,16 +295,16 @@ def _image(block: dict[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-# A tool may repeat a secret that it was given: what a call's arguments hide is hidden in what it answers, too.
+# A tool may repeat a secret from its arguments, so secrets that are masked in the arguments are masked in the result.
 
 _AS_THEY_ARE = frozenset({"type", "mime_type", "data", "blob", "meta"})
-"""Members of content that are not shown as text."""
+"""Members of content blocks that are not shown as text."""
 
 
 def hider(definition: Tool | None, *given: Mapping[str, Any]) -> Callable[[str], str] | None:
-    """Return what masks in a text the values that arguments hide; None if they hide none.
+    """Return a function that masks in a text the secrets of arguments; None if they have none.
 
-    What is so short or so common that it would be masked in other words does not count (`trace/mask.py`).
+    Secrets so short or common that they occur in other words are not masked (`trace/mask.py`).
 
     >>> hider(None, {"password": "sesame", "token": "none"})("none came in with sesame")
     'none came in with ***'
@@ -319,7 +318,7 @@ def hider(definition: Tool | None, *given: Mapping[str, Any]) -> Callable[[str],
 
 
 def hidden_in(result: ToolResult, hide: Callable[[str], str]) -> ToolResult:
-    """Return a result with its texts and its structured content masked; pictures and sounds stay as they are."""
+    """Return a result with texts and structured content masked; images and sounds stay as they are."""
     return ToolResult(
         _model(result.raw, hide),
         server=result.server,
@@ -344,14 +343,13 @@ def _value(value: Any, hide: Callable[[str], str]) -> Any:
     return _model(value, hide) if hasattr(value, "model_copy") else value
 
 
-# How much is shown of an entry: the newest in full, what is further back ever shorter.
-#
-# A run has hundreds of steps, a notebook holds them all, and nobody wants megabytes in it. The sums hold for one
-# transcript, so that its HTML stays below 500 kB however long it gets.
+# How much is shown of an entry: the newest in full, older ones ever shorter.
+# A run has hundreds of turns, and a notebook stores them all. The limits hold for one transcript: its HTML stays below
+# 500 kB, however long it gets.
 
 
 class Level(IntEnum):
-    """From all of it to nothing."""
+    """How much of an entry is shown, from all to nothing."""
 
     FULL = 0
     BRIEF = 1
@@ -360,7 +358,7 @@ class Level(IntEnum):
 
 
 ROOM = {Level.FULL: 140_000, Level.BRIEF: 70_000, Level.LINE: 100_000}
-"""Bytes of HTML that the entries of each level may take, beside those of the last segment, which is always in full."""
+"""Bytes of HTML for the entries of each level, beside those of the last segment, which is always in full."""
 
 ANSWER = 40_000
 """Characters of an answer."""
@@ -369,11 +367,11 @@ TEXT = {Level.FULL: 8_000, Level.BRIEF: 500, Level.LINE: 150}
 """Characters of other text."""
 
 RESULT = 15_000
-"""Bytes of one result in full; its text may have a fifth of that, as `Budget.characters` has it."""
+"""Bytes of one result in full; its text may take a fifth of that, as in `Budget.characters`."""
 
 
 def shortened(text: str, limit: int) -> tuple[str, str]:
-    """Return the first `limit` characters, with controls written out, and a remark on the rest.
+    """Return the first `limit` characters, with controls written out, and a remark about the rest.
 
     >>> shortened("abcdef", 4)
     ('abcd', '… 4 of 6 characters')
@@ -381,24 +379,24 @@ def shortened(text: str, limit: int) -> tuple[str, str]:
     return cut(text, limit), "" if len(text) <= limit else f"… {limit:,} of {len(text):,} characters"
 
 
-# What a transcript is made of: what was asked, said, called and noted, in order.
+# The entries of a transcript, in order: requests, turns, calls and notes.
 
 OPEN = ("waiting", "running")
-"""The states of a call that something may still come of."""
+"""The states of a call that is not over."""
 
 
 @dataclass(eq=False)
 class Entry:
-    """One thing that happened.
+    """One entry of a transcript.
 
     Attributes:
-        revision: Grows with every change: what was drawn of an older one is out of date.
+        revision: Grows with every change; a drawing of an older revision is out of date.
     """
 
     revision: int = field(default=0, init=False)
 
     def changed(self) -> None:
-        """Say that what was drawn is out of date."""
+        """Mark existing drawings as out of date."""
         self.revision += 1
 
     @property
@@ -408,7 +406,7 @@ class Entry:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether the entry is final."""
         return True
 
     @property
@@ -422,9 +420,9 @@ class Asked(Entry):
     """A request.
 
     Attributes:
-        text: In the person's words.
-        images: How many pictures came with it.
-        role: `"person"`, or `"system"` for what the model is told beforehand.
+        text: The user's text.
+        images: How many images came with it.
+        role: `"person"`, or `"system"` for instructions to the model.
     """
 
     text: str = ""
@@ -443,16 +441,16 @@ class Said(Entry):
 
     Attributes:
         id: The message's id.
-        text: What it said so far.
-        thinking: What it thought, where the provider tells.
-        images: How many pictures it holds.
+        text: The text so far.
+        thinking: The model's thoughts, if the provider sends them.
+        images: How many images it holds.
         usage: Tokens: `input_tokens`, `output_tokens`, `total_tokens`; {} where unknown.
         model: The model's name, or "".
-        step: Which turn of the request it is, from 1.
+        step: The number of the turn within the request, from 1.
         complete: Whether the turn is over.
-        calls: How many calls it asks for: with none, it is an answer.
+        calls: How many calls it asks for; without any it is an answer.
         interrupted: Whether the turn was cut short.
-        is_turn: Whether the model said it; the words with which a run ends that has had all its turns are ours.
+        is_turn: Whether it is a turn of the model; False for the closing text of a run that used all its turns.
     """
 
     id: str = ""
@@ -469,17 +467,17 @@ class Said(Entry):
 
     @property
     def is_over(self) -> bool:
-        """Whether the turn is."""
+        """Whether the turn is complete."""
         return self.complete
 
     @property
     def is_blank(self) -> bool:
-        """Whether it only asked for calls."""
+        """Whether the turn only asked for calls."""
         return not (self.text or self.thinking or self.images or self.usage or self.interrupted)
 
     @property
     def is_answer(self) -> bool:
-        """Whether it answers the request, as far as one can see: it asks for no call."""
+        """Whether the turn answers the request: it asks for no call (so far)."""
         return self.calls == 0
 
     @property
@@ -496,19 +494,19 @@ class Called(Entry):
         id: The call's id.
         server: The server's name, "" for a tool of another kind.
         tool: The tool's name.
-        definition: The tool as the server lists it, or None.
-        trusted: Whether the person believes the server's annotation hints.
-        arguments: What the model asked for; secrets are masked only where they are displayed.
-        changed_arguments: What it went out with if the person changed that, else None.
-        step: In which turn of the model.
+        definition: The server's definition of the tool, or None.
+        trusted: Whether the user trusts the server's annotation hints.
+        arguments: The model's arguments; secrets are masked only in the display.
+        changed_arguments: The arguments that were sent, if the user edited them, else None.
+        step: The number of the turn that asked for it.
         number: Its place among the calls of the transcript, from 0.
-        status: `"waiting"`, `"running"`, `"ok"`, `"error"`, `"denied"`, `"interrupted"` or `"cut off"` (nothing
-            is known of what came of it).
-        seconds: How long it took, or None.
-        progress: What was done of `total`, and the server's `message`; or None.
-        approved: Whether it was let through; None if nobody decided.
+        status: `"waiting"`, `"running"`, `"ok"`, `"error"`, `"denied"`, `"interrupted"` or `"cut off"` (the outcome is
+            unknown).
+        seconds: How long the call took, or None.
+        progress: (done, total, the server's message), or None.
+        approved: Whether the call was approved; None without a decision.
         by: Who decided: `"person"`, a rule, a policy; or "".
-        reason: Why not, or "".
+        reason: Why it was denied, or "".
         message: The tool's message to the model, or None.
     """
 
@@ -533,7 +531,7 @@ class Called(Entry):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has come to an end of any kind."""
+        """Whether the call is over, with any outcome."""
         return self.status not in OPEN
 
     @property
@@ -543,7 +541,7 @@ class Called(Entry):
 
     @property
     def title(self) -> str:
-        """The title that the server gives the tool, or ""."""
+        """The server's title of the tool, or ""."""
         if self.definition is None:
             return ""
         annotations = self.definition.annotations
@@ -551,31 +549,31 @@ class Called(Entry):
 
     @property
     def sent(self) -> Mapping[str, Any]:
-        """What the call went out with, or would have."""
+        """The arguments that were sent, or would be."""
         return self.arguments if self.changed_arguments is None else self.changed_arguments
 
     def take(self, message: ToolMessage) -> None:
-        """Keep what the call was answered by; its progress and the result of an earlier answer are gone."""
+        """Set the answer of the call; drop its progress and the cached result of an earlier answer."""
         self.message, self.progress = message, None
         self._result = self._shown = None
 
     @property
     def result(self) -> ToolResult | None:
-        """What the tool answered, as the value that `%mcp call` returns; None if it did not answer."""
+        """The tool's result, as `%mcp call` returns it; None without an answer."""
         if self._result is None and self.message is not None:
             self._result = result_value(self.message, self)
         return self._result
 
     @property
     def shown_result(self) -> ToolResult | None:
-        """The result as it is displayed: what the arguments hide is hidden in it, too."""
+        """The result for display, with the secrets of the arguments masked."""
         if self._shown is None and self.result is not None:
             hide = self._hider()
             self._shown = hidden_in(self.result, hide) if hide else self.result
         return self._shown
 
     def hide(self, text: str) -> str:
-        """Return a text of the server without what the arguments hide."""
+        """Return a text of the server with the secrets of the arguments masked."""
         hide = self._hider()
         return hide(text) if hide else text
 
@@ -584,7 +582,7 @@ class Called(Entry):
 
     @property
     def error(self) -> str:
-        """Why it failed, on one line; "" if it did not."""
+        """Why the call failed, on one line, or ""."""
         if self.status == "denied":
             return one_line(self.reason or "denied", 500)
         if self.status == "error":
@@ -608,7 +606,7 @@ class Note(Entry):
     """A remark about the run.
 
     Attributes:
-        text: What to know.
+        text: The remark.
         level: `"info"`, `"warning"` or `"error"`.
     """
 

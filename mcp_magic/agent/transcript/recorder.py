@@ -1,4 +1,4 @@
-"""Writes down a run as a transcript, and reads one again."""
+"""Makes transcript entries from the events of a run, and events from stored messages."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ if TYPE_CHECKING:
 __all__ = ["Recorder", "events_of", "messages_of"]
 
 
-# Events become entries: one method for each kind of event.
-#
-# The events are those that the graph writes while it runs, and those that `replay` makes of kept messages.
+# Conversion of events to entries, one method for each kind of event.
+# The graph writes the events while it runs; `events_of` makes them from stored messages.
 
 Event = dict[str, Any]
 
 
 class Recorder:
-    """The entries so far.
+    """Collects the entries of a transcript.
 
     Attributes:
-        entries: What happened, in order.
+        entries: The entries, in order.
     """
 
     def __init__(self) -> None:
@@ -52,7 +51,7 @@ class Recorder:
         }
 
     def take(self, event: Mapping[str, Any]) -> Entry | None:
-        """Take an event; return the entry that it made or changed, or None if it says nothing to us."""
+        """Take an event; return the entry it made or changed, or None for an unknown kind."""
         handler = self._kinds.get(str(event.get("kind")))
         entry = handler(dict(event)) if handler else None
         if entry is not None:
@@ -67,7 +66,7 @@ class Recorder:
         return [entry for entry in self.entries if isinstance(entry, Called)]
 
     def close(self, status: str) -> Iterator[Entry]:
-        """Give the calls that wait or run a last status, and end the turn that goes on; yield what changed."""
+        """Give open calls a final status and end the turn in progress; yield the changed entries."""
         for entry in self.entries:
             if isinstance(entry, Called) and entry.status in OPEN:
                 entry.status = status
@@ -78,7 +77,7 @@ class Recorder:
             entry.changed()
             yield entry
 
-    # The person
+    # The user
 
     def _on_asked(self, event: Event) -> Asked:
         self._steps = 0 if event.get("role") != "system" else self._steps
@@ -107,7 +106,7 @@ class Recorder:
         return said
 
     def _turn(self, id_: str) -> Said:
-        """Return the turn with an id; the one that goes on if a provider gave its parts another."""
+        """Return the turn with an id, or the turn in progress: some providers give its parts different ids."""
         known = self._said.get(id_) if id_ else None
         if known is None and self.entries:
             last = self.entries[-1]
@@ -124,7 +123,7 @@ class Recorder:
     def _on_call(self, event: Event) -> Called:
         id_ = str(event["id"])
         called = self._called.get(id_)
-        # A graph that is resumed says again what waits; an id that comes back after its result is another call.
+        # A resumed graph announces waiting calls again; an id that returns after its result is another call.
         if called is None or called.status not in OPEN:
             called = Called(id_, number=self._calls, step=int(event.get("step") or self._steps))
             self._calls += 1
@@ -166,7 +165,7 @@ class Recorder:
         if called is None:
             called = self._on_call({"id": event["id"], "server": "", "tool": message.name or "tool"})
         artifact = entries.artifact_of(message)
-        if not called.server:  # an old name that only the artifact can read
+        if not called.server:  # an old name: only the artifact tells the server
             called.server = str(artifact.get("server") or "")
             called.tool = str(artifact.get("tool") or called.tool)
         called.seconds = None if called.status == "denied" else entries.seconds_of(artifact)
@@ -183,11 +182,11 @@ class Recorder:
         return note
 
 
-# Kept messages, told again as the events of the run that made them.
+# Stored messages as the events of the run that made them.
 
 
 def messages_of(messages: Iterable[MessageLikeRepresentation]) -> list[AnyMessage]:
-    """Return messages as LangChain's: dicts in OpenAI's format, (role, text) pairs and strings become messages."""
+    """Return LangChain messages; dicts in OpenAI's format, (role, text) pairs and strings are converted."""
     from langchain_core.messages import convert_to_messages
 
     return convert_to_messages(list(messages))  # type: ignore[return-value]
@@ -198,12 +197,12 @@ def events_of(
     person_name: Callable[[str], str],
     definitions: Mapping[str, Tool],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the events of the run that left these messages.
+    """Yield the events of the run that made these messages.
 
     Args:
         messages: In order.
-        person_name: A tool's name as people know it, of the name that the provider knows.
-        definitions: By `server:tool`, what the servers say of their tools, where that is known.
+        person_name: Returns `server:tool` for the name that the provider knows.
+        definitions: The servers' definitions of tools, by `server:tool`, where known.
     """
     turn = 0
     for message in messages:

@@ -1,4 +1,4 @@
-"""Draws a transcript as HTML and as text."""
+"""Renders a transcript as HTML and as text."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 
-# The words and signs of a transcript, for pages and terminals alike.
+# The words and signs of a transcript, the same for HTML and text.
 
 SIGNS = {
     "waiting": "…",
@@ -86,22 +86,22 @@ SIGNS = {
 }
 
 OUTCOME = 90
-"""Characters of a result in the line of its call."""
+"""Characters of a result on the summary line of its call."""
 
 _CAPTION = re.compile(r"^(?:the first )?[\d,]+ (?:of [\d,]+ )?rows?(?: x|,) [\w, ]+(?=:|$)", re.MULTILINE)
-"""The line below a table that says how large it is."""
+"""The line below a table that gives its size."""
 
 _HOW = re.compile(r": \.\w+(?=\]|$)")
-"""The attribute that has the whole: of a result, which a transcript is not."""
+"""The hint at a result's attribute: a transcript has no such attributes."""
 
 
 def status_text(called: Called) -> str:
-    """Return the state as sign and word, so that colour is never the only difference."""
+    """Return the status as sign and word, so that colour is never the only difference."""
     return f"{SIGNS.get(called.status, '?')} {called.status}"
 
 
 def _decision_text(called: Called) -> str:
-    """Return who decided, and what for: the person is "you"."""
+    """Return the decision about a call and who made it; the user is "you"."""
     if called.approved is None:
         return ""
     by = "you" if called.by == PERSON else one_line(called.by, 100) or "somebody"
@@ -112,13 +112,13 @@ def _decision_text(called: Called) -> str:
 
 
 def about_call(called: Called) -> str:
-    """Return what there is to know about a call beside its result: who let it through, how long it took."""
+    """Return the facts about a call beside its result: who approved it and how long it took."""
     took = "" if called.seconds is None else duration(called.seconds)
     return ", ".join(text for text in (_decision_text(called), took) if text)
 
 
 def progress_text(called: Called) -> str:
-    """Return how far a running call is, or "".
+    """Return the progress of a running call, or "".
 
     >>> progress_text(Called(progress=(3, 10, "reading")))
     '3 of 10 (30 %) reading'
@@ -130,7 +130,7 @@ def progress_text(called: Called) -> str:
 
 
 def outcome_line(called: Called, text: str) -> str:
-    r"""Return what came of a call in one short line: the size of a table, else the beginning of the text.
+    r"""Return the outcome of a call on one short line: the size of a table, else the beginning of the text.
 
     >>> outcome_line(Called(status="ok"), "[image/png, 1.2 kB: .images]")
     '[image/png, 1.2 kB]'
@@ -145,13 +145,13 @@ def outcome_line(called: Called, text: str) -> str:
     if caption:
         return caption[0].rpartition(" of ")[2] if caption[0].count(" of ") == 1 else caption[0]
     first, _, rest = _HOW.sub("", text).strip().partition("\n")
-    if first[:1] in ("{", "["):  # JSON says nothing in its first line
+    if first[:1] in ("{", "["):  # the first line of JSON says nothing
         return one_line(f"{first} {rest}", OUTCOME)
     return one_line(f"{first} …" if rest else first, OUTCOME)
 
 
 def tokens_text(usage: Mapping[str, int]) -> str:
-    """Return token counts, or "" where there are none.
+    """Return token counts as text, or "".
 
     >>> tokens_text({"input_tokens": 1204, "output_tokens": 56, "total_tokens": 1260})
     '1,204 tokens in, 56 out'
@@ -160,10 +160,10 @@ def tokens_text(usage: Mapping[str, int]) -> str:
 
 
 def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
-    """Return the last line: turns, calls and what became of them, time in tools, tokens."""
+    """Return the last line: turns, calls and their outcomes, seconds in tools, tokens."""
     statuses: Counter[str] = Counter()
     turns, spent, usages = 0, 0.0, []
-    for entry in entries:  # once, since a live screen asks after every event
+    for entry in entries:  # one pass, since a live screen calls this after every event
         if isinstance(entry, Called):
             statuses[entry.status] += 1
             spent += entry.seconds or 0.0
@@ -174,7 +174,7 @@ def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
     parts = [_counted(turns, "turn"), _calls_text(statuses)] if statuses else []
     if spent:
         parts.append(f"{duration(spent)} in tools")
-    parts += [tokens_text(add_usage(usages))] if len(usages) > 1 else []  # of a single turn they stand below it
+    parts += [tokens_text(add_usage(usages))] if len(usages) > 1 else []  # a single turn shows its own
     return " · ".join(parts)
 
 
@@ -190,23 +190,23 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-# Entries as HTML. All text comes from people, models and servers: it is escaped here or in `results.html`.
+# Entries as HTML. All text comes from users, models and servers, so it is escaped here or in `results.html`.
 
 IN_SUMMARY = 120
-"""Characters of the arguments in the line of a call."""
+"""Characters of the arguments on the summary line of a call."""
 
 IN_TABLE = 300
 """Characters of one argument in the table."""
 
 TABLE = 4_000
-"""Characters of that table."""
+"""Characters of the table of arguments."""
 
 EXCERPT = 300
-"""Characters of a result that is shown shortened."""
+"""Characters of a shortened result."""
 
 
 def entry_html(entry: Entry, level: Level, *, tokens: bool) -> Markup:
-    """Return what was asked, said or noted."""
+    """Return a request, a turn or a note as HTML."""
     if isinstance(entry, Said):
         return _message_html(entry, level, tokens=tokens)
     if isinstance(entry, Asked):
@@ -253,14 +253,14 @@ def _note(entry: Note) -> Markup:
 
 
 def call_html(called: Called, level: Level, result: Markup, text: str, *, opened: bool) -> Markup:
-    """Return the card of a call: a line that says it all in short, and what opens below.
+    """Return the card of a call: a summary line, and details below it.
 
     Args:
         called: The call.
-        level: How much of it.
-        result: What it answered, as markup.
-        text: The same as text, for the line.
-        opened: Whether it stands open.
+        level: How much of it is shown.
+        result: The result as markup.
+        text: The result as text, for the summary line.
+        opened: Whether the details are open.
     """
     line = call_line(called.sent, called.definition, IN_SUMMARY)
     arguments = _arguments(called, line) if level == Level.FULL else Markup()
@@ -293,7 +293,7 @@ def _summary(called: Called, level: Level, line: str, text: str) -> Markup:
 
 
 def _arguments(called: Called, line: str) -> Markup:
-    """Return the arguments as a table, where the line does not have them all."""
+    """Return the arguments as a table, if the summary line does not show them all."""
     if "…" not in line and called.changed_arguments is None:
         return Markup()
     rows: list[tuple[str, Markup]] = []
@@ -307,24 +307,24 @@ def _arguments(called: Called, line: str) -> Markup:
 
 
 def excerpt_html(text: str) -> Markup:
-    """Return the beginning of a result's text."""
+    """Return the beginning of a result's text as HTML."""
     shown, rest = shortened(text, EXCERPT)
     return joined([preformatted(shown), note("… further back, shown shortened" if rest else "")]) if text else Markup()
 
 
-# Entries as text for terminals: wrapped, results indented, signs in front.
+# Entries as text for terminals: wrapped, with a sign before each call and results indented.
 
 WIDEST = 100
-"""Columns of the text: longer lines are hard to read, however wide the terminal is."""
+"""Columns of the text at most: longer lines are hard to read on any terminal."""
 
 MOST_LINES = 12
-"""Lines of a result, in full; a shortened one has three."""
+"""Lines of a full result; a shortened one has three."""
 
 _INDENT = "    "
 
 
 def entry_plain(entry: Entry, level: Level, *, tokens: bool) -> str:
-    """Return what was asked, said or noted."""
+    """Return a request, a turn or a note as text."""
     if isinstance(entry, Said):
         return _message_text(entry, level, tokens=tokens)
     if isinstance(entry, Asked):
@@ -362,7 +362,7 @@ def _message_text(said: Said, level: Level, *, tokens: bool) -> str:
 
 
 def call_plain(called: Called, level: Level, result: str) -> str:
-    """Return the line of a call and, indented below it, what the person changed and what it answered."""
+    """Return the summary line of a call and, indented below it, the edited arguments and the result."""
     badges = tool_badges(called.definition, trusted=called.trusted) if called.definition else []
     about = "; ".join(text for text in (about_call(called), progress_text(called)) if text)
     call = f"{one_line(called.name, 100)}({call_line(called.sent, called.definition)})"
@@ -378,13 +378,13 @@ def call_plain(called: Called, level: Level, result: str) -> str:
 
 
 def excerpt(text: str) -> str:
-    """Return as much of a result's text as any display of a transcript has."""
+    """Return the longest part of a result's text that any display of a transcript needs."""
     return text[: MOST_LINES * 400]
 
 
 def _indented(text: str, most: int) -> Iterator[str]:
     lines = wrapped(clean(text), margin=len(_INDENT)).split("\n")
-    # One line more than allowed is shown rather than a line that says that there is one line more.
+    # A single extra line is shown, since a line "…" in its place would save nothing.
     shown = lines if len(lines) <= most + 1 else lines[:most]
     yield from (f"{_INDENT}{line}".rstrip() for line in shown)
     if len(shown) < len(lines):
@@ -392,12 +392,12 @@ def _indented(text: str, most: int) -> Iterator[str]:
 
 
 def wrapped(text: str, *, margin: int = 0, indent: str = "") -> str:
-    """Return text with its long lines broken; tables and code, whose columns mean something, are cut instead.
+    """Return text with long lines wrapped. Lines of tables and code are cut instead, since their columns have meaning.
 
     Args:
         text: Clean text.
-        margin: Columns that are taken already.
-        indent: What stands before the second and later lines of a broken one.
+        margin: Columns that are not available.
+        indent: The prefix of the second and later lines of a wrapped one.
     """
     width = max(min(WIDEST, terminal_width()) - margin, 20)
     lines: list[str] = []
@@ -416,20 +416,20 @@ def wrapped(text: str, *, margin: int = 0, indent: str = "") -> str:
 
 
 def _aligned(line: str) -> bool:
-    """Whether a line looks like a row of a table: three cells or more, set apart by spaces."""
+    """Whether a line looks like a table row: three or more cells, separated by spaces."""
     return line.strip().count("  ") >= 2 and len(line) <= WIDEST
 
 
-# One entry, drawn: its HTML and its text.
+# Drawings of single entries, as HTML and as text.
 
 
 class ShownResult(NamedTuple):
     """A result as it is displayed.
 
     Attributes:
-        html: For pages.
-        plain: For terminals.
-        media: Characters of the HTML that are pictures and sounds.
+        html: The result as HTML.
+        plain: The result as text.
+        media: Characters of images and sounds in the HTML.
     """
 
     html: Markup
@@ -441,11 +441,11 @@ class Drawn(NamedTuple):
     """An entry as it is displayed.
 
     Attributes:
-        html: For pages.
-        plain: For terminals.
+        html: The entry as HTML.
+        plain: The entry as text.
         size: Bytes of the HTML, media left out.
         media: Characters of media.
-        result: The text of the result, of which shorter displays are made.
+        result: The text of the result, from which shorter displays are made.
     """
 
     html: Markup
@@ -459,11 +459,11 @@ def draw(entry: Entry, level: Level, *, tokens: bool, media: int, before: Drawn 
     """Return an entry as it is displayed at a level.
 
     Args:
-        entry: What to draw.
-        level: How much of it.
-        tokens: Whether the model's turns tell their tokens.
-        media: Bytes of pictures and sounds that may be shown.
-        before: What was drawn of the same revision: its result need not be computed again.
+        entry: The entry.
+        level: How much of it is shown.
+        tokens: Whether turns show their tokens.
+        media: Bytes of images and sounds to show at most.
+        before: A drawing of the same revision, whose result is reused.
     """
     if not isinstance(entry, Called):
         markup = entry_html(entry, level, tokens=tokens)
@@ -475,7 +475,7 @@ def draw(entry: Entry, level: Level, *, tokens: bool, media: int, before: Drawn 
 
 
 def _result(called: Called, level: Level, media: int, before: Drawn | None) -> ShownResult:
-    """Return what a call answered: in full as `ToolResult` shows it, else the beginning of its text."""
+    """Return a call's result: in full as `ToolResult` shows it, else the beginning of its text."""
     if called.shown_result is None or called.status == "denied":
         return ShownResult(Markup(), "")
     if level == Level.FULL:
@@ -488,21 +488,21 @@ def _full(called: Called, media: int) -> ShownResult:
     result = called.shown_result
     assert result is not None
     budget = Budget(min(RESULT, display.bytes), media, display.blocks, display.parse)
-    parts = result.parts(budget)[result.is_error :]  # the first says "error", as the call's line does
+    parts = result.parts(budget)[result.is_error :]  # the first part says "error", as the summary line does
     text = "\n".join(part.plain for part in parts if part.plain)
     size = sum(len(part.html) for part in parts if part.media)
     return ShownResult(joined(part.html for part in parts), excerpt(text), size)
 
 
-# Segments, drawn: what did not change is not drawn again, and what is further back takes less and less room.
+# Drawings of segments: unchanged ones come from a cache, and older ones take ever less room.
 
 
 class Canvas:
-    """Draws entries, and keeps what it drew.
+    """Draws entries and caches the drawings.
 
     Args:
         is_shown: Whether an entry is displayed.
-        tokens: Whether the model's turns tell their tokens.
+        tokens: Whether turns show their tokens.
     """
 
     def __init__(self, is_shown: Callable[[Entry], bool], *, tokens: bool) -> None:
@@ -511,7 +511,7 @@ class Canvas:
         self._drawn: dict[Entry, tuple[int, Level, Drawn]] = {}
 
     def drawings(self, segment: Segment, level: Level) -> list[Drawn]:
-        """Return the entries of a segment that are displayed, drawn at a level."""
+        """Return the displayed entries of a segment, drawn at a level."""
         drawn: list[Drawn] = []
         media = display.media
         for entry in segment.entries:
@@ -525,7 +525,7 @@ class Canvas:
         return self._draw(entry, Level.FULL, display.media).plain
 
     def _draw(self, entry: Entry, level: Level, media: int) -> Drawn:
-        """Return an entry as it is displayed, drawn again only if it or its level changed."""
+        """Return the drawing of an entry; it is made again only if the entry or the level changed."""
         revision, drawn_level, drawn = self._drawn.get(entry, (-1, level, None))
         if drawn is not None and revision == entry.revision and drawn_level == level:
             return drawn
@@ -535,9 +535,9 @@ class Canvas:
         return made
 
     def settle(self, segments: Segments) -> None:
-        """Work out how much is shown of each segment, from the last, which is in full, to the first.
+        """Set the level of each segment, from the last, which is shown in full, to the first.
 
-        A segment is never shown longer again than it was.
+        A segment never becomes longer again.
         """
         if not segments.unsettled:
             return
@@ -561,25 +561,25 @@ class Canvas:
 
 
 def _bytes(base64: int) -> int:
-    """Return how many bytes so many characters of base64 hold."""
+    """Return the number of bytes in so many characters of base64."""
     return base64 * 3 // 4
 
 
-# Runs of entries of bounded size: a live screen draws anew only those that changed, nearly always the last.
+# Segments: groups of entries of bounded size. A live screen redraws only changed ones, nearly always the last.
 
 MOST_ENTRIES = 8
 
 MOST_WEIGHT = 20_000
-"""Characters, about, after which another entry begins a new segment."""
+"""Approximate characters after which the next entry begins a new segment."""
 
 
 @dataclass(eq=False)
 class Segment:
-    """A run of entries.
+    """A group of consecutive entries.
 
     Attributes:
-        entries: In order.
-        level: How much of them is shown.
+        entries: The entries, in order.
+        level: How much of the entries is shown.
     """
 
     entries: list[Entry] = field(default_factory=list)
@@ -587,15 +587,15 @@ class Segment:
 
 
 class Segments:
-    """All segments, and which of them changed.
+    """The segments of a transcript, and which of them changed.
 
     Args:
         is_shown: Whether an entry is displayed.
 
     Attributes:
-        all: In order; the last is the open one.
-        dirty: Indexes of those that changed since they were last rendered.
-        unsettled: Whether the levels have to be worked out again.
+        all: The segments, in order; the last one grows.
+        dirty: Indexes of segments that changed since they were last rendered.
+        unsettled: Whether the levels must be computed again.
     """
 
     def __init__(self, is_shown: Callable[[Entry], bool]) -> None:
@@ -607,7 +607,7 @@ class Segments:
         self._places: dict[Entry, int] = {}
 
     def touch(self, entry: Entry) -> None:
-        """Give a new entry its place, and mark what changes with it."""
+        """Put a new entry in its segment, and mark the segments that change with it."""
         if entry not in self._places:
             if not self.all or self._is_over(self.all[-1]):
                 self._begin()
@@ -615,10 +615,10 @@ class Segments:
             self.all[-1].entries.append(entry)
         place = self._places[entry]
         self.unsettled |= place != len(self.all) - 1
-        self.dirty |= {place, len(self.all) - 1}  # the last has the totals
+        self.dirty |= {place, len(self.all) - 1}  # the last shows the totals
 
     def _is_over(self, segment: Segment) -> bool:
-        """Whether what comes next belongs into another segment; one in which nothing is to be seen goes on."""
+        """Whether the next entry belongs in a new segment; a segment without displayed entries goes on."""
         shown = [entry for entry in segment.entries if self._is_shown(entry)]
         if not shown:
             return False
@@ -636,10 +636,10 @@ class Segments:
         self.unsettled = True
 
 
-# How a transcript looks, on top of the style that all outputs have.
+# The style of a transcript, added to the style of all outputs.
 
 _SCOPE = ".mcp-magic.mcp-magic.mcp-magic"
-"""As in `results.style`: it has to outrank JupyterLab's own rules for outputs."""
+"""Outranks JupyterLab's own rules for outputs, as in `results.style`."""
 
 _LINE = "var(--jp-border-color2,rgba(127,127,127,.35))"
 _QUIET = "var(--jp-content-font-color2,#767676)"
@@ -662,7 +662,7 @@ _RULES = (
     (".mcp-call code", "background:none;padding:0;overflow-wrap:anywhere"),
     (".mcp-sign", "font-weight:600;white-space:nowrap"),
     (":is(.mcp-call-error,.mcp-call-denied) .mcp-sign", "color:var(--jp-error-color1,#d32f2f)"),
-    # Once a call is over, what its tool may do is no news.
+    # Once a call is over, the hints of its tool matter less.
     (
         ":is(.mcp-call-ok,.mcp-call-error,.mcp-call-denied,.mcp-call-interrupted,.mcp-call-cut-off) .mcp-badge",
         f"background:none;border-color:{_LINE};color:{_QUIET}",

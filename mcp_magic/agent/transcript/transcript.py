@@ -1,4 +1,4 @@
-"""A transcript: entries in, mimebundles out."""
+"""The transcript: takes events and displays itself as mimebundles."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ SHOWS = ("full", "answer", "none")
 
 
 class Transcript:
-    """What an agent did: takes the graph's events, displays itself, whole or in segments.
+    """The transcript of an agent: takes the graph's events, and displays itself whole or in segments.
 
     Args:
         show: `"full"`, `"answer"` (requests, answers and notes, no calls) or `"none"`.
-        tokens: Whether to tell the tokens of each turn and of all.
+        tokens: Whether to show the tokens of each turn and of all turns.
 
     Attributes:
-        show: What is displayed.
+        show: The display, as given.
 
     Raises:
-        ValueError: `show` is none of `SHOWS`.
+        ValueError: `show` is not in `SHOWS`.
     """
 
     def __init__(self, *, show: str = "full", tokens: bool = True) -> None:
@@ -60,15 +60,15 @@ class Transcript:
         names: Names | None = None,
         definitions: Mapping[str, Tool] | None = None,
     ) -> Transcript:
-        """Return the transcript of a thread's messages, whoever made them.
+        """Return the transcript of a thread's messages, also from agents made elsewhere.
 
         Args:
-            messages: LangChain's, or dicts in OpenAI's format.
+            messages: LangChain messages, or dicts in OpenAI's format.
             show: As for the class.
             tokens: As for the class.
-            names: Knows the tools' names; without it they are read as far as they and `definitions` tell.
-            definitions: By `server:tool`, what the servers say of their tools: for badges, and for arguments that
-                only a tool's schema calls secret.
+            names: The names of the tools; without it they are read as far as messages and `definitions` tell.
+            definitions: The servers' definitions of tools, by `server:tool`: for badges, and for arguments that are
+                secret only by the tool's schema.
         """
         if names is None:
             from mcp_magic.langchain.names import Names
@@ -82,33 +82,33 @@ class Transcript:
         return made
 
     def on_event(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the graph; one of an unknown kind is somebody else's."""
+        """Take an event of the graph; events of unknown kinds, which other parts emit, are ignored."""
         entry = self._recorder.take(event)
         if entry is not None:
             self._segments.touch(entry)
 
     def interrupted(self) -> None:
-        """Say that the run was interrupted: what waits or runs will not come to an end."""
+        """Mark the run as interrupted: open calls and the turn in progress will not finish."""
         self._close("interrupted")
 
     def finish(self) -> None:
-        """Say that the run is over: of what still waits or runs nothing more will be known."""
+        """Mark the run as over: the outcome of calls that are still open stays unknown."""
         self._close("cut off")
 
     def _close(self, status: str) -> None:
         for entry in self._recorder.close(status):
             self._segments.touch(entry)
 
-    # What happened
+    # Contents
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """What was asked, said, called and noted, in order."""
+        """The entries: requests, turns, calls and notes, in order."""
         return tuple(self._recorder.entries)
 
     @property
     def is_answered(self) -> bool:
-        """Whether the model has begun to say anything."""
+        """Whether the model has begun its first turn."""
         return any(isinstance(entry, Said) for entry in self._recorder.entries)
 
     @property
@@ -118,18 +118,18 @@ class Transcript:
 
     @property
     def results(self) -> list[ToolResult | None]:
-        """What the calls answered, in order; None for one that was not answered."""
+        """The results of the calls, in order; None for an unanswered call."""
         return [called.result for called in self.calls]
 
     @property
     def answer(self) -> str:
-        """The last answer, "" if there is none."""
+        """The last answer, or ""."""
         answers = (e for e in reversed(self._recorder.entries) if isinstance(e, Said) and e.is_answer and e.text)
         return next((said.text for said in answers), "")
 
     @property
     def usage(self) -> dict[str, int]:
-        """Tokens of all turns: `input_tokens`, `output_tokens`, `total_tokens`; {} where no model tells."""
+        """Tokens of all turns: `input_tokens`, `output_tokens`, `total_tokens`; {} if no model reports any."""
         return add_usage(entry.usage for entry in self._recorder.entries if isinstance(entry, Said))
 
     def __repr__(self) -> str:
@@ -139,35 +139,35 @@ class Transcript:
 
     @property
     def segment_count(self) -> int:
-        """How many segments there are; the last is the one that grows."""
+        """The number of segments; the last one grows."""
         return 0 if self.show == "none" else len(self._segments.all)
 
     @property
     def dirty(self) -> set[int]:
-        """Indexes of the segments that changed since `render_segment` last made them."""
+        """Indexes of the segments that changed since `render_segment` last rendered them."""
         self._canvas.settle(self._segments)
         return {index for index in self._segments.dirty if index < self.segment_count}
 
     def new_segment(self) -> None:
-        """Let what comes next begin a new segment: something else was displayed below the last one."""
+        """Begin a new segment with the next entry, because other output was displayed below the last segment."""
         self._segments.force()
 
     def render_segment(self, index: int) -> dict[str, Any]:
         """Return the mimebundle of one segment.
 
         Raises:
-            IndexError: There is none with this index.
+            IndexError: There is no such segment.
         """
         if not 0 <= index < self.segment_count:
             raise IndexError(f"there is no segment {index}; there are {self.segment_count}")
         self._canvas.settle(self._segments)
         self._segments.dirty.discard(index)
         markup, texts = self._segment(self._segments.all[index])
-        # All segments are on one page: the first has the style.
+        # All segments are on one page, so only the first has the style.
         return _bundle([markup], texts, styled=index == 0)
 
     def complete_texts(self, start: int) -> list[str]:
-        """Return the texts of the entries from `start` on, up to the first of which something may still come.
+        """Return the texts of the entries from `start` up to the first that is not final.
 
         For a screen that only appends. An entry that is not displayed has the text "".
         """
@@ -176,7 +176,7 @@ class Transcript:
 
     @property
     def summary(self) -> str:
-        """The last line: turns, calls and what became of them, time in tools, tokens; "" if there is nothing to say."""
+        """The last line: turns, calls and their outcomes, seconds in tools, tokens; "" without calls."""
         return totals(self._recorder.entries, tokens=self._canvas.tokens)
 
     # Display
@@ -201,7 +201,7 @@ class Transcript:
         return self.show == "answer" and not isinstance(entry, Called) and getattr(entry, "is_answer", True)
 
     def _segment(self, segment: Segment) -> tuple[Markup, list[str]]:
-        """Return a segment as markup without a page around it, and its texts."""
+        """Return a segment as markup without a page around it, and as texts."""
         if segment.level == Level.GONE:
             gone = _gone(len(segment.entries))
             return note(gone), [gone]
@@ -214,7 +214,7 @@ class Transcript:
         return joined(markup), texts
 
     def _busy(self) -> str:
-        """Return what goes on where calls are not displayed."""
+        """Return the open calls if calls are not displayed."""
         going = [c for c in self.calls if c.status in OPEN] if self.show == "answer" else []
         return "; ".join(f"{called.name} {status_text(called)}" for called in going[:3])
 
@@ -224,9 +224,9 @@ def _gone(count: int) -> str:
 
 
 def _bundle(markup: Iterable[Markup], texts: Iterable[str], *, styled: bool = True) -> dict[str, Any]:
-    """Return the mimebundle of what is to be shown; empty texts if there is nothing."""
+    """Return a mimebundle; its texts are empty if there is nothing to show."""
     body = joined(markup)
-    # Each text is clean already; cleaning what is clean changes nothing.
+    # The texts are clean already; cleaning them again changes nothing.
     plain = clean("\n\n".join(text for text in texts if text))
     if not body:
         return {"text/plain": plain, "text/html": ""}
