@@ -45,7 +45,7 @@ class Problem:
     Attributes:
         path: The path of the value; () for the root.
         text: The message of the command line.
-        missing: Whether a value is missing; shown only after the user tried to submit.
+        missing: Whether a value is missing; not shown before `submit` or `set_arguments`.
     """
 
     path: Path
