@@ -104,7 +104,7 @@ class SamplingRequest:
         max_tokens: The most tokens that the reply may have.
         system_prompt: The system prompt, or "".
         temperature: The sampling temperature; None for the model's default.
-        stop_sequences: Texts that end the reply.
+        stop_sequences: The reply ends before any of these texts.
         preferences: Which model the server prefers.
         tools: Tools that the model may ask the server to call; None if the request has neither tools nor a tool choice.
         tool_choice: `"auto"`, `"required"` or `"none"`.
@@ -554,7 +554,6 @@ class SamplingQuestions:
         Raises:
             DeniedError: A rule or the user refuses.
             MCPMagicError: No model can answer, or the audit cannot be written.
-            MCPMagicError: No model can answer, or the audit cannot be written.
         """
         review = await self._reviewed(asked, call)
         if not review.approved:
@@ -750,7 +749,7 @@ def _arguments(name: str, text: str, tool: Tool | None) -> dict[str, Any]:
 # in the notebook have none of the texts.
 
 MAX_TEXT = 100_000
-"""Characters shown of one text; a longer one is cut to its beginning and end, with the number of characters cut."""
+"""Characters shown of one text. A longer one shows how many characters of its middle are left out; it is sent in full."""
 
 SCHEMA_BYTES = 20_000
 """Bytes shown of a tool's schema."""

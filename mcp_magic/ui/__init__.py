@@ -1,4 +1,4 @@
 """Forms and panels, made of plain ipywidgets.
 
-Nothing here touches the shell or prints. Only modules of this folder import ipywidgets, to keep `%load_ext` fast.
+Nothing here touches the shell, prints or displays. Only this folder imports ipywidgets, to keep `%load_ext` fast.
 """

@@ -93,7 +93,7 @@ class Forms:
         If the session or the definition has changed, a new form takes over the input of the kept one.
 
         Raises:
-            ImportError: ipywidgets is not installed.
+            ImportError: The forms cannot be imported.
         """
         known = self._open.get(item.where)
         if known is None:

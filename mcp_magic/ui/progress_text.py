@@ -38,7 +38,7 @@ _TRACK = (
 _FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
 
 WANDERING = 25
-"""Width, in per cent, of the moving piece in a bar whose total is unknown."""
+"""Width, in per cent, of the piece that moves along a bar without a known total, to show activity."""
 
 
 class Board:

@@ -418,7 +418,7 @@ class ApprovalPanel:
     buttons.
 
     Args:
-        show: Shows the panel in the user's present cell.
+        show: Displays the panel below the cell that asks.
         seconds: Returns the deadline of a request, in seconds.
     """
 
@@ -609,7 +609,7 @@ class QuestionPanel(Generic[T]):
     and post the answer to the event loop. No input takes the focus when the panel appears.
 
     Args:
-        show: Shows the panel in the user's present cell.
+        show: Displays the panel below the cell that asks.
 
     Attributes:
         widget: The live panel, or None.
@@ -684,7 +684,7 @@ class ElicitationPanel(QuestionPanel[Answer]):
     """An elicitor: shows each question in its own panel.
 
     Args:
-        show: Shows the panel in the user's present cell.
+        show: Displays the panel below the cell that asks.
 
     Attributes:
         widget: The live panel, or None.
@@ -772,7 +772,7 @@ class RequestPanel(_TextsPanel):
     """Asks whether a model may answer a server's request; each request has its own panel.
 
     Args:
-        show: Shows the panel in the user's present cell.
+        show: Displays the panel below the cell that asks.
         show_reply: Whether "show me the reply" is ticked at first.
     """
 
@@ -841,7 +841,7 @@ class AuthorizationPanel(QuestionPanel[str]):
     """An authorizer: shows a log-in until it is answered, here or at the loopback callback.
 
     Args:
-        show: Shows the panel in the user's present cell.
+        show: Displays the panel below the cell that asks.
 
     Attributes:
         field: The field for the pasted address.

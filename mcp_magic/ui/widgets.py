@@ -45,7 +45,7 @@ __all__ = [
 # ipykernel 7.4 passes a frontend's message to the shell from which the widget last sent something. For a widget that a
 # cell has shown this is the main shell; once the echo of typed text was sent, it is JupyterLab's subshell, which is
 # another thread. So a field and a button of one form may be on different threads. While a cell keeps the main thread
-# busy, the click on Run overtakes the text typed before it, or the other way round: a call is sent with arguments that
+# busy, the click on Run may overtake the text typed before it, or later text the click: the call has arguments that
 # the user did not submit. ipykernel 7.0 to 7.3 handle all messages of a frontend in order on its subshell.
 
 ROUTE = "_reply_subshell_for"
