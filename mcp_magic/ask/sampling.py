@@ -749,7 +749,7 @@ def _arguments(name: str, text: str, tool: Tool | None) -> dict[str, Any]:
 # in the notebook have none of the texts.
 
 MAX_TEXT = 100_000
-"""Characters shown of one text. A longer one shows how many characters of its middle are left out; it is sent in full."""
+"""Characters shown of one text. A longer one shows how many characters are left out; it is sent in full."""
 
 SCHEMA_BYTES = 20_000
 """Bytes shown of a tool's schema."""

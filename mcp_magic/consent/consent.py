@@ -312,7 +312,7 @@ class Consent:
         return because_changed(request, await self._ask(request, approver or self.approver))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
-        """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`. Asks nobody."""
+        """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
         request = as_it_is(request, self.definitions)
         action = ruling(self.rules, self.definitions, request)[1]
         if action:

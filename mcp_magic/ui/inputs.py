@@ -74,8 +74,8 @@ __all__ = [
 # the value to be shown; if there is none, the value is edited as JSON.
 
 MAX_NODES = 300
-"""Largest number of values in an array or object that get a widget each. Larger ones are edited as JSON: nobody fills
-in a thousand fields, and a frontend with ten thousand widgets does not respond."""
+"""Largest number of values in an array or object that get a widget each. Larger ones are edited as JSON: a form
+with a thousand fields is of no use, and a frontend with ten thousand widgets does not respond."""
 
 Path = tuple[str | int, ...]
 
