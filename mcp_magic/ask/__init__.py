@@ -1,1 +1,1 @@
-"""Questions to you: approvals, elicitations and sampling."""
+"""Questions to the user: approvals, elicitations and sampling."""

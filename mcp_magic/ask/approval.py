@@ -1,8 +1,8 @@
-"""What is said of a call that waits for an answer, and of what came of it.
+"""The texts and markup of an approval question and of its outcome.
 
-Pure functions from a request to text and markup. Names, descriptions and arguments come from servers and models:
-they are written out and escaped. The values of secret-looking arguments do not appear, and of long ones only beginning
-and end: `revealing.py` shows them.
+Pure functions of a request. Names, descriptions and arguments come from servers and models: markup is escaped and
+invisible characters are made visible. Secrets are masked and long values cut to beginning and end; the panel can reveal
+both.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ MAX_DESCRIPTION = 600
 MAX_RULE = 500
 
 MAX_NAME = 200
-"""Characters of a tool's name."""
+"""Characters shown of a tool's name."""
 
 MAX_OUTCOMES = 20
-"""Lines about calls that were decided; those before them are counted."""
+"""Lines shown about decided calls; earlier calls are only counted."""
 
 SIGNS = {"approved": "✓", "denied": "✗", "not answered": "…", "interrupted": "…"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a request.
+    """The outcome of a request.
 
     Attributes:
-        request: What was asked for.
+        request: The request.
         verdict: `"approved"`, `"denied"`, `"not answered"` or `"interrupted"`.
-        seconds: How long it waited.
-        decision: The decision; None if there was none.
+        seconds: How long the request waited.
+        decision: The decision, or None.
     """
 
     request: Request
@@ -83,17 +83,17 @@ class Outcome:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """What the call went out with, or would have."""
+        """The arguments that the call was sent with, or would have been."""
         changed = self.decision.arguments if self.decision else None
         return self.request.arguments if changed is None else changed
 
     def __str__(self) -> str:
-        """One line, in a few words."""
+        """Return the outcome on one line."""
         rest = self._rest()
         return f"{SIGNS[self.verdict]} {self.verdict} {call_text(self.request, self.arguments)}{rest}"
 
     def html(self) -> Markup:
-        """The same line as markup."""
+        """Return the same line as markup."""
         call = tag("code", call_text(self.request, self.arguments))
         return tag("p", joined([tag("b", f"{SIGNS[self.verdict]} {self.verdict}"), " ", call, self._rest()]))
 
@@ -116,7 +116,7 @@ class Outcome:
 
 
 ALWAYS = {"tool": "always for this tool", "arguments": "always for these arguments", "run": "for this run"}
-"""How far an approval reaches, beyond the one call."""
+"""How far an approval reaches beyond the one call."""
 
 
 def call_text(request: Request, arguments: Mapping[str, Any]) -> str:
@@ -138,7 +138,7 @@ def _badges(request: Request) -> list[Badge]:
 
 
 def _changed(request: Request) -> str:
-    """Say that the tool is not what it was, and what that means."""
+    """Say that the tool has changed, and which rule no longer covers it."""
     if request.replaced:
         return f"{request.replaced[0].upper()}{one_line(request.replaced[1:], 600)}."
     what = "This tool has changed"
@@ -164,24 +164,24 @@ def _rows(request: Request, arguments: Mapping[str, Any]) -> Iterable[tuple[str,
 
 
 def hidden_of(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
-    """Return what a person is not shown of a call that somebody else wants; they know what they typed themselves."""
+    """Return the hidden parts of a call; none of the user's own call, because the user typed them."""
     return [] if request.asker == PERSON else hidden_parts(arguments, request.definition)
 
 
 def long_of(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the arguments of which the question has only beginning and end."""
+    """Return the arguments that the question shows only in part."""
     return list(long_arguments(arguments, request.definition).items())
 
 
 def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[str]) -> list[tuple[str, Any]]:
-    """Return the long values, hidden ones too, that must be opened before the call is approved.
+    """Return the long values, hidden ones included, that the user must open before approving the call.
 
-    None of a call of the person's own: they know what they typed.
+    None for the user's own call, because the user typed them.
 
     Args:
-        request: What waits.
-        arguments: The arguments as they are now.
-        seen: The names of those that were opened.
+        request: The request.
+        arguments: The present arguments.
+        seen: The names of the values already opened.
     """
     if request.asker == PERSON:
         return []
@@ -190,7 +190,7 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
 
 
 def named(values: Iterable[tuple[str, Any]]) -> str:
-    """Return the names of values and how long they are.
+    """Return the names of values and their lengths.
 
     >>> named([("note", "x" * 2000), ("rows", [1, 2])])
     'note (2,000 characters), rows (6 characters)'
@@ -204,7 +204,7 @@ def _legend(rows: Iterable[tuple[str, str, str]]) -> str:
 
 
 def approval_html(request: Request, arguments: Mapping[str, Any]) -> str:
-    """Return what a person is asked, as a page of its own: who wants what, and with which arguments."""
+    """Return the question as a page of its own: who requests which call, with which arguments."""
     parts: list[object] = [_wants(request), " ", tag("b", in_line(request.name, MAX_NAME)), " "]
     shown = [tag("p", joined([*parts, joined((badge.html() for badge in _badges(request)), " ")]))]
     if request.change is not None or request.outdated:
@@ -221,7 +221,7 @@ def approval_html(request: Request, arguments: Mapping[str, Any]) -> str:
 
 
 def approval_text(request: Request, arguments: Mapping[str, Any]) -> str:
-    """Return the same for a terminal."""
+    """Return the same question for a terminal."""
     lines = [f"{_wants(request)} {in_line(request.name, MAX_NAME)} {' '.join(map(str, _badges(request)))}"]
     if request.change is not None or request.outdated:
         lines.append(f"  {_changed(request)}")
@@ -238,7 +238,7 @@ def approval_text(request: Request, arguments: Mapping[str, Any]) -> str:
 
 
 def outcomes_bundle(outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Return the mimebundle of what came of several requests, which needs no kernel: the last ones, one line each."""
+    """Return a mimebundle of the latest outcomes, one line each; it needs no kernel."""
     found = list(outcomes)
     before, shown = found[:-MAX_OUTCOMES], found[-MAX_OUTCOMES:]
     counts = Counter(outcome.verdict for outcome in before)

@@ -1,4 +1,4 @@
-"""Elicitation: a server asks you for values, in a form or on a page."""
+"""Elicitation: a server asks the user for values in a form, or to visit a page."""
 
 from __future__ import annotations
 
@@ -36,21 +36,20 @@ __all__ = [
 ]
 
 
-# What a server asks the person for in the middle of a call (specification, "Elicitation").
+# Answering an elicitation in the middle of a call (specification, "Elicitation").
 #
-# A session of the handshake era asks by a request of its own; one of 2026-07-28 answers the call with
-# `input_required`, and the SDK repeats the call with what was entered. Both end in the same callback here. It finds
-# the call that made the server ask, stops its clock, and lets an elicitor ask the person; where there is none the
-# answer is "decline", at once.
+# In a session of the handshake era the server sends a request of its own. In one of 2026-07-28 it answers the call with
+# `input_required`, and the SDK repeats the call with the values. Both end in the callback here. It finds the call that
+# caused the elicitation, stops that call's clock, and lets an elicitor ask the user; without an elicitor it declines.
 
 ELICIT_SECONDS = 600.0
-"""Seconds a person has to fill in a form, or to come back from a page; after that nobody is taken to be there."""
+"""Seconds the user has to fill in a form or come back from a page; after that the user counts as absent."""
 
 MAX_QUESTIONS = 20
-"""Questions that a server may ask the person in the course of one call, where nothing else is set."""
+"""Default number of questions that a server may ask during one call."""
 
 NOT_ASKED = -1
-"""The error code of a question that the person is not asked; the protocol has one only for a refusal of sampling."""
+"""The error code of a question that the user is not asked; the protocol defines one for refused sampling only."""
 
 NOBODY = "nobody can be asked: host.elicitor is None"
 
@@ -61,24 +60,24 @@ _ASKS_FOR_SECRET = re.compile(
     r"|security[ _-]?code|social[ _-]security|one[- ]time[ _-](?:code|pass)|^pin$|(?-i:\bPIN\b)",
     re.IGNORECASE,
 )
-"""Words of those who ask for what MCP forbids a form to ask for. A server can say it in other words."""
+"""Words that ask for secrets, which MCP forbids in a form. A server can ask in other words."""
 
 MAX_WORDS = 4000
-"""Characters of a server's words that are looked at."""
+"""Characters of a server's text that are searched for such words."""
 
 _SCALARS = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True)
 class Elicitation:
-    """What a server asks for.
+    """A server's question.
 
     Attributes:
         server: The server's name.
-        message: Why it asks, in its own words: text that nobody has checked.
+        message: Why the server asks, in its own words, unchecked.
         mode: `"form"` (values that fit `schema`) or `"url"` (a page to visit).
         schema: The JSON Schema of the values; {} in URL mode.
-        url: The page; "" in form mode.
+        url: The page's address; "" in form mode.
     """
 
     server: str
@@ -89,7 +88,7 @@ class Elicitation:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The values that the schema states as defaults."""
+        """The default values in the schema."""
         children = schema.root_field(self.schema).children if self.schema else ()
         return {child.name: child.default for child in children if child.default is not schema.MISSING}
 
@@ -102,12 +101,12 @@ class Elicitation:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is answered.
+    """The answer to an elicitation.
 
     Attributes:
-        action: `"accept"`, `"decline"` (the person said no) or `"cancel"` (they did not say).
-        content: The values of a form.
-        reason: Why not, for `%mcp logs`; the protocol has no place for it.
+        action: `"accept"`, `"decline"` (the user refused) or `"cancel"` (the user did not answer).
+        content: The values of the form, or None.
+        reason: Why not, for `%mcp logs`; the protocol does not transmit it.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -116,33 +115,33 @@ class Answer:
 
     @classmethod
     def accept(cls, content: Mapping[str, Any] | None = None) -> Answer:
-        """Send what was entered, or say that the page was visited."""
+        """Send the values, or confirm that the page was visited."""
         return cls("accept", content)
 
     @classmethod
     def decline(cls, reason: str = "") -> Answer:
-        """Say no."""
+        """Refuse."""
         return cls("decline", None, reason)
 
     @classmethod
     def cancel(cls, reason: str = "") -> Answer:
-        """Leave it open."""
+        """Leave the question unanswered."""
         return cls("cancel", None, reason)
 
 
 Elicitor = Callable[[Elicitation], Awaitable[Answer]]
-"""Asks the person: any `async def (elicitation) -> Answer`."""
+"""Asks the user: any `async def (elicitation) -> Answer`."""
 
 
 @dataclass
 class Elicitors:
-    """Who answers what servers ask for.
+    """The host's settings for elicitations.
 
     Attributes:
-        elicitor: Asks the person; None where nobody can be asked. A session says that it can be asked if there is
-            one when it is opened.
-        timeout: Seconds the elicitor has.
-        max_questions: How many questions a server may ask in the course of one call, those about sampling included.
+        elicitor: Asks the user; None if the user cannot be asked. A session announces the elicitation capability if
+            there is an elicitor when it opens.
+        timeout: The elicitor's deadline, in seconds.
+        max_questions: How many questions a server may ask during one call, sampling included.
     """
 
     elicitor: Elicitor | None = None
@@ -151,14 +150,14 @@ class Elicitors:
 
 
 class Questions:
-    """The callback of one session: what its server asks for.
+    """The elicitation callback of one session.
 
     Args:
         server: The server's name.
-        elicitors: Who answers.
-        queue: The questions of the session's server.
-        log: Told what was asked and how it was answered, never the values.
-        conceal: Told the names of the fields of an answer that are not recorded, and their values.
+        elicitors: The host's settings.
+        queue: The queue of questions of this server.
+        log: Receives each question and how it was answered, never the values.
+        conceal: Receives the names and values of secret fields, which must not be recorded.
     """
 
     def __init__(
@@ -177,11 +176,11 @@ class Questions:
 
     @property
     def announced(self) -> bool:
-        """Whether a session that is opened now may say that it can be asked."""
+        """Whether a session that opens now announces the elicitation capability."""
         return self._elicitors.elicitor is not None
 
     async def __call__(self, context: Any, params: Any) -> ElicitResult | ErrorData:
-        """Answer a request of the server (`ElicitRequestParams`); with an error where the person is not asked."""
+        """Answer a request of the server (`ElicitRequestParams`); returns an error if the user is not asked."""
         from mcp_types import ElicitResult, ErrorData
 
         asked = _read(self._server, params)
@@ -204,10 +203,10 @@ class Questions:
         return ElicitResult(action=answer.action, content=content)
 
     async def visited(self, required: Any) -> bool:
-        """Ask for the pages that the data of error -32042 name, one after the other, until one is refused.
+        """Ask the user to visit the pages in the data of error -32042, one after the other, until one is refused.
 
         Returns:
-            Whether there were any, and the person has been to all of them.
+            Whether there were pages and the user has visited all of them.
         """
         from mcp_types import ElicitationRequiredErrorData
         from pydantic import ValidationError
@@ -249,7 +248,7 @@ def _read(server: str, params: Any) -> Elicitation:
 
 
 def secrets_marked(asked: Mapping[str, Any], message: str) -> Mapping[str, Any]:
-    """Return a schema whose fields that ask for a secret say so (`writeOnly`), by which they are masked everywhere."""
+    """Return the schema with `writeOnly` on fields that seem to ask for a secret, so that they are always masked."""
     properties = asked.get("properties")
     if not isinstance(properties, dict):
         return asked
@@ -273,7 +272,7 @@ def _failed(error: Exception) -> Answer:
 
 
 def _fitting(answer: Any, asked: Elicitation) -> Answer:
-    """Return an answer that can be sent: what was given back, or "decline" where that does not fit."""
+    """Return an answer that can be sent: the elicitor's, or "decline" if that does not fit."""
     try:
         return _checked(answer, asked)
     except ArgumentsError as error:
@@ -283,11 +282,11 @@ def _fitting(answer: Any, asked: Elicitation) -> Answer:
 
 
 def _checked(answer: Any, asked: Elicitation) -> Answer:
-    """Hold what an elicitor gave back against what was asked for.
+    """Return an elicitor's answer, checked against the question.
 
     Raises:
         ArgumentsError: The values do not fit.
-        TypeError: It gave back something else.
+        TypeError: The elicitor did not return an `Answer`.
     """
     if not isinstance(answer, Answer):
         raise TypeError(f"it gave back {type(answer).__name__}, no Answer")
@@ -304,13 +303,13 @@ def _checked(answer: Any, asked: Elicitation) -> Answer:
     return Answer.accept(content)
 
 
-# What is said of something that a server asks for, and of what came of it.
+# The texts and markup of an elicitation and of its outcome: pure functions.
 #
-# Pure functions to text and markup. Message, schema and address come from the server: they are written out and
-# escaped, and values of secret-looking fields never appear.
+# Message, schema and address come from the server: markup is escaped, invisible characters are made visible, and
+# secrets are masked.
 
 MAX_MESSAGE = 20_000
-"""Characters shown of a message, in full; of a longer one the beginning and the end."""
+"""Characters shown of a message; a longer one is cut to its beginning and end."""
 
 _MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-height:28em;overflow:auto"
 
@@ -325,7 +324,7 @@ SECRET = (
 
 
 def question_html(asked: Elicitation) -> str:
-    """Return who asks what, as a page of its own."""
+    """Return the question as a page of its own."""
     server = tag("b", one_line(asked.server, 100))
     wants = " asks you for:" if asked.mode == "form" else " asks you to open a page at "
     host = [] if asked.mode == "form" else [tag("b", host_of(asked.url), style="font-size:1.15em")]
@@ -340,7 +339,7 @@ def question_html(asked: Elicitation) -> str:
 
 
 def link_to(url: str) -> Markup:
-    """Return a link that opens when it is clicked, and looks like one among widgets; nothing for what is no page."""
+    """Return a link that opens in a new tab and looks like a link among widgets; empty for an address of no host."""
     if len(url) > MAX_URL or not host_of(url):
         return Markup()
     look = "text-decoration:underline;color:var(--jp-content-link-color,#1976d2)"
@@ -350,7 +349,7 @@ def link_to(url: str) -> Markup:
 
 
 def question_text(asked: Elicitation) -> str:
-    """Return the same for a terminal."""
+    """Return the same question for a terminal."""
     server = one_line(asked.server, 100)
     message = ["  " + line for line in outline(asked.message.strip(), MAX_MESSAGE).split("\n")]
     if asked.mode == "form":
@@ -365,14 +364,14 @@ def _secret_warning(asked: Elicitation) -> str:
 
 
 def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> str:
-    """Return one line: what was asked and how it was answered, secrets masked."""
+    """Return the question and how it was answered on one line, secrets masked."""
     rest = _values(asked, answer)
     said = f" {rest} to" if rest else ":"
     return f"{_sign(asked, answer)}{said} {one_line(asked.server, 100)} ({_subject(asked)}), {duration(seconds)}"
 
 
 def answer_bundle(asked: Elicitation, answer: Answer | None, seconds: float) -> dict[str, Any]:
-    """Return the same as a mimebundle, which needs no kernel."""
+    """Return the same line as a mimebundle; it needs no kernel."""
     values = _values(asked, answer)
     server = tag("b", one_line(asked.server, 100))
     code = [" ", tag("code", values), " to "] if values else [": "]
@@ -397,7 +396,7 @@ def _values(asked: Elicitation, answer: Answer | None) -> str:
 
 
 def definition(asked: Elicitation) -> Tool:
-    """Return the schema as that of a tool, by which secrets are found."""
+    """Return the schema as a tool's definition, by which secrets are found."""
     from mcp_types import Tool
 
     return Tool(name="elicitation", input_schema=dict(asked.schema))

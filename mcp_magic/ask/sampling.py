@@ -1,4 +1,4 @@
-"""Sampling: a server asks for a model's reply, and you review it."""
+"""Sampling: a server asks for a model's reply, and the user reviews request and reply."""
 
 from __future__ import annotations
 
@@ -88,31 +88,29 @@ __all__ = [
 ]
 
 
-# What a server asks a model for in the middle of a call (specification, "Sampling"): the values.
-#
-# Messages, tools and preferences are the SDK's own, as they came.
+# The values of a sampling request (specification, "Sampling"). Messages, tools and preferences are the SDK's own types.
 
 SAMPLE_SECONDS = 600.0
-"""Seconds a person has to look at a request, a model to answer it, and the person to look at the reply."""
+"""Deadline in seconds of each step: the user's review of the request, the model's reply, the review of the reply."""
 
 
 @dataclass(frozen=True)
 class SamplingRequest:
-    """What a server asks for.
+    """A server's request for a model's reply.
 
     Attributes:
         server: The server's name.
         messages: The conversation, at least one message.
-        max_tokens: Tokens that the reply may have.
-        system_prompt: What the model is to be told first, or "".
-        temperature: How much chance there is in the reply; None: as the model does it.
-        stop_sequences: Texts before which the reply ends.
-        preferences: Which model the server would like.
-        tools: What the model may ask the server to call; None if the server does not speak of tools.
+        max_tokens: The most tokens that the reply may have.
+        system_prompt: The system prompt, or "".
+        temperature: The sampling temperature; None for the model's default.
+        stop_sequences: The reply ends before any of these texts.
+        preferences: Which model the server prefers.
+        tools: Tools that the model may ask the server to call; None if the request has neither tools nor a tool choice.
         tool_choice: `"auto"`, `"required"` or `"none"`.
-        include_context: What the server would like to be added of servers: `"none"`, `"thisServer"`, `"allServers"`.
-        metadata: For the model's provider.
-        unasked: Whether it is answered without asking the person.
+        include_context: Which servers' context the server wants added: `"none"`, `"thisServer"`, `"allServers"`.
+        metadata: Passed to the model's provider.
+        unasked: Whether it is answered without asking the user.
     """
 
     server: str
@@ -130,7 +128,7 @@ class SamplingRequest:
 
     @property
     def usable_tools(self) -> tuple[Tool, ...]:
-        """The tools that the model may ask for now."""
+        """The tools that the model may call now."""
         return () if self.tool_choice == "none" else self.tools or ()
 
 
@@ -139,10 +137,10 @@ class Sampled:
     """A model's reply.
 
     Attributes:
-        content: The blocks: text, images, audio, and calls of tools where the server sent tools.
+        content: The blocks: text, images, audio, and tool calls if the server sent tools.
         model: The name of the model.
-        stop_reason: `"endTurn"`, `"maxTokens"`, `"stopSequence"`, `"toolUse"`, or what the provider says.
-        notes: What of the request was not done as it was asked for.
+        stop_reason: `"endTurn"`, `"maxTokens"`, `"stopSequence"`, `"toolUse"`, or the provider's own reason.
+        notes: Which parts of the request were not followed.
     """
 
     content: tuple[SamplingMessageContentBlock, ...]
@@ -152,24 +150,24 @@ class Sampled:
 
     @classmethod
     def of(cls, text: str, model: str) -> Sampled:
-        """Return a reply of one text."""
+        """Return a reply with a single text."""
         from mcp_types import TextContent
 
         return cls((TextContent(text=text),), model)
 
     @property
     def text(self) -> str:
-        """The texts of it, with an empty line between."""
+        """The texts of the reply, separated by an empty line."""
         return "\n\n".join(block.text for block in self.content if block.type == "text")
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known before a model is asked.
+    """A forecast of the reply, made before the model is asked.
 
     Attributes:
-        model: The name of the model that would answer; "" if nobody knows.
-        notes: What of the request would not be done as it is asked for.
+        model: The name of the model that would answer; "" if unknown.
+        notes: Which parts of the request would not be followed.
     """
 
     model: str = ""
@@ -178,15 +176,16 @@ class Expected:
 
 @dataclass(frozen=True)
 class Review:
-    """What a person says of a request, or of the reply to it.
+    """The user's decision about a request, or about the reply to it.
 
     Attributes:
-        approved: Whether it goes on.
-        request: The request as the person changed it; None if they did not.
-        reply: The reply as the person changed it; None if they did not. Of a request: what is replied without a model.
-        show_reply: Whether they want to see the reply before it is sent.
-        reason: Why not, for `%mcp logs`; the server is told that it was rejected.
-        by: Who says so.
+        approved: Whether to continue.
+        request: The request as the user changed it; None if unchanged.
+        reply: The reply as the user changed it; None if unchanged. For a request: the reply to send without asking a
+            model.
+        show_reply: Whether the user wants to see the reply before it is sent.
+        reason: Why not, for `%mcp logs`; the server learns only that the request was rejected.
+        by: Who decided.
     """
 
     approved: bool
@@ -200,47 +199,47 @@ class Review:
     def approve(
         cls, request: SamplingRequest | None = None, *, reply: Sampled | None = None, show_reply: bool = False
     ) -> Review:
-        """Let it go on, changed if it is given."""
+        """Continue, with the given changes."""
         return cls(True, request, reply, show_reply)
 
     @classmethod
     def deny(cls, reason: str = "", *, by: str = PERSON) -> Review:
-        """Refuse it."""
+        """Refuse."""
         return cls(False, reason=reason, by=by)
 
 
 Sampler = Callable[[SamplingRequest], Awaitable[Sampled]]
-"""Lets a model answer: any `async def (request) -> Sampled`.
+"""Calls a model: any `async def (request) -> Sampled`.
 
-It may have `expected(request) -> Expected`, which says beforehand which model would answer and what would not be done
-as it is asked for, and the attribute `takes_tools`; without it tools are taken to be understood.
+It may have a method `expected(request) -> Expected`, which forecasts the model and the deviations from the request, and
+an attribute `takes_tools`, true by default.
 """
 
 
 Prepared = Callable[[SamplingRequest], Awaitable[Review | None]]
-"""Decides about a request beforehand, instead of the person, and with a reply instead of a model; None: ask them."""
+"""Decides about a request instead of the user, or replies instead of a model; None means: ask the user."""
 
 
 class Reviewer(Protocol):
-    """Asks the person."""
+    """Asks the user to review requests and replies."""
 
     async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
-        """Ask whether a model may answer."""
+        """Ask whether a model may answer the request."""
 
     async def reply(self, asked: SamplingRequest, reply: Sampled) -> Review:
-        """Ask whether a reply may be sent."""
+        """Ask whether the reply may be sent."""
 
 
 @dataclass
 class Samplers:
-    """Who answers what servers ask models for.
+    """The host's settings for sampling.
 
     Attributes:
-        sampler: Lets a model answer; None where there is none. A session says that it can sample if there is one when
-            it is opened.
-        reviewer: Asks the person; None where nobody can be asked.
-        timeout: Seconds that each of them has.
-        per_minute: Requests of one server that are answered without asking, within a minute; more are refused.
+        sampler: Calls a model, or None. A session announces the sampling capability if there is a sampler when it
+            opens.
+        reviewer: Asks the user; None if the user cannot be asked.
+        timeout: The deadline of each, in seconds.
+        per_minute: How many requests of one server are answered per minute without asking; further ones are refused.
     """
 
     sampler: Sampler | None = None
@@ -255,7 +254,7 @@ class Samplers:
 
 
 def expected_of(sampler: Sampler | None, asked: SamplingRequest) -> Expected:
-    """Return what a sampler says beforehand.
+    """Return a sampler's forecast.
 
     Raises:
         ModelError: No model can answer.
@@ -264,11 +263,11 @@ def expected_of(sampler: Sampler | None, asked: SamplingRequest) -> Expected:
     return says(asked) if says is not None else Expected()
 
 
-# What a server's `sampling/createMessage` says, whether that makes sense, and what is answered to it on the wire.
+# Reading `sampling/createMessage`, checking it, and writing the reply for the protocol and the audit.
 
 
 def read_request(server: str, params: CreateMessageRequestParams) -> SamplingRequest:
-    """Return what a server asks for; tools that it offers to apps only are left out."""
+    """Return the server's request; tools offered to apps only are left out."""
     choice = params.tool_choice.mode if params.tool_choice is not None else None
     spoken_of = params.tools is not None or params.tool_choice is not None
     return SamplingRequest(
@@ -287,7 +286,7 @@ def read_request(server: str, params: CreateMessageRequestParams) -> SamplingReq
 
 
 def senseless(asked: SamplingRequest, *, takes_tools: bool) -> str:
-    """Return why a request cannot be answered by anybody; "" if it can.
+    """Return why a request is invalid; "" if it is valid.
 
     Source: specification 2025-11-25, "Sampling", error codes and message constraints.
     """
@@ -319,7 +318,7 @@ def _broken_media(asked: SamplingRequest) -> str:
 
 
 def _unpaired(asked: SamplingRequest) -> str:
-    """Return what is wrong between calls of tools and their results."""
+    """Return what is wrong with the pairing of tool calls and results."""
     open_: set[str] = set()
     for number, message in enumerate(asked.messages, 1):
         results = [block.tool_use_id for block in message.content_as_list if block.type == "tool_result"]
@@ -337,7 +336,7 @@ def _unpaired(asked: SamplingRequest) -> str:
 
 
 def wire_result(asked: SamplingRequest, reply: Sampled) -> CreateMessageResult | CreateMessageResultWithTools:
-    """Return a reply as the protocol has it: one block, or several where the server speaks of tools."""
+    """Return a reply for the protocol: one block, or a list if the request has tools or a tool choice."""
     from mcp_types import CreateMessageResult, CreateMessageResultWithTools
 
     if asked.tools is not None:
@@ -349,7 +348,7 @@ def wire_result(asked: SamplingRequest, reply: Sampled) -> CreateMessageResult |
 
 
 def _one(reply: Sampled) -> Any:
-    """Return the texts as one block, or the first that is no text."""
+    """Return the texts as one block, or the first image or audio if there is no text."""
     from mcp_types import TextContent
 
     others = [block for block in reply.content if block.type in ("image", "audio")]
@@ -357,10 +356,10 @@ def _one(reply: Sampled) -> Any:
 
 
 def recorded(asked: SamplingRequest, model: str, mask: Callable[[str], str]) -> dict[str, Any]:
-    """Return a request for the audit: what was asked for, media by their size.
+    """Return a request for the audit; images and audio appear as their size.
 
     Args:
-        asked: What was asked for.
+        asked: The request.
         model: The model that would answer, or "".
         mask: Masks the server's secrets in a text.
     """
@@ -395,14 +394,17 @@ def _masked(value: Any, mask: Callable[[str], str]) -> Any:
     return mask(value) if isinstance(value, str) else value
 
 
-# What became of a request for a model's words: for the person, who is told why, and for the server, who is not.
+# The outcome of a sampling request: the user learns the reason for a failure, the server does not.
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is answered instead of a reply: the protocol's error, and why, for the person alone.
+    """The error sent instead of a reply.
 
     Attributes:
+        code: The protocol's error code.
+        text: The message for the server.
+        why: The reason, for the user only.
         is_logged: Whether it is worth a log message.
     """
 
@@ -413,31 +415,31 @@ class Problem:
 
 
 def failed(error: Exception) -> str:
-    """Say that the sampler failed."""
+    """Return the message for a sampler that failed."""
     return f"the sampler failed: {type(error).__name__}: {one_line(str(error), 300)}"
 
 
 def said(asked: SamplingRequest) -> str:
-    """Say what was asked for, without the texts."""
+    """Describe the request, without its texts."""
     count = counted(len(asked.messages), "messages")
     tools = f", {counted(len(asked.tools), 'tools')}" if asked.tools else ""
     return f"sampling ({count}{tools}, at most {asked.max_tokens:,} tokens)"
 
 
 def told(asked: SamplingRequest, reply: Sampled) -> str:
-    """Say who answered and how, without the text."""
+    """Describe the reply, without its text."""
     unasked = ", not asked about" if asked.unasked else ""
     notes = "".join(f"; {one_line(note, 200)}" for note in reply.notes)
     return f"answered by {one_line(reply.model, 80)}, {one_line(reply.stop_reason, 40)}{unasked}{notes}"
 
 
 def is_round(context: Any) -> bool:
-    """Whether the error stays here: in an `input_required` round it ends the call, and the server never sees it."""
+    """Whether the error stays in this kernel: in an `input_required` round it ends the call, unseen by the server."""
     return getattr(getattr(context, "session", None), "discover_result", None) is not None
 
 
 def wire_error(problem: Problem, *, local: bool) -> ErrorData:
-    """Return the protocol's error; with `local` it says why."""
+    """Return the protocol's error; with `local` it includes the reason."""
     from mcp_types import ErrorData
 
     message = f"{problem.text}: {problem.why}" if local and problem.why != problem.text else problem.text
@@ -446,12 +448,12 @@ def wire_error(problem: Problem, *, local: bool) -> ErrorData:
 
 # The callback of one session for `sampling/createMessage`.
 #
-# A session of the handshake era asks by a request of its own; one of 2026-07-28 answers the call with
-# `input_required`. Both end here: rules and the person decide, a model answers, and the person may look at the reply.
-# A refusal is answered with the protocol's error; nothing that fails here ends the session.
+# In a session of the handshake era the server sends a request of its own; in one of 2026-07-28 it answers the call with
+# `input_required`. Both end here: rules and the user decide, a model answers, and the user may review the reply. A
+# refusal is sent as the protocol's error; no failure here ends the session.
 
 SAMPLING = "sampling"
-"""What follows the server's name in rules and in the audit: `deny trips:sampling`."""
+"""The name after the server's in rules and in the audit: `deny trips:sampling`."""
 
 REJECTED, REJECTED_TEXT = -1, "User rejected sampling request"
 """The protocol's error for a refusal (specification, "Sampling", "Error Handling")."""
@@ -464,15 +466,15 @@ NOBODY = "nobody can be asked: host.sampling.reviewer is None"
 
 
 class SamplingQuestions:
-    """Answers what the server of one session asks models for.
+    """Answers the sampling requests of one session's server.
 
     Args:
         server: The server's name.
-        spec: Has the mode, and masks the server's secrets.
-        samplers: Who answers.
-        consent: Whose rules hold, and whose audit has the record.
-        queue: The questions of the session's server.
-        log: Told what was asked for and what came of it, never the texts.
+        spec: The server's declaration; states its sampling mode, and masks its secrets.
+        samplers: The host's settings.
+        consent: Supplies the rules and the audit.
+        queue: The queue of questions of this server.
+        log: Receives each request and its outcome, never the texts.
     """
 
     def __init__(
@@ -495,7 +497,7 @@ class SamplingQuestions:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What a client that is made now is given: nothing where the server must not ask."""
+        """The sampling options of a client that is made now; {} if the server must not ask."""
         if self._spec.sampling == "off" or self._samplers.sampler is None:
             return {}
         from mcp_types import SamplingCapability, SamplingToolsCapability
@@ -505,7 +507,7 @@ class SamplingQuestions:
         return {"sampling_callback": self, "sampling_capabilities": SamplingCapability(tools=tools)}
 
     async def __call__(self, context: Any, params: Any) -> Any:
-        """Answer a request of the server (`CreateMessageRequestParams`), with a result or the protocol's error."""
+        """Answer a request of the server (`CreateMessageRequestParams`) with a result or the protocol's error."""
         started = time.perf_counter()
         asked = read_request(self._server, params)
         asked = replace(asked, unasked=self._spec.sampling == "auto" and self._rule() is None)
@@ -537,20 +539,20 @@ class SamplingQuestions:
         return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
 
     async def _sendable(self, asked: SamplingRequest, call: CallUnderWay) -> Sampled:
-        """Return an answer that can be sent.
+        """Return a reply that can be sent.
 
         Raises:
-            ArgumentsError: A text of it has a lone surrogate.
+            ArgumentsError: A text of the reply has a lone surrogate.
         """
         reply = await self._answer(asked, call)
         schema.check_text([block.model_dump() for block in reply.content], "the reply")
         return reply
 
     async def _answer(self, asked: SamplingRequest, call: CallUnderWay) -> Sampled:
-        """Let the person and the model answer, or what was prepared.
+        """Return the reply of the model, of the user, or the prepared one.
 
         Raises:
-            DeniedError: A rule or the person refuses.
+            DeniedError: A rule or the user refuses.
             MCPMagicError: No model can answer, or the audit cannot be written.
         """
         review = await self._reviewed(asked, call)
@@ -568,7 +570,7 @@ class SamplingQuestions:
         return await self._looked_at(asked, reply, call) if review.show_reply else reply
 
     async def _reviewed(self, asked: SamplingRequest, call: CallUnderWay) -> Review:
-        """Decide about a request, and put the decision on record."""
+        """Decide about a request, and record the decision."""
         started = time.perf_counter()
         review, expected = self._forbidden(), Expected()
         if review is None and call.prepared is not None:
@@ -585,7 +587,7 @@ class SamplingQuestions:
         return review
 
     def _forbidden(self) -> Review | None:
-        """Return what refuses whatever is asked for, or None."""
+        """Return the denial by a rule or the policy that applies to every request, or None."""
         rule = self._rule()
         if rule is not None:
             return Review.deny(rule.reason, by=f"rule `{rule}`") if rule.action == "deny" else None
@@ -593,7 +595,7 @@ class SamplingQuestions:
         return Review.deny(by="approval = 'deny'") if forbidden else None
 
     async def _decided(self, asked: SamplingRequest, expected: Expected, call: CallUnderWay) -> Review:
-        """Let the person decide, where they want to be asked."""
+        """Let the user decide, unless the mode is `"auto"`."""
         if asked.unasked:
             most = self._samplers.per_minute
             if self._pace.allows(most):
@@ -610,10 +612,10 @@ class SamplingQuestions:
         return Review.deny(f"as it was changed: {nonsense}", by="check") if nonsense else review
 
     async def _looked_at(self, asked: SamplingRequest, reply: Sampled, call: CallUnderWay) -> Sampled:
-        """Return a reply as the person lets it go.
+        """Return the reply as the user approves it.
 
         Raises:
-            DeniedError: They do not.
+            DeniedError: The user refuses, or does not answer in time.
         """
         assert self._samplers.reviewer is not None
         async with self._queue.turn(call, is_new=False):
@@ -625,32 +627,25 @@ class SamplingQuestions:
         return review.reply or reply
 
     def _rule(self) -> Rule | None:
-        """Return the first rule that asks about sampling or denies it; one that allows tools never allows this."""
+        """Return the first rule about sampling that asks or denies; a rule that allows tools never allows sampling."""
         name = f"{self._server}:{SAMPLING}"
         rules = (rule for rule in self._consent.rules if rule.action != "allow" and rule.run is None)
         return next((rule for rule in rules if not rule.arguments and rule.matches(name, {})), None)
 
 
-# The texts of a sampling request and of its reply, to be changed by the person.
-#
-# Images and the like stay as they are. A text that is emptied is left out, and so is a message that nothing is left
-# of.
+# Editing the texts of a sampling request and of its reply. Images and audio stay as they are. An emptied text is
+# dropped, and so is a message with nothing left.
 
 
 class Text(NamedTuple):
-    """One text.
-
-    Attributes:
-        label: What it is.
-        text: What it says.
-    """
+    """One editable text, with its label."""
 
     label: str
     text: str
 
 
 def request_texts(asked: SamplingRequest) -> list[Text]:
-    """Return the system prompt, "" if there is none, and the texts of the messages."""
+    """Return the system prompt ("" if there is none) and the texts of the messages."""
     texts = [Text("system prompt", asked.system_prompt)]
     for number, message in enumerate(asked.messages, 1):
         blocks = [block for block in message.content_as_list if block.type == "text"]
@@ -659,14 +654,14 @@ def request_texts(asked: SamplingRequest) -> list[Text]:
 
 
 def with_request_texts(asked: SamplingRequest, texts: Sequence[str]) -> SamplingRequest:
-    """Return a request with other texts; the very same one if they are no others.
+    """Return a request with other texts; the same object if none has changed.
 
     Args:
         asked: The request.
         texts: As many as `request_texts` returns.
 
     Raises:
-        ArgumentsError: Nothing would be asked.
+        ArgumentsError: No message is left.
     """
     if [each.text for each in request_texts(asked)] == list(texts):
         return asked
@@ -690,7 +685,7 @@ def _replaced(blocks: Iterable[Any], texts: Iterator[str]) -> Iterator[Any]:
 
 
 def reply_texts(reply: Sampled) -> list[Text]:
-    """Return the texts of a reply, and the arguments of the tools that it calls as JSON."""
+    """Return the texts of a reply, and the arguments of its tool calls as JSON."""
     texts = []
     for block in reply.content:
         if block.type == "text":
@@ -702,11 +697,11 @@ def reply_texts(reply: Sampled) -> list[Text]:
 
 
 def with_reply_texts(reply: Sampled, texts: Sequence[str], tools: Iterable[Tool]) -> Sampled:
-    """Return a reply with other texts; the very same one if they are no others.
+    """Return a reply with other texts; the same object if none has changed.
 
     Args:
         reply: The reply.
-        texts: As many as `reply_texts` returns; without its arguments a call is left out.
+        texts: As many as `reply_texts` returns; a tool call whose arguments are emptied is dropped.
         tools: The tools that may be called.
 
     Raises:
@@ -748,22 +743,22 @@ def _arguments(name: str, text: str, tool: Tool | None) -> dict[str, Any]:
     return dict(value)
 
 
-# What is said of a sampling request, of the reply to it, and of what came of both.
+# The texts and markup of a sampling request, its reply and their outcomes: pure functions.
 #
-# Pure functions to text and markup. All of it comes from servers and models: it is written out and escaped. The lines
-# that stay in the notebook have none of the texts.
+# All of it comes from servers and models: markup is escaped and invisible characters are made visible. Lines that stay
+# in the notebook have none of the texts.
 
 MAX_TEXT = 100_000
-"""Characters shown of one text; of a longer one the beginning and the end, and how much more is sent."""
+"""Characters shown of one text. A longer one shows how many characters are left out; it is sent in full."""
 
 SCHEMA_BYTES = 20_000
-"""Bytes of the schema of a tool."""
+"""Bytes shown of a tool's schema."""
 
 _SCROLL = "max-height:28em;overflow:auto"
 
 
 def request_html(asked: SamplingRequest, expected: Expected) -> str:
-    """Return who wants what of a model, in full, as a page of its own."""
+    """Return the full request as a page of its own."""
     server = tag("b", one_line(asked.server, 100))
     shown: list[object] = [tag("p", joined(["Server ", server, " asks a model to answer:"]))]
     budget = Budget.full()
@@ -781,7 +776,7 @@ def request_html(asked: SamplingRequest, expected: Expected) -> str:
 
 
 def request_text(asked: SamplingRequest, expected: Expected) -> str:
-    """Return the same for a terminal."""
+    """Return the same request for a terminal."""
     budget = Budget.full()
     names = _tool_names(asked)
     turns = [_turn("system", [_long(asked.system_prompt)])] if asked.system_prompt else []
@@ -797,7 +792,7 @@ def request_text(asked: SamplingRequest, expected: Expected) -> str:
 
 
 def reply_html(asked: SamplingRequest, reply: Sampled) -> str:
-    """Return what a model would answer, as a page of its own."""
+    """Return the model's reply as a page of its own."""
     first = ["Reply of ", tag("b", one_line(reply.model, 100)), " to server ", tag("b", one_line(asked.server, 100))]
     parts = _reply_parts(reply)
     shown = [tag("p", joined([*first, f" ({one_line(reply.stop_reason, 60)}):"]))]
@@ -807,7 +802,7 @@ def reply_html(asked: SamplingRequest, reply: Sampled) -> str:
 
 
 def reply_text(asked: SamplingRequest, reply: Sampled) -> str:
-    """Return the same for a terminal."""
+    """Return the same reply for a terminal."""
     server, model = one_line(asked.server, 100), one_line(reply.model, 100)
     first = f"Reply of {model} to server {server} ({one_line(reply.stop_reason, 60)}):"
     return "\n".join([first, *(_indented(part.plain) for part in _reply_parts(reply))])
@@ -819,7 +814,7 @@ def _reply_parts(reply: Sampled) -> list[Part]:
 
 
 def review_bundle(asked: SamplingRequest, expected: Expected, review: Review | None, seconds: float) -> dict[str, Any]:
-    """Return one line about a request and what the person said of it, as a mimebundle, which needs no kernel."""
+    """Return one line about a request and the user's decision, as a mimebundle; it needs no kernel."""
     sign = "… not answered" if review is None else "✓ approved" if review.approved else "✗ denied"
     count = counted(len(asked.messages), "messages")
     edited = ", edited" if review is not None and review.request is not None else ""
@@ -830,7 +825,7 @@ def review_bundle(asked: SamplingRequest, expected: Expected, review: Review | N
 def reply_outcome_bundle(
     asked: SamplingRequest, reply: Sampled, review: Review | None, seconds: float
 ) -> dict[str, Any]:
-    """Return one line about a reply and what the person said of it, as a mimebundle."""
+    """Return one line about a reply and the user's decision, as a mimebundle."""
     sign = "… not answered" if review is None else "✓ sent" if review.approved else "✗ not sent"
     edited = ", edited" if review is not None and review.reply is not None else ""
     return _line(sign, f": reply of {one_line(reply.model, 80)} to ", asked.server, f"{edited}, {duration(seconds)}")
@@ -894,7 +889,7 @@ def _long(text: str) -> Part:
 
 
 def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
-    """Return a block of a message: its whole text, the image itself, a call with its arguments."""
+    """Return a block of a message in full: its text, the image itself, or a call with its arguments."""
     if block.type == "text":
         return _long(block.text)
     if block.type == "tool_use":
@@ -911,6 +906,6 @@ def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
 
 
 def _tool_names(asked: SamplingRequest) -> dict[str, str]:
-    """Return the names of the tools that were called, by the ids of the calls."""
+    """Return the names of the called tools, by the ids of the calls."""
     blocks = (block for message in asked.messages for block in message.content_as_list)
     return {block.id: one_line(block.name, 100) for block in blocks if block.type == "tool_use"}

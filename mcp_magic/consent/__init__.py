@@ -1,3 +1,3 @@
-"""Who may call what without asking: rules, what a person decides, and the record of it."""
+"""Consent: rules, the user's decisions, and the record of both."""
 
 from __future__ import annotations

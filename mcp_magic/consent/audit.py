@@ -1,4 +1,4 @@
-"""The record of consent decisions."""
+"""The audit: a record of every consent decision."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "Record", "masked"]
 
 MAX_RECORDS = 10_000
-"""Records kept in memory; the file, where there is one, has them all."""
+"""Records kept in memory; the file, if set, keeps all of them."""
 
 MAX_TEXT = 2000
-"""Characters kept of one text in the arguments: a record says what was decided about, it is no copy of it."""
+"""Characters kept of one text in the arguments: a record identifies the call, it does not copy it."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class Record:
 
     Attributes:
         time: When, ISO 8601 in UTC.
-        asker: Who wanted the call: `"person"`, `"agent"`, `"server NAME"`, `"app NAME"`.
-        server: The server.
-        tool: The tool.
-        arguments: With what, secrets masked.
+        asker: Who requested the call: `"person"`, `"agent"`, `"server NAME"`, `"app NAME"`.
+        server: The server's name.
+        tool: The tool's name.
+        arguments: The arguments of the call, secrets masked.
         decision: `"approve"`, `"edit"` or `"deny"`.
         by: Who decided: `"person"`, a rule, a policy, `"time-out"`.
-        reason: Why it was denied, or "".
-        changed: The names of arguments that the person changed.
+        reason: Why the call was denied, or "".
+        changed: The names of arguments that the user changed.
         seconds: How long the decision took.
-        run: The agent run, or None.
+        run: The id of the agent run, or None.
     """
 
     time: str
@@ -60,8 +60,8 @@ class Audit:
     """Keeps records, and appends them to a JSON Lines file if one is set.
 
     Attributes:
-        records: The last records, oldest first.
-        file: Where they are appended, or None.
+        records: The latest records, oldest first.
+        file: The JSON Lines file, or None.
     """
 
     def __init__(self) -> None:
@@ -69,10 +69,10 @@ class Audit:
         self.file: Path | None = None
 
     def add(self, record: Record) -> None:
-        """Keep a record; when this returns it is in the file too.
+        """Keep a record, and write it to the file before returning.
 
         Raises:
-            ConfigError: The file cannot be written. The call must not go out then.
+            ConfigError: The file cannot be written. The caller must not make the call then.
         """
         if self.file is not None:
             self._write(record, self.file)
@@ -92,14 +92,14 @@ class Audit:
 
 
 def now() -> str:
-    """Return the time for a record."""
+    """Return the current time as a record states it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def masked(arguments: Mapping[str, Any], definition: Tool | None = None) -> dict[str, Any]:
-    """Return a copy of arguments for a record: secrets masked, by their names and the tool's schema.
+    """Return a copy of arguments for a record: secrets masked, by name and by the tool's schema.
 
-    The middle of long texts is left out.
+    Long texts lose their middle.
 
     >>> masked({"user": "me", "login": {"password": "pw"}, "text": "x" * 3000})["login"]
     {'password': '***'}

@@ -1,4 +1,4 @@
-"""Decides whether a call may run: rules, standing decisions, and you."""
+"""Consent: decides by rules, policy and the user whether a call may run."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ __all__ = [
 ]
 
 
-# What waits for a decision, and the decision: the values between whoever asks, the approver and consent.
+# Request and decision: the values passed between the caller, the approver and `Consent`.
 
 PERSON = "person"
-"""The asker of calls that the person types or submits: they need no second yes unless a rule says so."""
+"""The asker of calls that the user types or submits: they need no approval unless a rule says so."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A call that waits for a decision.
+    """A call that needs a decision.
 
     Attributes:
         server: The server's name.
         tool: The tool's name.
-        arguments: What it would be called with.
-        asker: Who wants it: `PERSON`, `"agent"`, `"server NAME"`, `"app NAME"`.
+        arguments: The arguments of the call.
+        asker: Who requests it: `PERSON`, `"agent"`, `"server NAME"`, `"app NAME"`.
         definition: The tool as the server lists it, or None.
-        trusted: Whether the person believes the server's annotation hints.
-        run: The agent run that asks, or None.
-        change: How the definition differs from the one that the person knew, or None.
-        outdated: The rule that allowed the tool as it was before, or "".
-        replaced: In words that this rule was given for another server of this name, or "".
+        trusted: Whether the user trusts the server's annotation hints.
+        run: The agent run that requests it, or None.
+        change: How the definition differs from the one the user knew, or None.
+        outdated: The rule that allowed an earlier definition of the tool, or "".
+        replaced: A text saying that this rule was given for another server of this name, or "".
     """
 
     server: str
@@ -86,22 +86,22 @@ class Request:
 
     @property
     def read_only(self) -> bool:
-        """Whether a trusted server says that the tool changes nothing."""
+        """Whether a trusted server marks the tool as read-only."""
         hints = self.definition.annotations if self.definition else None
         return self.trusted and hints is not None and hints.read_only_hint is True
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided about a request.
+    """The decision about a request.
 
     Attributes:
         approved: Whether the call goes out.
-        arguments: What it goes out with, if the person changed that; else None.
-        reason: Why not, for whoever asked.
+        arguments: The arguments as the user changed them; None if unchanged.
+        reason: Why the call was denied, for the asker.
         by: Who decided.
         always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run).
-        definition: The seal (`Definitions.seal`) of the tool that it is about, or "" where none is known.
+        definition: The seal (`Definitions.seal`) of the tool decided about, or "" if unknown.
     """
 
     approved: bool
@@ -113,23 +113,23 @@ class Decision:
 
     @classmethod
     def approve(cls, arguments: Mapping[str, Any] | None = None, *, always: str = "") -> Decision:
-        """Let the call go out, with changed arguments if there are any."""
+        """Approve the call, optionally with changed arguments."""
         return cls(True, arguments, always=always)
 
     @classmethod
     def deny(cls, reason: str = "", *, by: str = PERSON) -> Decision:
-        """Refuse it."""
+        """Refuse the call."""
         return cls(False, None, reason, by)
 
 
 Approver = Callable[[Request], Awaitable[Decision]]
 
 
-# Which rule decides about a call, and whether what it allows is still what it was given for.
+# Which rule decides about a call, and whether a permission still covers the tool as it is now.
 
 
 def as_it_is(request: Request, definitions: Definitions) -> Request:
-    """Return a request with the definition that the server gave last, and how that has changed since first seen."""
+    """Return the request with the tool's latest definition, and its change since it was first seen."""
     latest, change = definitions.latest(request.name), definitions.change(request.name)
     if (latest is None or latest is request.definition) and change is None:
         return request
@@ -137,10 +137,10 @@ def as_it_is(request: Request, definitions: Definitions) -> Request:
 
 
 def ruling(rules: Iterable[Rule], definitions: Definitions, request: Request) -> tuple[Rule | None, str]:
-    """Return the rule that decides about a call, and what it says: `"allow"`, `"deny"` or `"ask"`; "" without one.
+    """Return the rule that decides about a call, and its action: `"allow"`, `"deny"` or `"ask"`; "" without a rule.
 
-    The first that matches decides. One that allows the tool as it was before asks about what it is now, unless a
-    later one allows that; for a call of the person's own, who needs no permission, it does not count.
+    The first matching rule decides. A rule that allows an earlier definition of the tool means "ask", unless a later
+    rule allows the present one. For the user's own calls, which need no permission, such a rule does not count.
     """
     outdated: Rule | None = None
     for rule in rules:
@@ -157,7 +157,7 @@ def ruling(rules: Iterable[Rule], definitions: Definitions, request: Request) ->
 
 
 def covers(rule: Rule, name: str, definitions: Definitions) -> bool:
-    """Whether a rule is about the tool as it is now; a tool that nobody has listed yet is what the rule means."""
+    """Whether a rule covers the tool as it is now; a tool that was never listed counts as covered."""
     if not _is_same_server(rule, name.partition(":")[0], definitions):
         return False
     if rule.definition:
@@ -166,19 +166,19 @@ def covers(rule: Rule, name: str, definitions: Definitions) -> bool:
 
 
 def _is_same_server(rule: Rule, server: str, definitions: Definitions) -> bool:
-    """Whether a name is still that of the server that a rule was given for."""
+    """Whether the server of this name is still the one the rule was given for."""
     if server in rule.identities:
         return definitions.identity(server) in ("", rule.identities[server])
     return definitions.replacement(server, rule.since) is None
 
 
 def another_server(rule: Rule, server: str, definitions: Definitions) -> str:
-    """Say that a rule was given for another server of this name; "" if it was given for this one.
+    """Return a text saying that a rule was given for another server of this name; "" if it was not.
 
     Args:
-        rule: A rule that allows.
+        rule: A rule with the action `"allow"`.
         server: The server's name.
-        definitions: What is known of servers.
+        definitions: The servers seen so far.
     """
     if _is_same_server(rule, server, definitions):
         return ""
@@ -188,7 +188,7 @@ def another_server(rule: Rule, server: str, definitions: Definitions) -> str:
 
 
 def because_changed(request: Request, decision: Decision) -> Decision:
-    """Let a refusal say that a rule would have allowed the tool as it was before."""
+    """Add to a denial that a rule would have allowed an earlier definition of the tool."""
     if decision.approved or decision.by == PERSON or not request.outdated:
         return decision
     changed = request.replaced or f"the tool has changed since rule `{request.outdated}` allowed it"
@@ -196,35 +196,35 @@ def because_changed(request: Request, decision: Decision) -> Decision:
 
 
 def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
-    """Return the names of the tools that a rule allowed and that are others now."""
+    """Return the names of tools that a rule allowed and that have changed since."""
     if rule.action != "allow":
         return []
     return [name for name in definitions if rule.names(name) and not covers(rule, name, definitions)]
 
 
-# Consent: may this call go out, and who says so.
+# Consent itself: may this call run, and who decides?
 #
-# A call is decided by the first rule that matches; without one by the policy, unless the person themself made the
-# call. What is to be asked goes to an approver: a panel in the notebook, `input()`, or any coroutine. Where nobody
-# can answer the call is denied, and the denial says what would allow it.
+# The first matching rule decides; without one the policy does, except for the user's own calls, which run. Questions
+# go to an approver: a panel in the notebook, `input()`, or any coroutine. Without an approver the call is denied, and
+# the denial says what would allow it.
 
 POLICIES = ("ask", "auto", "readonly", "deny")
 
 VARIABLE = "MCP_MAGIC_APPROVAL"
-"""The environment variable that names the policy, in programs as in notebooks."""
+"""The environment variable that sets the policy, in programs as in notebooks."""
 
 ASK_SECONDS = 300.0
-"""Seconds a person has to decide; after that nobody is taken to be there."""
+"""Seconds the user has to decide; after that the user counts as absent."""
 
 EARLY_SECONDS = 0.5
-"""Seconds by which an approver may say before us that the time is up."""
+"""How many seconds before our deadline an approver's own `TimeoutError` still counts as the deadline."""
 
 
 def policy_of_environment() -> str:
-    """Return the policy that the environment names, else `"ask"`.
+    """Return the policy set in the environment, else `"ask"`.
 
     Raises:
-        ConfigError: It names none.
+        ConfigError: The value is no policy.
     """
     policy = os.environ.get(VARIABLE) or "ask"
     if policy not in POLICIES:
@@ -237,14 +237,15 @@ class Consent:
     """The rules, the policy and the approver of a host.
 
     Attributes:
-        rules: The first that matches decides.
-        policy: What no rule matches: `"ask"`, `"auto"`, `"readonly"` (asks for what changes things) or `"deny"`; the
-            default is MCP_MAGIC_APPROVAL of the environment, else `"ask"`.
-        approver: Asks a person, or None where nobody can be asked.
-        timeout: Seconds the approver has.
+        rules: The first matching rule decides.
+        policy: Decides without a matching rule: `"ask"`, `"auto"`, `"readonly"` (asks about tools that are not
+            read-only) or `"deny"`. The default is the environment variable MCP_MAGIC_APPROVAL, else `"ask"`.
+        approver: Asks the user; None if the user cannot be asked.
+        timeout: The approver's deadline, in seconds.
         audit: The record of decisions.
-        definitions: What tools said of themselves since they were first seen; a rule covers them as they were then.
-        magics: Whether `%mcp allow` adds to these rules: denials propose that then, and else a line of Python.
+        definitions: The definitions of tools since they were first seen; a rule covers a tool as it was when the rule
+            was given.
+        magics: Whether `%mcp allow` adds to these rules: a denial then suggests it, otherwise a line of Python.
     """
 
     rules: list[Rule] = field(default_factory=list)
@@ -256,10 +257,10 @@ class Consent:
     magics: bool = False
 
     async def check(self, request: Request) -> Mapping[str, Any]:
-        """Return the arguments with which a call may go out.
+        """Return the arguments to call the tool with.
 
         Raises:
-            DeniedError: It may not.
+            DeniedError: The call is denied.
             ConfigError: The audit file cannot be written.
         """
         if request.asker == PERSON and not self.rules:
@@ -272,12 +273,12 @@ class Consent:
     async def review(
         self, request: Request, *, policy: str | None = None, approver: Approver | None = None
     ) -> Decision:
-        """Decide about a request, remember what holds from now on, and put the decision on record.
+        """Decide about a request, remember a lasting approval, and record the decision.
 
         Args:
-            request: What waits.
-            policy: What decides where no rule matches, instead of the host's.
-            approver: Who is asked, instead of the host's approver.
+            request: The request.
+            policy: Decides without a matching rule, instead of the host's policy.
+            approver: Asks the user, instead of the host's approver.
 
         Raises:
             ConfigError: The audit file cannot be written.
@@ -294,7 +295,7 @@ class Consent:
     async def decide(
         self, request: Request, *, policy: str | None = None, approver: Approver | None = None
     ) -> Decision | None:
-        """Return the decision about a request; None if there is nothing to decide."""
+        """Return the decision about a request; None if it needs none."""
         rule, action = ruling(self.rules, self.definitions, request)
         if rule is None:
             if request.asker == PERSON:
@@ -311,7 +312,7 @@ class Consent:
         return because_changed(request, await self._ask(request, approver or self.approver))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
-        """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; nobody is asked."""
+        """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
         request = as_it_is(request, self.definitions)
         action = ruling(self.rules, self.definitions, request)[1]
         if action:
@@ -319,18 +320,18 @@ class Consent:
         return "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
 
     def rule_for(self, request: Request) -> Rule | None:
-        """Return the rule that decides about a request, or None; one that allowed the tool as it was before asks."""
+        """Return the rule that decides about a request, or None; see `ruling` for one about an earlier definition."""
         return ruling(self.rules, self.definitions, request)[0]
 
     def refusal(self, request: Request, decision: Decision) -> DeniedError:
-        """Return the error that says who refused a call, why, and what would allow it."""
+        """Return the error that says who denied a call, why, and what would allow it."""
         text = sentence(f"{one_line(request.name, 200)} was not called; denied by {decision.by}", decision.reason)
         if decision.by != PERSON and (advice := self._advice(request, decision)):
             text += f" {advice}"
         return DeniedError(text, decision.reason)
 
     def _advice(self, request: Request, decision: Decision) -> str:
-        """Say what would allow a call: a rule for this tool alone, whatever its server has called it, or the policy."""
+        """Say what would allow a call: the policy, or a rule for exactly this tool, however it is named."""
         tool = exactly(request.name)
         line = f"%mcp allow {shlex.quote(tool)} --first"
         if not self.magics:
@@ -342,9 +343,9 @@ class Consent:
         )
 
     def add(self, rule: Rule, *, first: bool = False) -> bool:
-        """Append a rule, or put it before the others; one that is there already covers what the given one does.
+        """Append a rule, or put it first; an equal rule takes over the later `since`.
 
-        One that comes from no file is given now: it covers tools as they are now.
+        A rule that comes from no file is given now: it covers tools as they are now. Returns whether the rule is new.
         """
         if not (rule.source or rule.since):
             rule = replace(rule, since=self.definitions.count)
@@ -386,7 +387,7 @@ class Consent:
             return _failed(error)
 
     def _valid(self, request: Request, decision: Any, before: Mapping[str, Any], definition: str) -> Decision:
-        """Hold what an approver gave back against the schema, the rules that deny, and what it was asked about."""
+        """Check an approver's answer against the schema, the denying rules, and the request as it was asked."""
         if not isinstance(decision, Decision):
             raise TypeError(f"it gave back {type(decision).__name__}, no Decision")
         if not decision.approved:
@@ -407,7 +408,7 @@ class Consent:
         return changed
 
     def _remember(self, request: Request, decision: Decision, since: int) -> None:
-        """Turn "always" into a rule, before the one that made us ask."""
+        """Turn "always" into a rule, placed before the rule that asked."""
         arguments = request.arguments if decision.arguments is None else decision.arguments
         made = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
         if not decision.approved or made is None:
@@ -428,7 +429,7 @@ def _failed(error: Exception) -> Decision:
 
 
 def record_of(request: Request, decision: Decision, seconds: float) -> Record:
-    """Return what the audit keeps of a decision that took so many seconds."""
+    """Return the audit record of a decision that took `seconds`."""
     arguments = request.arguments if decision.arguments is None else decision.arguments
     changed = tuple(changes(request.arguments, arguments))
     verdict = ("edit" if changed else "approve") if decision.approved else "deny"

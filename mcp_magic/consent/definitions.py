@@ -1,9 +1,8 @@
-"""What tools said of themselves, since this kernel first saw them.
+"""The history of tool definitions, and of the servers behind server names, since this kernel first saw them.
 
-A server may change what a tool is after a person has allowed it (a "rug pull"), also by going away and coming back
-under the same name. So the memory is by name, over all sessions, and a rule covers a tool as it was when the rule was
-given; one that was given before covers it as it was first seen. The same holds for the server behind a name, which is
-its command line or its URL.
+A server may change a tool after the user has allowed it (a "rug pull"), also by leaving and coming back under the same
+name. So the history is kept by name, across all sessions. A rule covers a tool as it was when the rule was given, or as
+it was first seen if that was later. The same holds for the server behind a name: its command line or its URL.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["Change", "Definitions", "Replacement", "definition_of", "digest"]
 
 KEPT = 20
-"""Definitions of one tool that are kept whole, besides the first; of the others the digest is kept."""
+"""Definitions of one tool that are kept whole, besides the first; of older ones only the digest is kept."""
 
 GONE_BYTES = 20_000_000
-"""Bytes of definitions that are kept whole of tools which are listed no more; of the others the digest is kept."""
+"""Bytes of whole definitions kept of tools that are no longer listed; beyond that only digests are kept."""
 
 
 def definition_of(tool: Tool) -> dict[str, Any]:
-    """Return what makes a tool what it is, in words of the protocol, without what it does not say."""
+    """Return the parts of a tool that define it, under their names in the protocol, without empty ones."""
     annotations = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else None
     parts = {
         "title": tool.title,
@@ -46,13 +45,13 @@ def definition_of(tool: Tool) -> dict[str, Any]:
 
 
 def digest(tool: Tool) -> str:
-    """Return a short text that is the same for the same definition; the order of JSON keys does not count."""
+    """Return a short digest of a tool's definition; the order of JSON keys does not count."""
     text = json.dumps(definition_of(tool), sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 class Version(NamedTuple):
-    """A definition: when it was seen, as a number and as `time.time()`, its digest, and itself if it is kept."""
+    """A definition: its number, when it was seen (`time.time()`), its digest, and the tool if it is kept."""
 
     number: int
     time: float
@@ -61,7 +60,7 @@ class Version(NamedTuple):
 
 
 class Server(NamedTuple):
-    """A server that had a name: when it was met, as a number, its `Spec.identity`, and where it is."""
+    """A server that had a name: its number, its `Spec.identity`, and its command line or URL."""
 
     number: int
     identity: str
@@ -69,11 +68,11 @@ class Server(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """That another server has a name now.
+    """Another server has taken over a name.
 
     Attributes:
-        before: Where the one was that had it then.
-        now: Where the one is that has it now.
+        before: The command line or URL of the former server.
+        now: The command line or URL of the present server.
     """
 
     before: str
@@ -81,12 +80,12 @@ class Replacement(NamedTuple):
 
 
 class Change(NamedTuple):
-    """That a tool is another than it was.
+    """A change of a tool's definition.
 
     Attributes:
-        before: Its definition then.
-        after: Its definition now.
-        time: When that was first seen (`time.time()`).
+        before: The former definition.
+        after: The present definition.
+        time: When the present definition was first seen (`time.time()`).
     """
 
     before: Tool
@@ -95,7 +94,7 @@ class Change(NamedTuple):
 
     @property
     def lines(self) -> list[Line]:
-        """What differs, under the names of the parts that do."""
+        """The differing lines, under the label of each changed part."""
         old, new = definition_of(self.before), definition_of(self.after)
         found: list[Line] = []
         for name, label in _LABELS.items():
@@ -107,13 +106,13 @@ class Change(NamedTuple):
 
     @property
     def badge(self) -> Badge:
-        """A mark for wherever the tool is shown."""
+        """The badge shown next to the tool."""
         when = time.strftime("%H:%M:%S", time.localtime(self.time))
         return Badge("Δ changed", "danger", f"its {self.parts} changed after it was first seen here; noticed at {when}")
 
     @property
     def parts(self) -> str:
-        """Which parts differ, in words: `"description and arguments"`."""
+        """The changed parts in words: `"description and arguments"`."""
         old, new = definition_of(self.before), definition_of(self.after)
         names = [label for name, label in _LABELS.items() if old.get(name) != new.get(name)]
         return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
@@ -129,10 +128,10 @@ _LABELS = {
 
 
 class Definitions:
-    """The definitions of all tools that a host has seen, by `"server:tool"`, and the servers that they are of.
+    """The definitions of all tools that a host has seen, by `"server:tool"`, and their servers.
 
     Attributes:
-        count: How many definitions and servers were seen; a rule keeps it to say when it was given.
+        count: How many definitions and servers were seen. It serves as a clock: a rule keeps it as `since`.
     """
 
     def __init__(self) -> None:
@@ -143,25 +142,25 @@ class Definitions:
         self._gone: dict[str, int] = {}
 
     def meet(self, name: str, spec: Spec) -> None:
-        """Take note of the server that has a name from now on."""
+        """Note the server that has a name from now on."""
         servers = self._servers.setdefault(name, [])
         if not servers or servers[-1].identity != spec.identity:
             self.count += 1
             servers.append(Server(self.count, spec.identity, spec.where))
 
     def identity(self, server: str, since: int | None = None) -> str:
-        """Return the `Spec.identity` of the server that has a name, or had it at a time; "" if none had it yet."""
+        """Return the `Spec.identity` of the server of this name, now or at `since`; "" if there was none yet."""
         servers = self._servers.get(server)
         if not servers:
             return ""
         return (servers[-1] if since is None else _at(servers, since)).identity
 
     def replacement(self, server: str, since: int = 0) -> Replacement | None:
-        """Return that another server has the name than at a time; None if it is the same, or the first.
+        """Return how the server of a name was replaced since a time; None if it is the same server.
 
         Args:
-            server: The name.
-            since: The `count` of that time, as for `change`.
+            server: The server's name.
+            since: The `count` at that time, as for `change`.
         """
         servers = self._servers.get(server)
         if not servers:
@@ -170,7 +169,7 @@ class Definitions:
         return None if then.identity == now.identity else Replacement(then.where, now.where)
 
     def look(self, server: str, tools: tuple[Tool, ...]) -> None:
-        """Take note of all tools that a server lists now; costs nothing for the same tuple as the last time."""
+        """Note all tools that a server lists now; costs nothing for the same tuple as last time."""
         before = self._looked.get(server, ())
         if before is not tools:
             self._looked[server] = tools
@@ -178,7 +177,7 @@ class Definitions:
             self._part(server, before, tools)
 
     def _part(self, server: str, before: Iterable[Tool], now: Iterable[Tool]) -> None:
-        """Keep only the digests of tools that have long been gone: a server may list others again and again."""
+        """Reduce tools that are long gone to digests: a server may list new tools again and again."""
         names = {f"{server}:{tool.name}" for tool in now}
         for name in names & self._gone.keys():
             del self._gone[name]
@@ -193,14 +192,14 @@ class Definitions:
             self._versions[name] = [version._replace(tool=None) for version in self._versions[name]]
 
     def saw(self, server: str, tools: Iterable[Tool]) -> None:
-        """Take note of tools as a server lists them."""
+        """Note tools as a server lists them."""
         for tool in tools:
             self._saw(f"{server}:{tool.name}", tool)
 
     def _saw(self, name: str, tool: Tool) -> None:
         versions = self._versions.get(name)
         if versions is None:
-            self._versions[name] = [self._version(tool, "")]  # most tools never change: their digest can wait
+            self._versions[name] = [self._version(tool, "")]  # most tools never change: compute the digest later
             return
         if versions[-1].tool is tool:
             return
@@ -222,12 +221,12 @@ class Definitions:
         return Version(self.count, time.time(), of, tool)
 
     def latest(self, name: str) -> Tool | None:
-        """Return a tool as it was last seen, or None."""
+        """Return the latest definition of a tool, or None."""
         versions = self._versions.get(name)
         return versions[-1].tool if versions else None
 
     def digest(self, name: str, since: int | None = None) -> str:
-        """Return the digest of a tool as it was last seen, or as `change` takes `since`; "" for one never seen."""
+        """Return the digest of a tool, now or at `since` (as for `change`); "" if the tool was never seen."""
         versions = self._versions.get(name)
         if not versions:
             return ""
@@ -235,16 +234,16 @@ class Definitions:
         return (versions[-1] if since is None else _at(versions, since)).digest
 
     def seal(self, name: str) -> str:
-        """Return a text that is another as soon as a tool or its server is; "" for a tool that was never seen."""
+        """Return a text that changes when a tool or its server does; "" for a tool that was never seen."""
         found = self.digest(name)
         return found and f"{found} {self.identity(name.partition(':')[0])}"
 
     def change(self, name: str, since: int = 0) -> Change | None:
-        """Return how a tool differs from what it was at a time; None if it does not.
+        """Return how a tool has changed since a time; None if it has not.
 
         Args:
             name: `"server:tool"`.
-            since: The `count` of that time; 0, or one before it was first seen, for as it was first seen.
+            since: The `count` at that time; 0, or a count before the tool was first seen, means when it was first seen.
         """
         versions = self._versions.get(name)
         if versions is None or len(versions) == 1:
@@ -262,5 +261,5 @@ _Seen = TypeVar("_Seen", Version, Server)
 
 
 def _at(versions: list[_Seen], since: int) -> _Seen:
-    """Return what was known at a time; what was first seen, if that was later."""
+    """Return the version known at a time, or the first one if that came later."""
     return next((version for version in reversed(versions) if version.number <= since), versions[0])

@@ -1,4 +1,4 @@
-"""Rules that allow, ask about or deny calls: patterns, files and what they reach."""
+"""Consent rules: which calls they match, and how files hold them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 
-# What the arguments of a consent rule compare: where in a call they look, and what they find there.
+# How a rule matches arguments.
 #
-# A call can often be read in more than one way: `opts.path` is an argument of that name, or the `path` of the object
-# `opts`; one path may be given as a list of paths. Nobody knows which of them the server takes, so a rule that
-# refuses is about a call if any reading fits it, and one that allows only if all do.
+# A call can often be read in more than one way: `opts.path` is an argument of that name, or `path` in the object
+# `opts`; a path may also be given as a list of paths. Which reading the server uses is unknown. So a rule that denies
+# or asks matches if any reading fits, and a rule that allows only if all do.
 
 MAX_NUMBER = 400
 """Characters of a pattern that may be a number; the largest double has 309 digits."""
@@ -58,10 +58,10 @@ _ABSENT = _Absent()
 
 
 def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return patterns with those inside of objects under their paths.
+    """Return patterns with nested objects flattened to dotted paths.
 
     Raises:
-        ConfigError: Two are for the same path.
+        ConfigError: Two patterns have the same path.
 
     >>> flat({"opts": {"path": "/etc/*", "depth": 1}, "n": 2})
     {'opts.path': '/etc/*', 'opts.depth': 1, 'n': 2}
@@ -84,7 +84,7 @@ def _leaves(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str
 
 
 def any_fits(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
-    """Whether some reading of a call has what is wanted at a path.
+    """Whether any reading of a call has the wanted value at a path.
 
     >>> any_fits({"opts": {"path": "/etc/passwd"}, "opts.path": "/tmp/x"}, "opts.path", "/etc/*")
     True
@@ -95,7 +95,7 @@ def any_fits(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
 
 
 def all_fit(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
-    """Whether a call has what is wanted at a path, in whichever way it is read.
+    """Whether every reading of a call has the wanted value at a path.
 
     >>> all_fit({"opts": {"path": "/etc/passwd"}, "opts.path": "/tmp/x"}, "opts.path", "/tmp/*")
     False
@@ -107,7 +107,7 @@ def all_fit(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
 
 
 def _readings(value: Any, path: str) -> Iterator[Any]:
-    """Yield what is at a path: each `.` parts two names, or belongs to one; a path goes on in the items of a list."""
+    """Yield every value at a path: a `.` separates two names or belongs to one; a list is searched item by item."""
     if isinstance(value, list):
         for item in value:
             yield from _or_absent(_readings(item, path))
@@ -123,19 +123,19 @@ def _readings(value: Any, path: str) -> Iterator[Any]:
 
 
 def _or_absent(found: Iterator[Any]) -> Iterator[Any]:
-    """Yield what was found; one that fits nothing, if nothing was."""
+    """Yield the readings; only `_ABSENT`, which fits nothing, if there are none."""
     first = next(found, _ABSENT)
     yield first
     yield from found
 
 
 def _fits(value: Any, wanted: Any, how_many: Callable[[Iterable[bool]], bool]) -> bool:
-    """Whether a value is what is wanted, as it is or item by item.
+    """Whether a value is the wanted one, as a whole or item by item.
 
     Args:
-        value: Of the call.
+        value: A value in the call.
         wanted: A value, or a pattern.
-        how_many: `any` or `all`: which of the readings have to be.
+        how_many: `any` or `all`: how many of the readings have to fit.
     """
     if value is _ABSENT:
         return False
@@ -149,7 +149,7 @@ def _fits(value: Any, wanted: Any, how_many: Callable[[Iterable[bool]], bool]) -
 
 
 def _items(value: Any) -> list[Any]:
-    """Return the items of a list; also of one that is written as text: servers read JSON where they expect none."""
+    """Return the items of a list, also of a list written as JSON text, which some servers decode."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -159,7 +159,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _is_like(value: Any, wanted: Any) -> bool:
-    """Whether the text of a value is as a pattern says; numbers are compared as numbers."""
+    """Whether the text of a value matches a pattern; numbers are compared as numbers."""
     if not isinstance(wanted, str):
         return json_equal(value, wanted)
     number = _number(wanted) if isinstance(value, int | float) and not isinstance(value, bool) else None
@@ -167,7 +167,7 @@ def _is_like(value: Any, wanted: Any) -> bool:
 
 
 def _is_written(value: Any, wanted: Any) -> bool:
-    """Whether a text spells a value: a server may turn it into that."""
+    """Whether a text spells the wanted value: a server may convert it."""
     return isinstance(value, str) and not isinstance(wanted, str) and value == _text(wanted)
 
 
@@ -187,10 +187,7 @@ def _number(text: str) -> Any:
     return number if isinstance(number, int | float) and not isinstance(number, bool) else None
 
 
-# Consent rules: who may be called without asking, who never, who only after asking.
-#
-# The first rule that matches decides. A rule names a tool, or many with a pattern, and may name arguments whose
-# values must match as well.
+# The rules: the first match decides. A rule names a tool, or many by a pattern, and may require argument values.
 
 ACTIONS = ("allow", "deny", "ask")
 
@@ -202,19 +199,20 @@ class Rule:
     Attributes:
         action: `"allow"`, `"deny"` or `"ask"`.
         tool: `"server:tool"`, or a pattern with `*`, `?` and `[...]`.
-        arguments: Argument name (`a.b` reaches into objects, and so does an object of patterns, which becomes that) ->
-            what its value must be, or a pattern for its text. Lists are compared item by item.
+        arguments: What the value of each argument must be, or a pattern for its text. `a.b` reaches into objects; an
+            object of patterns becomes such paths. Lists are compared item by item.
         reason: Why; a denial passes it on.
-        run: The agent run for which alone it holds, or None.
-        source: Where it comes from: a file, or "" for what was typed or clicked.
-        exact: Whether a call with more arguments than these, or with a number for a text, is another call.
-        hidden: Arguments that the tool's schema calls secret. They, and those whose names say so, are never shown.
+        run: The only agent run that the rule applies to, or None for all.
+        source: The file it comes from; "" if it was typed or clicked.
+        exact: Whether the arguments must be exactly these, with the same types.
+        hidden: Arguments that the tool's schema marks as secret. They, and arguments with secret-looking names, are
+            never shown.
         since: When it was given, as `Definitions.count`: it allows tools as they were then, or first seen later.
         definition: The digest of the only definition that it allows, from a saved file, or "".
-        cell: Which cell declared it, where one did, or "".
-        identities: By server name the `Spec.identity` of the only server of that name that it allows; a saved rule, and
-            one that a declaration makes, is for these servers and for no others that come under their names.
-        servers: The only servers that it is about, or None: a file allows the tools of servers that it declares.
+        cell: The cell that declared it, or "".
+        identities: By server name, the `Spec.identity` of the only server of that name that it allows. Saved and
+            declared rules have it, so that they allow no other server under the same name.
+        servers: The only servers that it applies to, or None: a file allows only tools of servers that it declares.
     """
 
     action: str
@@ -232,16 +230,16 @@ class Rule:
     identities: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Put patterns inside of objects under their paths.
+        """Flatten nested patterns to dotted paths.
 
         Raises:
-            ConfigError: Two are for the same argument.
+            ConfigError: Two patterns are for the same argument.
         """
         if not self.exact:
             object.__setattr__(self, "arguments", flat(self.arguments))
 
     def matches(self, name: str, arguments: Mapping[str, Any], run: str | None = None) -> bool:
-        """Whether the rule is about a call: one that allows in whichever way it can be read, another in any way.
+        """Whether the rule matches a call: to allow it, in every reading of its arguments; else in any.
 
         >>> Rule("allow", "weather:*", {"location": "N*"}).matches("weather:get", {"location": "NYC"})
         True
@@ -259,18 +257,18 @@ class Rule:
         return all(fits(arguments, path, wanted) for path, wanted in self.arguments.items())
 
     def names(self, name: str) -> bool:
-        """Whether it is about a tool, whatever the arguments."""
+        """Whether the rule names a tool, whatever the arguments."""
         inside = self.servers is None or name.partition(":")[0] in self.servers
         return inside and fnmatchcase(name, self.tool)
 
     @property
     def single(self) -> bool:
-        """Whether it names one tool and no pattern."""
+        """Whether the rule names one tool, without a pattern."""
         return not set("*?[") & set(self.tool)
 
     @property
     def shown_arguments(self) -> dict[str, Any]:
-        """Its arguments with secrets masked.
+        """The rule's arguments, secrets masked.
 
         >>> Rule("allow", "fs:login", {"user": "me", "password": "pw"}).shown_arguments
         {'user': 'me', 'password': '***'}
@@ -284,11 +282,11 @@ class Rule:
 
     @property
     def holds_secret(self) -> bool:
-        """Whether a secret would be written with it."""
+        """Whether writing the rule would reveal a secret."""
         return self.shown_arguments != self.arguments
 
     def __str__(self) -> str:
-        """The rule as it is typed behind `%mcp`."""
+        """Return the rule as it is typed after `%mcp`."""
         from mcp_magic import schema
 
         line = schema.call_line(self.tool, self.shown_arguments, command=self.action)
@@ -299,12 +297,12 @@ class Rule:
 
 
 def _is_wild(wanted: Any) -> bool:
-    """Whether a pattern says nothing of the value."""
+    """Whether a pattern accepts any value, and so reveals nothing."""
     return isinstance(wanted, str) and set(wanted) <= {"*", "?"}
 
 
 def _is_exactly(value: Any, wanted: Any) -> bool:
-    """Whether a value is the one that was approved; null counts as its name, which is how a file has it."""
+    """Whether a value is the approved one; null equals the text `null`, because TOML has no null."""
     if not isinstance(wanted, str):
         return json.dumps(value, sort_keys=True, default=str) == json.dumps(wanted, sort_keys=True, default=str)
     return isinstance(value, str | None) and fnmatchcase("null" if value is None else value, wanted)
@@ -313,7 +311,7 @@ def _is_exactly(value: Any, wanted: Any) -> bool:
 def lasting_rule(
     always: str, name: str, arguments: Mapping[str, Any], definition: Tool | None, run: str | None
 ) -> Rule | None:
-    """Return the rule that an approval makes: `"tool"`, `"arguments"` or `"run"`; None if it is for this once.
+    """Return the rule for an approval with `always`; None if the approval is for this call only.
 
     >>> print(lasting_rule("arguments", "fs:read", {"path": "/tmp/*"}, None, None))
     allow fs:read 'path=/tmp/[*]' (exactly)
@@ -333,17 +331,17 @@ def lasting_rule(
 
 
 def exactly(value: Any) -> Any:
-    """Return a pattern that matches just this text."""
+    """Return a pattern that matches exactly this text; other values are returned as they are."""
     if not isinstance(value, str):
         return value
     return "".join(f"[{c}]" if c in "*?[" else c for c in value)
 
 
-# Consent rules in files: `[[consent]]` tables.
+# Rules in files: `[[consent]]` tables.
 
 
 def rule_of(table: Mapping[str, Any], *, source: str = "") -> Rule:
-    """Return the rule of a `[[consent]]` table."""
+    """Return the rule in a `[[consent]]` table."""
     action = next(action for action in ACTIONS if action in table)
     return Rule(
         action,
@@ -362,7 +360,7 @@ def parse_rules(text: str, *, source: str) -> list[Rule]:
     """Read the `[[consent]]` tables of a TOML text.
 
     Raises:
-        ConfigError: It is no TOML, or a table is no rule.
+        ConfigError: The text is no TOML, or a table is no rule.
     """
     problem = ""
     rules: list[Rule] = []
@@ -383,11 +381,11 @@ def parse_rules(text: str, *, source: str) -> list[Rule]:
 
 
 def write_rules(rules: Iterable[Rule], definitions: Definitions | None = None) -> str:
-    """Return rules as TOML that `parse_rules` reads; those of one run only, and those with a secret, are left out.
+    """Return rules as TOML for `parse_rules`, without rules of one run and rules with secrets.
 
     Args:
         rules: The rules.
-        definitions: What is known of tools: a rule that allows a single one is kept for its present definition.
+        definitions: The tools seen: a rule that allows a single tool is saved with its present definition.
 
     >>> print(write_rules([Rule("allow", "fs:read_*", {"path": "/tmp/*"})]))
     [[consent]]
@@ -400,14 +398,14 @@ def write_rules(rules: Iterable[Rule], definitions: Definitions | None = None) -
 
 
 def _definition(rule: Rule, definitions: Definitions | None) -> str:
-    """Return the digest of the definition that a rule allows, "" where it allows any that comes first."""
+    """Return the digest of the definition that a rule allows; "" if it allows the first one seen."""
     if rule.action != "allow" or rule.definition or definitions is None or not rule.single:
         return rule.definition
     return definitions.digest(rule.tool, rule.since)
 
 
 def _identities(rule: Rule, definitions: Definitions | None) -> Mapping[str, str]:
-    """Return which servers a rule allows: that of its name, if it is known; a pattern for names has none."""
+    """Return the identity of the server that a rule allows, if known; a pattern for server names has none."""
     server = rule.tool.partition(":")[0]
     if rule.action != "allow" or rule.identities or definitions is None or set("*?[") & set(server):
         return rule.identities
@@ -438,33 +436,33 @@ def _key(name: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Write a JSON value as TOML: the two agree on all but objects and null."""
+    """Write a JSON value as TOML; only objects and null are written differently."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_key(name)} = {_toml(inner)}" for name, inner in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(inner) for inner in value) + "]"
     if value is None:
-        return '"null"'  # TOML has none; as a pattern it matches the same values
-    # JSON escapes are TOML escapes, but for DEL, which TOML wants escaped
+        return '"null"'  # TOML has no null; as a pattern this matches the same values
+    # JSON escapes are TOML escapes, except that TOML also requires DEL to be escaped
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-# Which consent rules never decide, because one before them decides whatever they are about.
+# Rules that never decide, because an earlier rule matches all their calls.
 #
-# Said only where it is sure: a rule that several others cover together is not found.
+# Only certain cases are reported: a rule that several others cover together is not found.
 
 MAX_LENGTH = 2_000
-"""Characters of two patterns that are compared: that takes the product of their lengths."""
+"""Largest total length of two patterns to compare: the cost is the product of their lengths."""
 
 _TOKENS = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
-"""What a pattern is made of, as `fnmatch` reads it: a `[` that is never closed stands for itself."""
+"""The tokens of a pattern, as `fnmatch` reads it: a `[` that is never closed stands for itself."""
 
 _NUMBER = re.compile(r"\s*(?:[-+.\deE]+|NaN|-?Infinity)\s*")
-"""A pattern that is a number fits it however it is written (`10`, `1e1`)."""
+"""A pattern that is a number matches every spelling of it (`10`, `1e1`)."""
 
 
 def unreached(rules: Sequence[Rule], definitions: Definitions) -> dict[int, int]:
-    """Return the positions of rules that never decide, each with that of the first that decides in its place."""
+    """Return the positions of rules that never decide, each with the position of the first rule that covers it."""
     found: dict[int, int] = {}
     for at, rule in enumerate(rules):
         before = next((i for i, earlier in enumerate(rules[:at]) if _decides_for(earlier, rule, definitions)), None)
@@ -474,7 +472,7 @@ def unreached(rules: Sequence[Rule], definitions: Definitions) -> dict[int, int]
 
 
 def _decides_for(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
-    """Whether a rule decides about every call that a later one is about."""
+    """Whether a rule decides about every call that a later rule matches."""
     if earlier.run not in (None, later.run) or not pattern_covers(earlier.tool, later.tool):
         return False
     if not _servers_cover(earlier, later) or not _arguments_cover(earlier, later):
@@ -483,14 +481,14 @@ def _decides_for(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
 
 
 def _servers_cover(earlier: Rule, later: Rule) -> bool:
-    """Whether a rule that is about some servers only is about all those that a later one is about."""
+    """Whether the `servers` of a rule include those of a later rule."""
     if earlier.servers is None:
         return True
     return set(later.servers or [later.tool.partition(":")[0]]) <= set(earlier.servers)
 
 
 def _allows_the_same(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
-    """Whether two permissions are for the same definitions; else the later one counts when a tool has changed."""
+    """Whether two allowing rules cover the same definitions; if not, the later one counts once a tool has changed."""
     if (earlier.definition, dict(earlier.identities)) != (later.definition, dict(later.identities)):
         return False
     return all(
@@ -501,11 +499,11 @@ def _allows_the_same(earlier: Rule, later: Rule, definitions: Definitions) -> bo
 
 
 def _arguments_cover(earlier: Rule, later: Rule) -> bool:
-    """Whether arguments that a later rule is about are also what an earlier one asks for."""
+    """Whether every call whose arguments match a later rule also matches an earlier one."""
     if earlier.exact:
         same = later.exact and earlier.arguments.keys() == later.arguments.keys()
         return same and all(_exact_covers(earlier.arguments[name], later.arguments[name]) for name in later.arguments)
-    # what allows needs every reading of a call to fit, and a rule that denies, or compares whole values, says of one
+    # an allowing rule needs every reading to fit; for a denying or exact rule one reading is enough
     strict = earlier.action == "allow" and (later.action != "allow" or later.exact)
     return all(
         path in later.arguments
@@ -515,7 +513,7 @@ def _arguments_cover(earlier: Rule, later: Rule) -> bool:
 
 
 def _takes_all(path: str, wanted: Any) -> bool:
-    """Whether an argument only has to be there; a path with a dot may be read as something that is not."""
+    """Whether an argument only has to be present; a dotted path does not qualify, because one reading may lack it."""
     return "." not in path and _is_star(wanted)
 
 
@@ -524,14 +522,14 @@ def _is_star(wanted: Any) -> bool:
 
 
 def _exact_covers(wide: Any, narrow: Any) -> bool:
-    """Whether texts and values that one rule compares as they are fit another that does."""
+    """Whether one pattern or value of an `exact` rule covers that of another."""
     if isinstance(wide, str):
         return pattern_covers(wide, narrow) if isinstance(narrow, str) else narrow is None and fnmatchcase("null", wide)
     return not isinstance(narrow, str) and json.dumps(wide) == json.dumps(narrow)
 
 
 def _reading_covers(wide: Any, narrow: Any) -> bool:
-    """Whether what is like one pattern, or has an item that is, is so with another; numbers have many spellings."""
+    """Whether a pattern or value, matched reading by reading, covers another; numbers have many spellings."""
     if _is_star(wide) or (type(wide) is type(narrow) and json.dumps(wide) == json.dumps(narrow)):
         return True
     if isinstance(wide, str) and isinstance(narrow, str):
@@ -540,7 +538,7 @@ def _reading_covers(wide: Any, narrow: Any) -> bool:
 
 
 def pattern_covers(wide: str, narrow: str) -> bool:
-    """Whether every text that one pattern matches is matched by the other; False where that is not plain to see.
+    """Whether one pattern matches every text that another matches; False if that is not certain.
 
     >>> pattern_covers("math:*", "math:multiply"), pattern_covers("*", "math:*"), pattern_covers("fs:r*", "fs:*d")
     (True, True, False)
@@ -550,7 +548,7 @@ def pattern_covers(wide: str, narrow: str) -> bool:
     tokens = [_plain(token) for token in _TOKENS.findall(narrow)]
     if all((len(token) == 1 and token not in "*?") or token in _LITERAL for token in tokens):
         return fnmatchcase("".join(_LITERAL.get(token, token) for token in tokens), wide)
-    # columns: how much of `narrow` the tokens of `wide` read so far can have taken
+    # columns: how many tokens of `narrow` the tokens of `wide` read so far can match
     reached = [True] + [False] * len(tokens)
     for symbol in (_plain(token) for token in _TOKENS.findall(wide)):
         after = [symbol == "*" and reached[0]]
@@ -564,7 +562,7 @@ def pattern_covers(wide: str, narrow: str) -> bool:
 
 
 _LITERAL = {"[*]": "*", "[?]": "?", "[[]": "["}
-"""How `Rule` writes the characters that are none of a pattern."""
+"""How `Rule` writes characters that would otherwise be wildcards."""
 
 
 def _plain(token: str) -> str:
@@ -572,7 +570,7 @@ def _plain(token: str) -> str:
 
 
 def _one_covers(wide: str, narrow: str) -> bool:
-    """Whether what stands for one character stands for all that another does."""
+    """Whether a one-character token matches everything that another token matches."""
     if narrow == "*":
         return False
     if wide in ("?", narrow):

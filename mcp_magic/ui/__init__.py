@@ -1,5 +1,4 @@
-"""What a person clicks: forms, made of plain ipywidgets.
+"""Forms and panels, made of plain ipywidgets.
 
-Values go in, values come out: nothing here touches the shell, prints or displays. ipywidgets is imported by the
-modules of this folder only, so that `%load_ext` does not pay for it.
+Nothing here touches the shell, prints or displays. Only this folder imports ipywidgets, to keep `%load_ext` fast.
 """

@@ -1,4 +1,4 @@
-"""The explorer: servers and what they offer, to search, read and call."""
+"""The explorer: a widget to search, read and call everything that servers offer."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ __all__ = [
 ]
 
 
-# The forms of an explorer: what was typed into one is still there when its item is chosen again.
+# The open forms: a form keeps what was typed when its item is chosen again.
 
 KEPT = 10
-"""Forms that are kept besides the one that is shown. One has ten to some hundred widgets."""
+"""Forms kept besides the one that is shown. A form has from ten to some hundred widgets."""
 
 
 @dataclass
@@ -67,33 +67,33 @@ class _Open:
 
     @property
     def touched(self) -> bool:
-        """Whether anything would be lost with it: what was typed, or what came of it."""
+        """Whether closing the form would lose anything: input, or an outcome."""
         form = self.form
         used = form.running or form.result is not None or form.error is not None
         return self.changed or used or form.form.draft != self.first
 
 
 class Forms:
-    """Makes forms, and keeps the last ones that somebody did something in.
+    """Makes forms, and keeps the latest ones that were used.
 
     Args:
-        make: Makes the form of an item.
+        make: Returns a new form for a connection and an item.
     """
 
     def __init__(self, make: MakeForm) -> None:
         self._make = make
-        self._open: dict[Where, _Open] = {}  # the one that was left last comes last
+        self._open: dict[Where, _Open] = {}  # in the order in which they were left
 
     def __contains__(self, item: Item) -> bool:
         return item.where in self._open
 
     def open(self, connection: Connection, item: Item) -> Any:
-        """Return the form of an item: the one that is kept, or a new one.
+        """Return the form of an item: the kept one, or a new one.
 
-        What was typed into a form of another session, or of a definition that has changed, is in the new one.
+        If the session or the definition has changed, a new form takes over the input of the kept one.
 
         Raises:
-            ImportError: There are no forms.
+            ImportError: The forms cannot be imported.
         """
         known = self._open.get(item.where)
         if known is None:
@@ -113,7 +113,7 @@ class Forms:
         return form
 
     def leave(self, item: Item) -> None:
-        """Keep the form of an item if something was done in it, and close it otherwise."""
+        """Keep the form of an item if it was used; otherwise close it."""
         left = self._open.pop(item.where, None)
         if left is None:
             return
@@ -122,12 +122,12 @@ class Forms:
             return
         self._open[item.where] = left
         while len(self._open) > KEPT:
-            # one that still runs is the last to go: that would cancel it
+            # a running form goes last: closing it cancels its request
             oldest = min(self._open, key=lambda where: self._open[where].form.running)
             self._open.pop(oldest).form.close()
 
     def discard(self, item: Item) -> None:
-        """Close the form of an item, with all that is in it."""
+        """Close the form of an item and drop its contents."""
         left = self._open.pop(item.where, None)
         if left is not None:
             left.form.close()
@@ -138,10 +138,10 @@ class Forms:
             self._open.popitem()[1].form.close()
 
 
-# What was chosen in an explorer: its card, its form, what reading it gave.
+# The details of the chosen item: its card, the result of reading it, its form.
 
 FORMS = {"tools": "ToolForm", "templates": "TemplateForm", "prompts": "PromptForm"}
-"""Kind -> its form, a class of `widgets.tool_form`; a resource has nothing to fill in."""
+"""Kind -> the class of its form in `ui.request_form`; a resource needs no form."""
 
 _PARTS: dict[str, Callable[[str, Any], Part]] = {
     "resources": resource_part,
@@ -151,23 +151,23 @@ _PARTS: dict[str, Callable[[str, Any], Part]] = {
 
 
 def make_form(connection: Connection, item: Item, timeout: float | None = None) -> Any:
-    """Return the form of a tool, template or prompt, which waits for so many seconds; imported only now."""
+    """Return a new form for a tool, template or prompt, with a timeout in seconds; imports the forms lazily."""
     forms = importlib.import_module("mcp_magic.ui.request_form")
     return getattr(forms, FORMS[item.kind])(connection, item.definition, timeout=timeout)
 
 
 class Detail:
-    """The card of an item with what reading it gave, or its form.
+    """The card of an item with the result of reading it, or its form.
 
     Args:
         shop: Makes the widgets.
-        doing: Runs what takes long.
-        form: Makes the form of an item.
+        doing: Runs long work on the event loop.
+        form: Returns a new form for a connection and an item.
 
     Attributes:
-        on_close: Called after the person closed the card.
-        item: What is shown, or None.
-        form: The form that is open, or None.
+        on_close: Called after the user closed the card.
+        item: The item shown, or None.
+        form: The open form, or None.
     """
 
     def __init__(self, shop: Shop, doing: Doing, form: MakeForm = make_form) -> None:
@@ -192,7 +192,7 @@ class Detail:
         return button
 
     def show(self, connection: Connection, item: Item) -> None:
-        """Show an item's card, or the form that somebody filled in before."""
+        """Show an item's card, or its form if one is kept."""
         self._empty()
         self._connection, self.item = connection, item
         self.card.value = card(connection, item)
@@ -202,7 +202,7 @@ class Detail:
             self._draw()
 
     def update(self, connection: Connection | None, item: Item | None) -> None:
-        """Take over what the server now says of the item that is shown, or that it is gone."""
+        """Update the shown item from its server's present definition; None if it is gone."""
         if self.item is None:
             return
         if item is None or connection is None:
@@ -218,7 +218,7 @@ class Detail:
             self.say("")
 
     def clear(self) -> None:
-        """Show nothing."""
+        """Show no item."""
         self._empty()
         self.item = self._connection = None
         self.widget.children = ()
@@ -229,15 +229,15 @@ class Detail:
             return
         try:
             self.form = self._forms.open(self._connection, self.item)
-        except ImportError as error:  # the card has the line to type, so nothing is lost
+        except ImportError as error:  # the card still has the line to type
             self.say(f"there is no form: {error}", error=True)
             return
-        # the form says what the card says, with the arguments to be filled in
+        # the form repeats what the card says
         self.buttons.children = (self.back, self.hide)
         self.widget.children = (self.buttons, self.note, self.form.widget)
 
     def close_form(self) -> None:
-        """Forget what the form holds, and go back to the card."""
+        """Discard the form with its contents, and show the card."""
         if self.item is not None:
             self._forms.discard(self.item)
             self._empty()
@@ -248,7 +248,7 @@ class Detail:
         self.on_close()
 
     def read_it(self) -> None:
-        """Read the resource, and show it below the card."""
+        """Read the resource and show it below the card."""
         if self.item is not None and self._connection is not None:
             self.read.disabled = True
             self.say("reading …")
@@ -262,7 +262,7 @@ class Detail:
             problem = str(error)
         finally:
             self.read.disabled = False
-        if self.item is item:  # something else may have been chosen meanwhile
+        if self.item is item:  # another item may have been chosen meanwhile
             self.say(problem, error=True)
             self._result(data)
 
@@ -292,7 +292,7 @@ class Detail:
             self._body = None
 
     def close(self) -> None:
-        """Close the forms and the result; the shop closes the rest."""
+        """Close the forms and the result; the shop closes the other widgets."""
         self._empty()
         self._forms.close()
 
@@ -307,28 +307,28 @@ def card(connection: Connection, item: Item) -> str:
 
 
 def line(text: str, *, error: bool = False) -> Markup:
-    """Return a line that a screen reader says aloud when it changes."""
+    """Return a line that a screen reader announces when it changes."""
     shown = "\n".join(shorten(each, 400) for each in text.splitlines()[:4])
     sign = tag("b", "✗ ") if error and shown else ""
     return tag("div", joined([sign, shown]), class_="mcp-explorer-note", role="status")
 
 
-# What there is to explore: every tool, resource, template and prompt as an item that can be searched for.
+# The index: every tool, resource, template and prompt as a searchable item.
 
 SEARCHED = 4000
-"""Characters of a description that are searched: a keystroke stays fast whatever servers write."""
+"""Characters of a description that are searched, so that each keystroke stays fast."""
 
 
 class Item(NamedTuple):
-    """One thing that a server offers.
+    """A tool, resource, template or prompt of a server.
 
     Attributes:
         kind: "tools", "resources", "templates" or "prompts".
         server: The server's name.
-        key: What it is asked for by: a name, a URI, a URI template.
-        definition: As the SDK has it.
+        key: Its name, URI or URI template, by which it is requested.
+        definition: The SDK's definition.
         names: Server, name, title and URI in lower case.
-        haystack: The same with the description.
+        haystack: `names` and the description.
     """
 
     kind: str
@@ -340,17 +340,17 @@ class Item(NamedTuple):
 
     @property
     def label(self) -> str:
-        """How it is typed."""
+        """The name as the user types it."""
         return self.key if self.kind in ("resources", "templates") else f"{self.server}:{self.key}"
 
     @property
     def where(self) -> tuple[str, str, str]:
-        """What identifies it while its definition may change."""
+        """The item's identity, which stays when its definition changes."""
         return self.kind, self.server, self.key
 
 
 def make_item(kind: str, server: str, definition: Any) -> Item:
-    """Return the item of a definition."""
+    """Return the item for a definition."""
     key = str(getattr(definition, "uri", "") or getattr(definition, "uri_template", "") or definition.name)
     names = "\n".join({f"{server}:{definition.name}", key, definition.title or ""}).casefold()
     description = (definition.description or "")[:SEARCHED].casefold()
@@ -358,9 +358,9 @@ def make_item(kind: str, server: str, definition: Any) -> Item:
 
 
 def search(items: Sequence[Item], text: str) -> list[Item]:
-    """Return the items that have every word of `text`; those that have them in their names come first.
+    """Return the items that contain every word of `text`, matches in their names first.
 
-    Whoever types goes on typing: the words may stand anywhere and in any order.
+    The words may be anywhere and in any order, because the user searches while still typing.
     """
     words = text.casefold().split()
     if not words:
@@ -376,14 +376,14 @@ def search(items: Sequence[Item], text: str) -> list[Item]:
 
 
 class Index:
-    """The items of all open servers, made again only for the listings that changed."""
+    """The items of all open servers; only changed listings are indexed again."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, str], tuple[tuple[Any, ...], list[Item]]] = {}
         self._all: dict[str, list[Item]] = {kind: [] for kind in KINDS}
 
     def update(self, connections: Iterable[Connection]) -> None:
-        """Take over what the open ones of `connections` have listed."""
+        """Index the listings of the open connections."""
         made = {}
         for connection in connections:
             if connection.state not in ("open", "connecting", "reconnecting"):
@@ -398,22 +398,22 @@ class Index:
             self._all[kind] = [item for (_, of), (_, items) in made.items() if of == kind for item in items]
 
     def items(self, kind: str, server: str | None = None) -> Sequence[Item]:
-        """Return the items of a kind, of all servers or of one."""
+        """Return the items of a kind, of one server or of all."""
         if server is None:
             return self._all[kind]
         return self._made.get((server, kind), ((), []))[1]
 
     def counts(self, server: str | None = None) -> Mapping[str, int]:
-        """Return how many items there are of each kind."""
+        """Return the number of items of each kind."""
         return {kind: len(self.items(kind, server)) for kind in KINDS}
 
     def at(self, where: tuple[str, str, str]) -> Item | None:
-        """Return the item that is there now."""
+        """Return the present item with this identity, or None."""
         kind, server, _ = where
         return next((item for item in self.items(kind, server) if item.where == where), None)
 
 
-# How an explorer looks: sizes and places only, the colours are the theme's.
+# The explorer's style: sizes and positions only; colours come from the theme.
 
 _RULES = {
     ".mcp-explorer-found": "flex-flow:row wrap;align-items:flex-start",
@@ -430,7 +430,7 @@ _RULES = {
     ".mcp-explorer-note": "color:var(--jp-ui-font-color1,inherit);white-space:pre-wrap;padding:0 6px",
 }
 
-# Twice the class, to outrank the rules that JupyterLab and ipywidgets have for the same boxes.
+# the class is repeated to outrank the rules of JupyterLab and ipywidgets for the same boxes
 EXPLORER_STYLE = (
     "<style>"
     + "".join(f".mcp-explorer.mcp-explorer {selector}{{{rules}}}" for selector, rules in _RULES.items())
@@ -439,17 +439,15 @@ EXPLORER_STYLE = (
 """The style element, sent once with each explorer."""
 
 
-# Long lists, a page at a time.
-#
-# Widgets are made for the rows that are shown and filled anew for every page and every keystroke: ten thousand tools
-# have as many widgets as twenty-five.
+# Paged lists. Only the rows of one page have widgets, which are refilled for every page and keystroke: ten thousand
+# tools need as many widgets as twenty-five.
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Look(NamedTuple):
-    """How an item is shown: whether it is the chosen one, whether its server's hints are believed, badges besides."""
+    """How to show an item: whether it is chosen, whether its server's hints are trusted, and extra badges."""
 
     chosen: bool = False
     trusted: bool = False
@@ -457,27 +455,27 @@ class Look(NamedTuple):
 
 
 class Row(Protocol[T_contra]):
-    """A row of widgets that can show one item after the other.
+    """A row of widgets, refilled with one item after another.
 
     Attributes:
-        widget: What is shown.
+        widget: The row's widget.
     """
 
     widget: Any
 
     def fill(self, item: T_contra) -> None:
-        """Show this item."""
+        """Show an item."""
 
 
 class Pages(Generic[T]):
-    """One page of a list, and buttons to the page before and after.
+    """One page of a list, with buttons for the previous and the next page.
 
     Args:
         shop: Makes the widgets.
-        make_row: Makes one more row.
+        make_row: Returns a new row.
         size: Rows of a page.
-        what: What the rows are, for the buttons' tooltips.
-        on_turn: What to do before a page is turned, handed the turning: brings it to the right thread.
+        what: A noun for the rows, for tooltips.
+        on_turn: Receives the function that turns the page, and runs it on the right thread.
     """
 
     def __init__(
@@ -507,16 +505,16 @@ class Pages(Generic[T]):
 
     @property
     def shown(self) -> Sequence[T]:
-        """The items of this page."""
+        """The items on this page."""
         return self._items[self._start : self._start + self._size]
 
     def show(self, items: Sequence[T], note: str, *, from_start: bool) -> None:
         """Show a list.
 
         Args:
-            items: All of it.
-            note: How many there are, in words.
-            from_start: Whether to begin at the first page; otherwise the page stays, as far as there is one.
+            items: All items.
+            note: Their number, in words.
+            from_start: Whether to show the first page; otherwise the present page, or the last one there is.
         """
         self._items, self._note = items, note
         last = max(len(items) - 1, 0) // self._size * self._size
@@ -524,14 +522,14 @@ class Pages(Generic[T]):
         self._draw()
 
     def turn(self, pages: int) -> None:
-        """Go to a later or, with a negative number, an earlier page."""
+        """Move by a number of pages; negative moves back."""
         start = self._start + pages * self._size
         if 0 <= start < len(self._items):
             self._start = start
             self._draw()
 
     def redraw(self) -> None:
-        """Fill the rows again, with what is shown."""
+        """Refill the rows of this page."""
         self._draw()
 
     def _draw(self) -> None:
@@ -553,12 +551,12 @@ class Pages(Generic[T]):
 
 
 class ItemRow:
-    """A tool, resource, template or prompt: a button with its name, and what is said of it.
+    """A row for a tool, resource, template or prompt: a button with its name, and a summary.
 
     Args:
         shop: Makes the widgets.
-        choose: Called with the item when the button is clicked.
-        state: Says of an item how it is to be shown.
+        choose: Receives the item when the button is clicked.
+        state: Returns how to show an item.
     """
 
     def __init__(self, shop: Shop, choose: Callable[[Item], None], state: Callable[[Item], Look]) -> None:
@@ -570,12 +568,12 @@ class ItemRow:
         self.button.on_click(lambda _: choose(self.item) if self.item is not None else None)
 
     def fill(self, item: Item) -> None:
-        """Show this item."""
+        """Show an item."""
         look = self._state(item)
         self.item = item
         definition = item.definition
         with self.button.hold_sync():
-            # a sign, and not the colour alone, says which one is chosen
+            # a sign besides the colour marks the chosen item
             self.button.description = one_line(f"▸ {item.label}" if look.chosen else item.label, 120)
             self.button.tooltip = one_line(f"show {item.label} {definition.title or ''}", 300)
             self.button.button_style = "primary" if look.chosen else ""
@@ -583,7 +581,7 @@ class ItemRow:
 
 
 def about(item: Item, look: Look) -> Markup:
-    """Return what a row says of its item: the hints of a tool, the type of a resource, the first words about it."""
+    """Return an item's summary: the hints of a tool, the type of a resource, the start of the description."""
     definition = item.definition
     signs: list[object] = []
     if item.kind == "tools":
@@ -595,25 +593,25 @@ def about(item: Item, look: Look) -> Markup:
     return tag("div", joined([*signs, said], " "), class_="mcp-magic")
 
 
-# The servers of an explorer: their state, and buttons that open and close their sessions.
+# The list of servers: their state, and buttons that connect and disconnect them.
 
 SERVER_ROWS = 8
-"""Servers of a page."""
+"""Servers on one page."""
 
 SIGNS = {"open": "●", "connecting": "◌", "reconnecting": "◌", "lost": "✗", "closed": "○"}
-"""State -> a sign before the word; there is no colour."""
+"""State -> a sign before the word, since no colour is used."""
 
 
 class Server(NamedTuple):
     """A server as a row shows it.
 
     Attributes:
-        name: Its name.
+        name: The server's name.
         state: The connection's state, or "not connected".
-        spec: Where it is.
-        counts: How many of each kind it has; None where that is not known.
-        chosen: Whether only this one is shown.
-        busy: Whether a click is being carried out.
+        spec: The server's declaration.
+        counts: The number of items of each kind; None if unknown.
+        chosen: Whether only this server's items are shown.
+        busy: Whether it is being connected or disconnected.
     """
 
     name: str
@@ -625,7 +623,7 @@ class Server(NamedTuple):
 
 
 def servers_of(host: Host, offered: Mapping[str, Spec], chosen: str | None, busy: Collection[str]) -> list[Server]:
-    """Return the host's servers, and those that could be connected."""
+    """Return the host's servers, and the offered ones that are not connected."""
 
     def counts(connection: Connection) -> dict[str, int | None]:
         catalog = connection.catalog
@@ -641,11 +639,11 @@ def servers_of(host: Host, offered: Mapping[str, Spec], chosen: str | None, busy
 
 
 class ServerRow:
-    """One server.
+    """A row for a server.
 
     Args:
         shop: Makes the widgets.
-        do: Called with what is to be done ("choose", "connect", "disconnect") and the server's name.
+        do: Receives the action ("choose", "connect", "disconnect") and the server's name.
     """
 
     def __init__(self, shop: Shop, do: Callable[[str, str], None]) -> None:
@@ -663,7 +661,7 @@ class ServerRow:
         return button
 
     def fill(self, server: Server) -> None:
-        """Show this server."""
+        """Show a server."""
         self.server = server
         name = one_line(server.name, 80)
         with self.name.hold_sync():
@@ -683,7 +681,7 @@ class ServerRow:
 
 
 def about_server(server: Server) -> Markup:
-    """Return what a row says of a server: state, transport and place, what it offers."""
+    """Return a server's summary: state, transport, command line or URL, and number of items."""
     state = "working …" if server.busy else f"{SIGNS.get(server.state, '○')} {server.state}"
     counts = ", ".join(
         f"{count:,} {kind if count != 1 else kind[:-1]}" for kind, count in server.counts.items() if count
@@ -693,19 +691,19 @@ def about_server(server: Server) -> Markup:
 
 
 class Servers:
-    """All servers, a page of them at a time.
+    """The paged list of servers.
 
     Args:
         shop: Makes the widgets.
-        doing: Runs what takes long.
-        host: Whose servers.
-        offered: Those that are not connected and could be, by name.
-        on_choose: Called with the name of the server that was clicked.
-        on_done: Called after a session was opened or closed, with what went wrong, or "".
+        doing: Runs long work on the event loop.
+        host: The host of the servers.
+        offered: Servers that are not connected but can be, by name.
+        on_choose: Receives the name of the clicked server.
+        on_done: Called after connecting or disconnecting, with the problem, or "".
 
     Attributes:
-        pages: The list.
-        offered: As given, and those that were disconnected here: they can be connected again.
+        pages: The paged list.
+        offered: As given, plus servers that were disconnected here, so that they can be connected again.
     """
 
     def __init__(
@@ -728,7 +726,7 @@ class Servers:
         )
 
     def draw(self, chosen: str | None) -> None:
-        """Show the servers as they are now; of all `chosen` is the one that is looked at."""
+        """Show the present servers; `chosen` names the one whose items are shown."""
         self._chosen = chosen
         servers = servers_of(self._host, self.offered, chosen, self._busy)
         nobody = "no server is connected: %mcp connect TARGET opens a session"
@@ -769,27 +767,27 @@ class Servers:
         await self._host.disconnect(server)
 
 
-# An explorer of all servers: what they offer, searched as one types, with its cards and forms.
+# The explorer itself.
 
 ROWS = 25
-"""Tools of a page: about a screen. Every one of them is three widgets, which the page in the browser draws."""
+"""Items on one page: about a screen. Each item needs three widgets in the browser."""
 
 SETTLE_SECONDS = 0.05
-"""Seconds from the first of several changes to the drawing of them all; fifty servers may come at once."""
+"""Seconds from the first of several changes until all are drawn at once; fifty servers may connect together."""
 
 
 class Explorer:
-    """Servers with their state, and what they offer, to look at and to try.
+    """All servers with their state and everything they offer, with cards and forms.
 
     Args:
-        host: Whose servers.
-        server: Show only this one at first.
-        offered: Servers that are not connected and could be, by name.
-        form: Makes the form of an item; called with the connection and the `Item`.
+        host: The host of the servers.
+        server: Show only this server at first.
+        offered: Servers that are not connected but can be, by name.
+        form: Returns a new form for a connection and an `Item`.
 
     Attributes:
-        widget: The whole of it.
-        detail: The card that is open.
+        widget: The whole widget.
+        detail: The open card.
 
     Raises:
         UnknownServerError: There is no such server.
@@ -804,7 +802,7 @@ class Explorer:
         form: MakeForm = make_form,
     ) -> None:
         if server is not None:
-            host[server]  # raises, with what there is
+            host[server]  # raises an error that lists the known servers
         self.host, self.server = host, server
         self.closed = False
         self._drawing = False
@@ -851,20 +849,20 @@ class Explorer:
         parts = (style, self.servers.pages.widget, tools, self.status, found)
         return make(vbox, "", children=parts, _dom_classes=("mcp-explorer",))
 
-    # What is shown
+    # Display
 
     @property
     def kind(self) -> str:
-        """Which kind is shown: "tools", "resources", "templates" or "prompts"."""
+        """The kind shown: "tools", "resources", "templates" or "prompts"."""
         return str(self.kinds.value)
 
     @property
     def found(self) -> Sequence[Item]:
-        """What is found, on all pages."""
+        """The items found, on all pages."""
         return search(self._index.items(self.kind, self.server), self.search.value)
 
     def update(self) -> None:
-        """Draw anew what the host knows now; it is called whenever that changes."""
+        """Draw the host's present state; called whenever it changes."""
         if self.closed:
             return
         connections = self.host.connections
@@ -883,7 +881,7 @@ class Explorer:
         options = [(f"{kind} ({count:,})", kind) for kind, count in counts.items()]
         if options != list(self.kinds.options):
             self._drawing, chosen = True, self.kind
-            with self.kinds.hold_sync():  # new options choose the first of them
+            with self.kinds.hold_sync():  # setting the options selects the first one
                 self.kinds.options = options
                 self.kinds.value = chosen
             self._drawing = False
@@ -911,13 +909,13 @@ class Explorer:
         change = connection.change_of(item.definition) if item.kind == "tools" else None
         return Look(chosen, connection.spec.trust, (change.badge,) if change else ())
 
-    # What is done
+    # Actions
 
     def _chosen(self, item: Item) -> None:
         self._doing.soon(lambda: self.choose(item))
 
     def choose(self, item: Item) -> None:
-        """Show an item's card; choosing it again leaves what is open below it."""
+        """Show an item's card; nothing changes if the item is already shown."""
         connection = self.host.connections.get(item.server)
         if connection is None or (self.detail.item is not None and self.detail.item.where == item.where):
             return
@@ -925,14 +923,14 @@ class Explorer:
         self.items.redraw()
 
     def only(self, server: str | None) -> None:
-        """Show what one server offers, or with None what all do."""
+        """Show the items of one server, or of all if None."""
         self.server = server
         self.servers.draw(self.server)
         self._draw_kinds()
         self._draw_items(from_start=True)
 
     def refresh(self) -> None:
-        """Ask all open servers again what they offer."""
+        """Ask all open servers again for their listings."""
         self._doing.start(self._refresh())
 
     async def _refresh(self) -> None:
@@ -954,11 +952,11 @@ class Explorer:
         self.status.value = line("\n".join(lines), error=error)
 
     async def settled(self) -> None:
-        """Wait until what was clicked is done."""
+        """Wait until all clicks are handled."""
         await self._doing.finished()
 
     def close(self) -> None:
-        """Close every comm, and follow the servers no more. Closing twice is fine."""
+        """Close every comm, and stop following the servers. Idempotent."""
         self.closed = True
         self._stop()
         self._doing.end()

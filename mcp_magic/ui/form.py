@@ -1,4 +1,4 @@
-"""A form of fields, with problems beside them, or as JSON."""
+"""A form for a JSON Schema: its fields, its JSON, and the problems beside the fields."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 __all__ = ["Form", "JsonFace", "Problem", "find_problems"]
 
 
-# What is wrong with arguments, and where: the messages of the command line, each with its place in the form.
+# Problems in arguments: the messages of the command line, each with its path in the form.
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes:
-        path: Where; the root's is empty.
-        text: What, as the command line says it.
-        missing: Whether a value is missing; nobody needs to be told before they have come to it.
+        path: The path of the value; () for the root.
+        text: The message of the command line.
+        missing: Whether a value is missing; not shown before `submit` or `set_arguments`.
     """
 
     path: Path
@@ -54,12 +54,12 @@ class Problem:
 
 
 def find_problems(arguments: Mapping[str, Any], of: Mapping[str, Any], unread: list[Unread]) -> list[Problem]:
-    """Return all that is wrong with arguments; jsonschema decides.
+    """Return all problems in arguments, as jsonschema finds them.
 
     Args:
-        arguments: What was read.
-        of: The schema; pass the same object each time, its compiled form is kept for it.
-        unread: What could not be read; what jsonschema says of its stand-in is left out.
+        arguments: The arguments as read.
+        of: The schema; pass the same object each time, because its compiled form is cached for it.
+        unread: Inputs that could not be read; jsonschema's errors about their stand-ins are dropped.
     """
     unreadable = {each.path for each in unread}
     texts = (Problem(each.path, f"{path_text(each.path) or 'arguments'}: {each.text}") for each in unread)
@@ -73,16 +73,16 @@ def _checked(arguments: Mapping[str, Any], of: Mapping[str, Any]) -> Iterator[Pr
     if errors is None:
         return
     root = root_field(of)
-    # Names that the schema does not list are no error of jsonschema's.
+    # jsonschema reports no names that the schema does not list
     yield from (Problem((), text) for text in problems_of([], dict(arguments), root))
     lacking: set[Path] = set()
     for error in errors:
-        for told in told_of(error):  # of a union, what is wrong with the variant that was meant
+        for told in told_of(error):  # for a union, the errors of the variant that was meant
             yield from _located(told, root, lacking)
 
 
 def _located(error: ValidationError, root: Field, lacking: set[Path]) -> Iterator[Problem]:
-    """Yield the problems of an error; `lacking` has the objects whose missing names were told, and gets more."""
+    """Yield the problems of an error; `lacking` collects the objects whose missing names were reported already."""
     path = tuple(error.absolute_path)
     if error.validator == "required" and isinstance(error.instance, dict) and isinstance(error.validator_value, list):
         if path not in lacking:
@@ -101,11 +101,11 @@ def _missing(path: Path, root: Field) -> Problem:
     return Problem(path, f"missing: {path_text(path)} ({expected})", missing=True)
 
 
-# The other face of a form: all of it as one JSON object, to read, to paste and to edit.
+# The form's JSON view: all arguments as one JSON object, to read, paste and edit.
 
 
 class JsonFace:
-    """A text area that holds the arguments as JSON.
+    """A text area with the arguments as JSON.
 
     Attributes:
         widget: The text area.
@@ -118,17 +118,17 @@ class JsonFace:
         self._quiet = False
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` whenever the person changes the text."""
+        """Call `callback()` whenever the user changes the text."""
         self._listener = callback
 
     def write(self, arguments: dict[str, Any]) -> None:
-        """Show arguments."""
+        """Show arguments as JSON."""
         self._quiet = True
         self.widget.value = write_json(arguments)
         self._quiet = False
 
     def read(self, unread: list[Unread]) -> dict[str, Any]:
-        """Return the arguments that the text says; if it is no JSON object, say why in `unread`."""
+        """Return the arguments in the text; if it is no JSON object, add the problem to `unread`."""
         text = self.widget.value
         try:
             value = read_json(text) if text.strip() else {}
@@ -145,7 +145,7 @@ class JsonFace:
             self._listener()
 
 
-# A form for a JSON Schema: fields, the same as JSON, and what is wrong with what they hold.
+# The form itself.
 
 _TO_JSON = "Edit as JSON", "all arguments as JSON"
 _TO_FIELDS = "Back to the fields", "each argument in its own field"
@@ -155,14 +155,14 @@ class Form:
     """A form that a JSON Schema describes.
 
     Args:
-        schema: Of an object, such as a tool's input schema.
+        schema: The schema of an object, such as a tool's input schema.
         title: A heading.
-        description: A line below it.
-        shop: Makes the widgets; one of its own if left out. Whoever hands it in puts `toggle` where it belongs.
+        description: A line below the heading.
+        shop: Makes the widgets; by default one of its own. A caller that passes one must place `toggle`.
 
     Attributes:
-        widget: All of it.
-        toggle: The button that shows the face of JSON.
+        widget: The whole form.
+        toggle: The button that switches to JSON.
         root: The input of the whole object.
     """
 
@@ -194,16 +194,16 @@ class Form:
         head = self._shop.make(ipywidgets.HTML, "label", value=_heading(title, description))
         parts = (head, self._body, self._rest, *([self.toggle] if shop is None else []))
         self.widget = self._shop.make(ipywidgets.VBox, "form", children=parts)
-        self._show_face()  # and no check: nobody has entered anything, and the first one imports jsonschema
+        self._show_face()  # without a check: nothing was entered yet, and the first check imports jsonschema
 
-    # Its value
+    # Value
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments as JSON values.
 
         Raises:
-            ArgumentsError: They do not fit the schema; at most three problems are told.
+            ArgumentsError: They do not fit the schema; the message has at most three problems.
         """
         value, problems = self._read()
         if problems:
@@ -212,16 +212,16 @@ class Form:
 
     @property
     def draft(self) -> dict[str, Any]:
-        """The arguments as far as they can be read, fitting or not."""
+        """The arguments as far as they can be read, valid or not."""
         return self._read()[0]
 
     @property
     def problems(self) -> list[str]:
-        """All that is wrong, a line each, in the words of the command line."""
+        """All problems, one line each, in the words of the command line."""
         return [problem.text for problem in self._read()[1]]
 
     def set_arguments(self, arguments: Mapping[str, Any]) -> None:
-        """Show arguments, fitting or not; what they do not have is left out."""
+        """Show arguments, valid or not; fields without an argument become empty."""
         value = dict(arguments)
         self.root.set(value)
         self._json.write(value)
@@ -230,7 +230,7 @@ class Form:
         self._check()
 
     def clear(self) -> None:
-        """Show what was there at first."""
+        """Restore the initial state."""
         self.root.clear()
         self._json.write(self._from_fields())
         self._show_face()
@@ -239,25 +239,25 @@ class Form:
 
     @property
     def as_json(self) -> bool:
-        """Whether the form shows its face of JSON."""
+        """Whether the form shows its JSON view."""
         return bool(self.toggle.value)
 
     @as_json.setter
     def as_json(self, value: bool) -> None:
         self.toggle.value = value
 
-    # What happens
+    # Events
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` whenever the person changes something."""
+        """Call `callback()` whenever the user changes something."""
         self._listeners.append(callback)
 
     def on_submit(self, callback: Callable[[dict[str, Any]], None]) -> None:
-        """Call `callback(arguments)` when the form is submitted and everything fits."""
+        """Call `callback(arguments)` when the form is submitted and valid."""
         self._submitted.append(callback)
 
     def submit(self) -> bool:
-        """Hand the arguments to whoever wants them; if something is wrong, show all of it and return False."""
+        """Pass the arguments to the `on_submit` callbacks; if they are invalid, show all problems and return False."""
         self._all_told = True
         if self._check():
             return False
@@ -286,7 +286,7 @@ class Form:
             listener()
 
     def _turned(self, change: Any) -> None:
-        """Show the other face; text that is no JSON object has no other face, and stays."""
+        """Switch between fields and JSON; text that is no JSON object cannot be shown as fields."""
         if change["new"]:
             if self._turned_back:
                 return
@@ -309,15 +309,15 @@ class Form:
         return value if isinstance(value, dict) else {}
 
     def _show_face(self) -> None:
-        """Show the fields or the JSON; the button says what the other is."""
+        """Show the fields or the JSON; the button names the other view."""
         fields = self.root.widget if getattr(self.root.widget, "children", True) else self._nothing
         self._body.children = (self._json.widget if self.as_json else fields,)
         self.toggle.description, self.toggle.tooltip = _TO_FIELDS if self.as_json else _TO_JSON
 
-    # What is wrong
+    # Problems
 
     def _check(self) -> bool:
-        """Show what is wrong beside the fields, the rest at the bottom; return whether anything is."""
+        """Show the problems beside their fields, the rest at the bottom; return whether there are any."""
         problems = self._read()[1]
         beside: dict[int, tuple[Entry, list[str]]] = {}
         rest: list[str] = []
@@ -338,7 +338,7 @@ class Form:
         return bool(problems)
 
     def _entry(self, path: Path) -> Entry | None:
-        """The entry at a path, or the one next to it that is drawn."""
+        """Return the entry at a path, or its nearest ancestor that has an entry."""
         found: Entry | None = None
         place: Any = self.root
         for key in path:
@@ -349,7 +349,7 @@ class Form:
         return found
 
     def entries(self) -> Iterator[tuple[Path, Entry]]:
-        """Yield every entry that is drawn, with its path."""
+        """Yield every entry that has widgets, with its path."""
         pending: list[tuple[Path, Any]] = [((), self.root)]
         while pending:
             path, place = pending.pop(0)

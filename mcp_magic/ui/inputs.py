@@ -1,4 +1,4 @@
-"""An input for every kind of field."""
+"""The inputs of a form: one class for each kind of field."""
 
 from __future__ import annotations
 
@@ -68,30 +68,27 @@ __all__ = [
 ]
 
 
-# What an input is, and the table of them.
+# The base class, and the table `FIELDS`: kind of field -> its inputs, the most specific first.
 #
-# FIELDS: kind of field -> the inputs for it, the most special first
-#
-# A new input is a class and a line `@register("string")` above it. Which one draws a field is decided by the field
-# and by the value that it has to show: the first that draws the one and holds the other; where there is none, the
-# value is edited as JSON.
+# A new input is a class below a line `@register("string")`. A field gets the first input that draws the field and holds
+# the value to be shown; if there is none, the value is edited as JSON.
 
 MAX_NODES = 300
-"""Values inside of one array or object that get a widget each. Longer ones are edited as JSON: nobody fills in a
-thousand fields, and a frontend with ten thousand widgets does not answer."""
+"""Largest number of values in an array or object that get a widget each. Larger ones are edited as JSON: a form
+with a thousand fields is of no use, and a frontend with ten thousand widgets does not respond."""
 
 Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an input stands.
+    """The position of an input in the form.
 
     Attributes:
-        shop: Makes its widgets.
-        name: What it is called; also of an item, which has no label.
+        shop: Makes the input's widgets.
+        name: Its name; items of a list have one too, although they have no label.
         required: Whether there must be a value.
-        depth: How many objects and arrays it is in.
+        depth: The number of objects and arrays around it.
     """
 
     shop: Shop
@@ -102,11 +99,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Unread:
-    """Something typed that is no value.
+    """Input that could not be read as a value.
 
     Attributes:
-        path: Where.
-        text: What to say of it.
+        path: The path of the value.
+        text: The message to show.
     """
 
     path: Path
@@ -114,15 +111,15 @@ class Unread:
 
 
 class Input:
-    """One value that a person enters. Subclasses make `self.widget` and read and write it.
+    """One value that the user enters. Subclasses make `self.widget`, and read and write it.
 
     Attributes:
-        field: What the schema expects.
+        field: The field of the schema.
         widget: The ipywidget, or a box of several.
-        blank: The value of an input that nothing was entered in: "" of a text, [] of a list; UNSET if an empty
-            input is no value, as for a number.
-        rank: How special it is; see `register`.
-        states: Whether it shows by itself that it is unset, and null; others get a box to tick for either.
+        blank: The value of an empty input: "" for a text, [] for a list; UNSET if an empty input has no value, as for
+            a number.
+        rank: How specific the input is; see `register`.
+        states: Whether the input itself can show "unset" and null; otherwise there are checkboxes for them.
     """
 
     blank: ClassVar[Any] = UNSET
@@ -140,48 +137,48 @@ class Input:
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the input is made for a field of its kind."""
+        """Whether the input can be used for a field of its kind."""
         return True
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the input gives back exactly this value, once it was set."""
+        """Whether the input returns exactly this value after `set(value)`."""
         return True
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
         """Return the value, or UNSET.
 
         Args:
-            path: Where the value belongs.
-            unread: Gets what cannot be read; then the value returned stands in for it.
+            path: The path of the value.
+            unread: Collects input that cannot be read; the value returned then stands in for it.
         """
         raise NotImplementedError
 
     def get(self) -> Any:
-        """Return the JSON value, or UNSET; of something that cannot be read, its text."""
+        """Return the JSON value, or UNSET; for input that cannot be read, its text."""
         return self.read((), [])
 
     def set(self, value: Any) -> None:
-        """Show a value that fits; UNSET clears."""
+        """Show a value for which `fits` is true; UNSET clears the input."""
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Show nothing."""
+        """Clear the input."""
         self.set(UNSET)
 
     def reveal(self) -> None:
-        """Show what is inside."""
+        """Open the input if it is folded."""
 
     def at(self, key: str | int) -> Any:
-        """Return the entry of a property or an item, or None if there is none."""
+        """Return the entry of a property or an item, or None."""
         return None
 
     def entries(self) -> Iterator[tuple[str | int, Any]]:
-        """Yield the entries inside that are drawn, each with its key."""
+        """Yield the entries inside that have widgets, with their keys."""
         yield from ()
 
     def on_change(self, callback: Listener) -> None:
-        """Call `callback()` whenever the person changes the value."""
+        """Call `callback()` whenever the user changes the value."""
         self._listeners.append(callback)
 
     def close(self) -> None:
@@ -192,13 +189,13 @@ class Input:
 
     @property
     def hint(self) -> str:
-        """What the input is for, in words: a label is another widget, which a screen reader does not connect."""
+        """The tooltip: screen readers need it, because they do not connect an input with its label, another widget."""
         required = self.place.required and self.place.name == self.field.name
         return tooltip(self.field, self.place.name, required=required)
 
     @contextmanager
     def _silently(self) -> Iterator[None]:
-        """Change widgets without telling anybody: it was not the person."""
+        """Change widgets without calling listeners."""
         self._quiet += 1
         try:
             yield
@@ -206,24 +203,24 @@ class Input:
             self._quiet -= 1
 
     def _changed(self, *_: Any) -> None:
-        """Tell who listens, unless the change is our own."""
+        """Call the listeners, unless the change is our own."""
         if not self._quiet:
             for listener in self._listeners:
                 listener()
 
 
 FIELDS: dict[str, list[type[Input]]] = {}
-"""Kind of field -> inputs for it, in the order in which they are tried."""
+"""Kind of field -> inputs for it, in the order of trial."""
 
 I = TypeVar("I", bound=type[Input])  # noqa: E741
 
 
 def register(*kinds: str, rank: int = 100) -> Callable[[I], I]:
-    """Add an input for fields of these kinds.
+    """Register an input for fields of these kinds.
 
     Args:
         *kinds: Kinds of `Field`.
-        rank: Those of a higher rank are tried first, and of one rank the later ones. Our own are below 100.
+        rank: Higher ranks are tried first; within a rank, later registrations. Built-in ranks are below 100.
     """
 
     def add(cls: I) -> I:
@@ -236,7 +233,7 @@ def register(*kinds: str, rank: int = 100) -> Callable[[I], I]:
 
 
 def choose(field: Field, value: Any = UNSET) -> type[Input]:
-    """Return the input that draws a field and holds a value exactly."""
+    """Return the input class that draws a field and holds a value exactly."""
     for cls in FIELDS.get(field.kind, ()):
         if cls.draws(field) and (value is UNSET or cls.fits(field, value)):
             return cls
@@ -244,12 +241,12 @@ def choose(field: Field, value: Any = UNSET) -> type[Input]:
 
 
 def fallback() -> type[Input]:
-    """Return the input that holds any value: the least special one for "any"."""
+    """Return the input class that holds any value: the least specific one for "any"."""
     return FIELDS["any"][-1]
 
 
 def count_nodes(value: Any, limit: int = MAX_NODES) -> int:
-    """Return how many values are in a JSON value, itself included; counting stops above `limit`.
+    """Return how many values a JSON value contains, itself included; counting stops above `limit`.
 
     >>> count_nodes([1, {"a": 2}])
     4
@@ -265,17 +262,17 @@ def count_nodes(value: Any, limit: int = MAX_NODES) -> int:
     return count
 
 
-# Inputs for values that the schema names: yes or no, one of several, several of several.
+# Inputs for values that the schema lists: booleans, one of several, several of several.
 
 MAX_OPTIONS = 2000
-"""Values in a menu; time zones are 600. More are typed, and jsonschema says what is close to them."""
+"""Options in a menu; there are 600 time zones. Longer lists are typed, and jsonschema suggests the nearest value."""
 
 MAX_BOXES = 24
-"""Values that get a box to tick each; of more of them, one adds those that one wants to a list."""
+"""Values with a checkbox each; more of them are added to a list one by one."""
 
 
 def nothing_label(field: Field, place: Place) -> str:
-    """Return what a menu says while nothing is chosen."""
+    """Return the menu's label for no choice."""
     if place.required:
         return "choose …"
     stated = default_text(field)
@@ -283,7 +280,7 @@ def nothing_label(field: Field, place: Place) -> str:
 
 
 def option_labels(labels: Sequence[str]) -> list[tuple[str, int]]:
-    """Return a menu's options, each with its number: labels may repeat, and 1 and true are equal to Python.
+    """Return a menu's options, each with a number as value: labels may repeat, and in Python 1 equals True.
 
     >>> option_labels(["a", "b"])
     [('a', 0), ('b', 1)]
@@ -292,7 +289,7 @@ def option_labels(labels: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def _find(choices: Sequence[Any], value: Any) -> int | None:
-    """The place of a value among the choices: the same one, before one that is equal (1 and 1.0)."""
+    """Return the position of a value among the choices: of an equal one of its type, else of any equal one (1, 1.0)."""
     equal = [number for number, choice in enumerate(choices) if json_equal(choice, value)]
     same = [number for number in equal if type(choices[number]) is type(value)]
     return next(iter(same or equal), None)
@@ -300,7 +297,7 @@ def _find(choices: Sequence[Any], value: Any) -> int | None:
 
 @register("enum", "const", "null", rank=0)
 class ChoiceInput(Input):
-    """One of several values, null among them where it is allowed."""
+    """A menu of values, including null if it is allowed."""
 
     states = True
 
@@ -316,7 +313,7 @@ class ChoiceInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether there are no more values than a menu is good for."""
+        """Whether a menu can hold all the values."""
         return len(field.choices) <= MAX_OPTIONS
 
     @classmethod
@@ -326,20 +323,20 @@ class ChoiceInput(Input):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the schema names the value."""
+        """Whether the schema lists the value."""
         choices = [choice for choice, _ in cls._choices(field)]
         found = _find(choices, value)
-        # A number that is only equal (1.0 for 1) would come back as the other one.
+        # a merely equal number (1.0 for 1) would come back as the other one
         return found is not None and repr(choices[found]) == repr(value)
 
     @classmethod
     def only(cls, field: Field) -> Any:
-        """Return the value if there is just one, else UNSET."""
+        """Return the value if there is exactly one, else UNSET."""
         choices = cls._choices(field)
         return choices[0][0] if len(choices) == 1 else UNSET
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """The value chosen."""
+        """Return the chosen value, or UNSET."""
         return self._values[self.widget.value]
 
     def set(self, value: Any) -> None:
@@ -351,7 +348,7 @@ class ChoiceInput(Input):
 
 @register("boolean", rank=0)
 class BooleanInput(ChoiceInput):
-    """Yes, no, or neither: a box to tick has no third state."""
+    """A menu of true, false and unset, because a checkbox has no third state."""
 
     @classmethod
     def _choices(cls, field: Field) -> list[tuple[Any, str]]:
@@ -361,7 +358,7 @@ class BooleanInput(ChoiceInput):
 
 @register("array", rank=10)
 class SeveralInput(Input):
-    """Several of several values, each with a box to tick; in the order in which they were ticked."""
+    """A checkbox for each of several values; the list has them in the order in which they were ticked."""
 
     blank: ClassVar[Any] = []
 
@@ -384,7 +381,7 @@ class SeveralInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether all items are of the same few values."""
+        """Whether the items are all from the same short list of values."""
         return not field.prefix and 0 < len(cls._choices(field)) <= MAX_BOXES
 
     @classmethod
@@ -402,11 +399,11 @@ class SeveralInput(Input):
         self._changed()
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """The values ticked."""
+        """Return the ticked values."""
         return [self._values[number] for number in self._ticked]
 
     def set(self, value: Any) -> None:
-        """Tick the values of a list."""
+        """Tick the values in a list."""
         found = [_find(self._values, item) for item in (() if value is UNSET else value)]
         self._ticked = [number for number in found if number is not None]
         with self._silently():
@@ -414,10 +411,10 @@ class SeveralInput(Input):
                 box.value = number in self._ticked
 
 
-# One position in a form: a label, the input that its value needs, and what is wrong with it.
+# An entry: a label, an input and a problem.
 #
-# An entry knows three states that an input does not: nothing is sent, null is sent, a value is sent. It changes the
-# input when a value comes that the present one cannot hold, so that every JSON value can be anywhere.
+# An entry has three states: nothing is sent, null is sent, a value is sent. It replaces its input when the present one
+# cannot hold a value, so that every JSON value can be shown anywhere.
 
 _VALUE = object()
 
@@ -426,17 +423,17 @@ class Entry:
     """One value of a form.
 
     Args:
-        field: What the schema expects there.
-        shop: Makes its widgets.
-        name: Its label; without one, what is around it says what it is.
-        spoken: What it is called where it has no label.
-        required: Whether it must have a value; items of a list and values of a map always do.
-        depth: How many objects and arrays it is in.
+        field: The field of the schema.
+        shop: Makes the entry's widgets.
+        name: The label; "" if the surroundings identify the entry.
+        spoken: The name for tooltips if there is no label.
+        required: Whether there must be a value; always true for items of a list and values of a map.
+        depth: The number of objects and arrays around it.
 
     Attributes:
-        widget: All of it.
-        input: The input that holds its value now.
-        touched: Whether the person has changed it, or something in it.
+        widget: The whole entry.
+        input: The present input.
+        touched: Whether the user has changed it, or anything in it.
     """
 
     def __init__(
@@ -459,11 +456,11 @@ class Entry:
         self.input = self._fill(choose(field))
         self.restore()
 
-    # Its value
+    # Value
 
     @property
     def initial(self) -> Any:
-        """What it holds at first: a required one its default, or the only value that there is."""
+        """The initial value: for a required entry its default, or the only possible value; else UNSET."""
         if not self._place.required:
             return UNSET
         if self.field.default is not MISSING:
@@ -473,7 +470,7 @@ class Entry:
         return self.input.blank if self.input.blank in ([], {}) else UNSET
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """Return the value, or UNSET; what cannot be read is added to `unread`."""
+        """Return the value, or UNSET; input that cannot be read is added to `unread`."""
         if self._state is UNSET or self._state is None:
             return self._state
         return self.input.read(path, unread)
@@ -483,7 +480,7 @@ class Entry:
         return self.read((), [])
 
     def set(self, value: Any) -> None:
-        """Show a JSON value, whatever it is; UNSET is none."""
+        """Show any JSON value; UNSET clears the entry."""
         meant = choose(self.field)
         null = value is None and self.field.nullable and not meant.states
         large = count_nodes(value) > MAX_NODES
@@ -495,15 +492,15 @@ class Entry:
         self._become(UNSET if value is UNSET else _VALUE)
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Clear the entry: nothing is sent."""
         self.set(UNSET)
 
     def restore(self) -> None:
-        """Hold what it held at first."""
+        """Restore the initial value."""
         self._hold(self.initial)
 
     def give(self) -> None:
-        """Hold the default, or an empty value, and show what is in it: somebody asked for the entry."""
+        """Set the default, or an empty value, and open the entry, because the user asked for it."""
         default = self.field.default
         self._hold(self.input.blank if default is MISSING or default is None else default)
         self.input.reveal()
@@ -511,12 +508,12 @@ class Entry:
     def _hold(self, value: Any) -> None:
         self.set(value)
         if value == {}:
-            self.input.clear()  # an empty object is one that nothing was entered in: with what it must have
+            self.input.clear()  # an empty object gets the initial values of its required entries
 
-    # What it looks like
+    # Display
 
     def show_problem(self, text: str) -> None:
-        """Say what is wrong, below the input; "" if nothing is."""
+        """Show a problem below the input; "" removes it."""
         markup = problem_markup(text)
         if self._problem is None and markup:
             self._problem = self._shop.make(ipywidgets.HTML, "label")
@@ -525,11 +522,11 @@ class Entry:
             self._arrange()
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` whenever the person changes the value."""
+        """Call `callback()` whenever the user changes the value."""
         self._listeners.append(callback)
 
     def at(self, key: str | int) -> Entry | None:
-        """Return the entry inside, if it is drawn."""
+        """Return the entry inside, if it has widgets."""
         found: Entry | None = self.input.at(key)
         return found
 
@@ -544,7 +541,7 @@ class Entry:
         return made
 
     def _use(self, cls: type[Input]) -> None:
-        """Change the input, unless it is the one that is wanted."""
+        """Replace the input, unless it is of this class already."""
         if type(self.input) is cls:
             return
         old = self.input
@@ -553,7 +550,7 @@ class Entry:
         old.close()
 
     def _arrange(self) -> None:
-        """Put together what the state asks for."""
+        """Arrange the widgets for the present state."""
         line = [part for part in (self._label, *self._boxes()) if part is not None]
         head = self._shop_line(line)
         body = [] if self._state is None else [self.input.widget]
@@ -572,7 +569,7 @@ class Entry:
         return [self._head]
 
     def _boxes(self) -> list[Any]:
-        """The boxes to tick: whether it is sent, where an empty input would not say so, and whether it is null."""
+        """Return the checkboxes: "send", if an empty input does not mean "unset", and "null", if allowed."""
         boxes = []
         name = one_line(self._place.name, 40) or "it"
         if not self.input.states and self.input.blank is not UNSET and not self._place.required:
@@ -595,7 +592,7 @@ class Entry:
             setattr(self, attribute, box)
         return box
 
-    # What the person does
+    # Events
 
     def _sent(self, change: Any) -> None:
         if self._ticking:
@@ -616,10 +613,10 @@ class Entry:
         self._told()
 
     def _edited(self) -> None:
-        """The input was changed."""
+        """Update the state after a change of the input."""
         empty = (self.input.blank is UNSET or self.input.states) and self.input.get() is UNSET
         if empty:
-            self._use(choose(self.field))  # JSON may have stood in for a value that is gone now
+            self._use(choose(self.field))  # JSON may have stood in for the former value
         self._become(UNSET if empty else _VALUE)
         self._told()
 
@@ -633,19 +630,19 @@ class Entry:
             listener()
 
 
-# The names of one's own in an object: what `additionalProperties` and `patternProperties` allow.
+# Additional names in an object, as `additionalProperties` and `patternProperties` allow.
 
 _ANYTHING = root_field(True)
 
 
 class Names:
-    """Names with a value each, to add and to remove.
+    """Additional names with a value each, to add and to remove.
 
     Args:
-        field: The object's.
+        field: The object's field.
         shop: Makes the widgets.
-        depth: How many objects and arrays it is in.
-        taken: Names that are listed already.
+        depth: The number of objects and arrays around the object.
+        taken: Names of properties that the schema lists.
     """
 
     def __init__(self, field: Field, shop: Shop, depth: int, taken: Collection[str]) -> None:
@@ -665,7 +662,7 @@ class Names:
         self._name.observe(lambda _: self._complain(""), "value")
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` whenever the person changes something."""
+        """Call `callback()` whenever the user changes something."""
         self._listeners.append(callback)
 
     def entries(self) -> Iterator[tuple[str, Entry]]:
@@ -679,7 +676,7 @@ class Names:
         return row[0] if row else None
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """Have exactly these names."""
+        """Show exactly these names and values."""
         for name in [name for name in self._rows if name not in values]:
             self._drop(name)
         for name, value in values.items():
@@ -720,7 +717,7 @@ class Names:
 
     def _drop(self, name: str) -> None:
         del self._rows[name]
-        self._arrange()  # first: a box that holds a closed widget cannot be sent
+        self._arrange()  # first, because a box that holds a closed widget cannot be sent
         self._parts.pop(name).close()
 
     def _arrange(self) -> None:
@@ -731,14 +728,14 @@ class Names:
             listener()
 
 
-# Which of several fields a value is meant for.
+# Which variant of a union a value is meant for.
 
 MAX_DEPTH = 8
-"""Levels of a value that are looked at. It decides between variants only; jsonschema checks the whole."""
+"""Levels of a value that are compared: enough to choose a variant; jsonschema validates the whole."""
 
 
 def matches(field: Field, value: Any, depth: int = 0) -> bool:
-    """Return whether a value has the shape of a field: its types, its named values, its required names.
+    """Whether a value has the shape of a field: its types, its listed values, its required names.
 
     >>> from mcp_magic.schema import root_field
     >>> circle = root_field({"properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["r"]})
@@ -784,10 +781,10 @@ def _inner(field: Field, key: str | int, value: Any, depth: int) -> bool:
     return inner is not None and matches(inner, value, depth + 1)
 
 
-# Input for arrays: items to add, to remove and to move.
+# Arrays: items to add, remove and move.
 
 _BUTTONS = (("arrow-up", "move {} up"), ("arrow-down", "move {} down"), ("trash", "remove {}"))
-"""Icon and words of the buttons of an item."""
+"""Icon and tooltip of each button of an item."""
 
 
 class _Row(NamedTuple):
@@ -802,7 +799,7 @@ class _Row(NamedTuple):
 
 @register("array", rank=0)
 class ArrayInput(Input):
-    """A list of anything. Its items are made when they are added."""
+    """A list of any items."""
 
     blank: ClassVar[Any] = []
 
@@ -822,13 +819,13 @@ class ArrayInput(Input):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Any list fits: every item gets an entry."""
+        """Whether the value is a list: every item gets an entry."""
         return isinstance(value, list)
 
-    # Its value
+    # Value
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """The items; one that is empty counts as null, and is told of."""
+        """Return the items; an empty item counts as null and is added to `unread`."""
         values = []
         for index, row in enumerate(self._rows):
             value = row.entry.read((*path, index), unread)
@@ -854,11 +851,11 @@ class ArrayInput(Input):
         return self._rows[key].entry if isinstance(key, int) and key < len(self._rows) else None
 
     def entries(self) -> Iterator[tuple[int, Entry]]:
-        """Yield the items."""
+        """Yield the indices and entries of the items."""
         for index, row in enumerate(self._rows):
             yield index, row.entry
 
-    # What the person does
+    # Events
 
     def _added(self, _: Any) -> None:
         row = self._make(len(self._rows))
@@ -869,7 +866,7 @@ class ArrayInput(Input):
 
     def _removed(self, row: _Row) -> None:
         position = self._rows.index(row)
-        if self.field.prefix:  # those behind it become items of another kind
+        if self.field.prefix:  # the later items get other fields
             values = [value for index, value in enumerate(self._values()) if index != position]
             self.set(values)
         else:
@@ -918,17 +915,17 @@ class ArrayInput(Input):
         self.widget.children = (*shown, self._add)
 
 
-# Inputs that a person types into: texts, numbers, JSON.
+# Typed inputs: texts, numbers, JSON.
 
 LONG = 200
-"""Characters that need several lines."""
+"""Characters from which a text gets several lines."""
 
 _LONG_FORMATS = frozenset(("code", "html", "json", "markdown", "multiline", "sql", "text", "textarea", "yaml"))
 _BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def write_json(value: Any, indent: int | None = 2) -> str:
-    """Return a value as JSON, small ones on one line.
+    """Return a value as JSON, on one line if it is short.
 
     >>> write_json([1, None])
     '[1, null]'
@@ -938,7 +935,7 @@ def write_json(value: Any, indent: int | None = 2) -> str:
 
 
 class _Typed(Input):
-    """What all of them share: one widget, whose value is a text."""
+    """The base of all typed inputs: a single widget whose value is a text."""
 
     kind: ClassVar[type[Any]] = ipywidgets.Text
     layout: ClassVar[str] = "field"
@@ -966,11 +963,11 @@ class AreaInput(_Typed):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Any text fits."""
+        """Whether the value is a text."""
         return isinstance(value, str)
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """The text as it is; whether it counts is known to whoever ticks the box."""
+        """Return the text as it is; the entry's checkbox decides whether an empty one is sent."""
         return self.widget.value
 
     def set(self, value: Any) -> None:
@@ -980,14 +977,14 @@ class AreaInput(_Typed):
 
 @register("string", rank=10)
 class TextInput(AreaInput):
-    """A text of one line; a browser would take line breaks out of it."""
+    """A text of one line; browsers remove line breaks from it."""
 
     kind = ipywidgets.Text
     layout = "field"
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether one line is enough, by its longest value, format, media type or default."""
+        """Whether one line is enough, judging by maximum length, format, media type and default."""
         longest, default = field.schema.get("maxLength"), field.default
         if isinstance(longest, int | float) and longest > LONG:
             return False
@@ -1009,22 +1006,22 @@ class PasswordInput(TextInput):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the name or the format says that it is a secret."""
+        """Whether the name or the format marks a secret."""
         return schema.is_secret(field.name, field)
 
 
 @register("integer", "number", rank=0)
 class NumberInput(_Typed):
-    """A number, as text: a browser's number has 53 bits, an integer of JSON as many as it likes."""
+    """A number, typed as text: browsers have 53 bits for a number, JSON integers have no limit."""
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether a value is a number; of an integer, one that is not written as 5.0."""
+        """Whether a value is a number; for an integer field, one that is not written as 5.0."""
         kinds = int if field.kind == "integer" else int | float
         return isinstance(value, kinds) and not isinstance(value, bool)
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """The number; what is no number is returned as typed, and the check says what was expected."""
+        """Return the number; other text is returned as typed, and validation reports the expected type."""
         text = self.widget.value.strip()
         if not text:
             return UNSET
@@ -1038,12 +1035,12 @@ class NumberInput(_Typed):
         return value if self.fits(self.field, value) else text
 
     def set(self, value: Any) -> None:
-        """Show a number, every digit of it."""
+        """Show a number with all its digits."""
         self._write("" if value is UNSET else json.dumps(value))
 
 
 def _plain_number(text: str) -> str:
-    """Write a number as JSON has it: people type `+1`, `.5`, `007` and `1_000`.
+    """Return a number in JSON's notation: people type `+1`, `.5`, `007` and `1_000`.
 
     >>> [_plain_number(text) for text in ("+1", ".5", "-007", "1_000", "2.", "1e5")]
     ['1', '0.5', '-7', '1000', '2.0', '1e5']
@@ -1058,7 +1055,7 @@ def _plain_number(text: str) -> str:
 
 @register("any", rank=0)
 class JsonInput(_Typed):
-    """Any value, as JSON. It stands in wherever a value does not fit the input that was meant for it."""
+    """Any value as JSON. It stands in for an input that cannot hold the value."""
 
     states = True
     kind = ipywidgets.Textarea
@@ -1075,7 +1072,7 @@ class JsonInput(_Typed):
         )
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """The value; a text that is no JSON is returned as it is, and told of."""
+        """Return the value; text that is no JSON is returned as it is and added to `unread`."""
         text = self.widget.value
         if not text.strip():
             return UNSET
@@ -1091,18 +1088,18 @@ class JsonInput(_Typed):
         self._write("" if value is UNSET else write_json(value))
 
 
-# Input for a text that the server knows how to go on with: arguments of prompts and of resource templates.
+# Text with completions from the server: arguments of prompts and of resource templates.
 
 COMPLETES = "x-completes"
-"""The keyword of our own schemas for a text that the server completes."""
+"""The keyword that marks such a text in our own schemas."""
 
 MAX_OFFERED = 100
-"""The specification's limit of values in one completion."""
+"""The largest number of values in one completion (specification, "Completion")."""
 
 
 @register("string", rank=40)
 class CompletingInput(TextInput):
-    """A text with suggestions; others can be typed as well."""
+    """A text with suggestions; other texts can be typed too."""
 
     kind = ipywidgets.Combobox
 
@@ -1113,7 +1110,7 @@ class CompletingInput(TextInput):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the schema is one of ours."""
+        """Whether the schema has our keyword."""
         return COMPLETES in field.schema
 
     def _ask(self, *_: Any) -> None:
@@ -1126,15 +1123,15 @@ class CompletingInput(TextInput):
             self.widget.options = offered
 
 
-# Input for bytes that travel as base64: a file.
+# Bytes, sent as base64: a file.
 
 MAX_SHOWN = 200
-"""Characters of base64 that are shown in the text field; more of them are only counted."""
+"""Characters of base64 shown in the text field; for longer ones only their number is shown."""
 
 
 @register("string", rank=50)
 class FileInput(Input):
-    """A file to upload, or its base64 to paste."""
+    """A file to upload, or base64 to paste."""
 
     def __init__(self, field: Field, place: Place) -> None:
         super().__init__(field, place)
@@ -1151,12 +1148,12 @@ class FileInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the text is base64."""
+        """Whether the schema asks for base64."""
         return field.is_base64
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the value is text on one line (base64 of e-mails has breaks)."""
+        """Whether the value is text on one line; base64 in e-mail has line breaks."""
         return isinstance(value, str) and "\n" not in value
 
     def _uploaded(self, _: Any) -> None:
@@ -1183,11 +1180,11 @@ class FileInput(Input):
                 self.upload.value = ()
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """The base64."""
+        """Return the base64, or UNSET."""
         return self._value
 
     def set(self, value: Any) -> None:
-        """Show base64, or how much of it there is."""
+        """Show the base64, or its length if it is long."""
         self._value = value
         if value is UNSET or len(value) <= MAX_SHOWN:
             self._show("" if value is UNSET else value, "")
@@ -1195,15 +1192,15 @@ class FileInput(Input):
             self._show("", f"{len(value):,} characters of base64")
 
 
-# Input for objects: the properties that the schema lists, and names of one's own.
+# Objects: the properties that the schema lists, and additional names.
 
 MAX_OPEN = 4
-"""Levels of objects that are open at first. A schema may require itself, and has no end then."""
+"""Levels of objects that start open: a schema that requires itself is endless."""
 
 
 @register("object", rank=0)
 class ObjectInput(Input):
-    """An object. One inside of another is made when it is opened."""
+    """An object; a nested one starts folded, and is built when it is first opened."""
 
     blank: ClassVar[Any] = {}
 
@@ -1227,12 +1224,12 @@ class ObjectInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether its properties can be shown one by one."""
+        """Whether there are few enough properties to show each."""
         return len(field.children) <= MAX_NODES
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Any object fits: every name gets an entry."""
+        """Whether the value is an object: every name gets an entry."""
         return isinstance(value, dict)
 
     def _summary(self) -> str:
@@ -1240,16 +1237,16 @@ class ObjectInput(Input):
         inside = f"{count} field{'s' if count != 1 else ''}" if count else "names and values"
         return f"{inside} of {one_line(self.place.name, 60)}" if self.place.name else inside
 
-    # Open and closed
+    # Folding
 
     def _toggled(self, change: Any) -> None:
-        """Show or hide the inside; made when it is shown first."""
+        """Show or hide the entries; they are built when first shown."""
         inside = (self._build(),) if change["new"] else ()
         self._toggle.icon = "caret-down" if change["new"] else "caret-right"
         self.widget.children = (self._toggle, *inside)
 
     def reveal(self) -> None:
-        """Open it."""
+        """Open the object."""
         if self._toggle is not None:
             self._toggle.value = True
 
@@ -1272,7 +1269,7 @@ class ObjectInput(Input):
 
     @property
     def _takes_names(self) -> bool:
-        """Whether names are asked for: of arguments only if the schema says so, not because it says nothing."""
+        """Whether the user can add names: to the arguments themselves only if the schema explicitly allows it."""
         said = self.field.schema.get("additionalProperties"), self.field.schema.get("patternProperties")
         return self.field.is_open and (self.place.depth > 0 or any(said))
 
@@ -1282,10 +1279,10 @@ class ObjectInput(Input):
             self._names.on_change(self._changed)
         return self._names
 
-    # Its value
+    # Value
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """The entries that hold something."""
+        """Return the entries that have a value."""
         if self._built is None:
             return {} if self._held is UNSET else dict(self._held)
         value = {}
@@ -1296,7 +1293,7 @@ class ObjectInput(Input):
         return value
 
     def set(self, value: Any) -> None:
-        """Show an object. What is closed stays closed if there is nothing in it to see."""
+        """Show an object; a folded one stays folded if there is nothing to see in it."""
         if self._built is None and (self.shop.crowded or not (value and isinstance(value, dict))):
             self._held = value
             return
@@ -1324,18 +1321,18 @@ class ObjectInput(Input):
         return self._entries.get(key) or (self._names.at(key) if self._names is not None else None)
 
     def entries(self) -> Iterator[tuple[str, Entry]]:
-        """Yield the listed properties, then the names of one's own."""
+        """Yield the listed properties, then the additional names."""
         yield from self._entries.items()
         if self._names is not None:
             yield from self._names.entries()
 
 
-# Input for a value of one of several types.
+# Values of one of several types.
 
 
 @register("union", rank=0)
 class UnionInput(Input):
-    """A menu of the variants, and the input of the one that is chosen."""
+    """A menu of variants, and the input for the chosen one."""
 
     states = True
 
@@ -1352,7 +1349,7 @@ class UnionInput(Input):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether there is a variant for the value."""
+        """Whether a variant holds the value."""
         return (value is None and field.nullable) or _variant(field, value) is not None
 
     def _chosen(self, change: Any) -> None:
@@ -1368,7 +1365,7 @@ class UnionInput(Input):
         self._changed()
 
     def _keep(self, entered: Any, inner: Entry) -> None:
-        """Put into another variant what was entered before, as far as it has a place there."""
+        """Copy what was entered into the newly chosen variant, as far as it fits."""
         if isinstance(entered, dict) and isinstance(begun := inner.get(), dict):
             fields = {name: inner.field.listed(name) for name in entered}
             shared = {name: entered[name] for name, each in fields.items() if each and matches(each, entered[name])}
@@ -1378,7 +1375,7 @@ class UnionInput(Input):
             inner.set(entered)
 
     def _show(self, number: int) -> None:
-        """Show the input of a variant; it is made now, as variants may contain the union itself."""
+        """Show the input of a variant; it is built only now, because variants may contain the union itself."""
         old, self._inner = self._inner, None
         if 0 < number <= len(self._variants):
             variant = self._variants[number - 1]
@@ -1389,7 +1386,7 @@ class UnionInput(Input):
             old.close()
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """The value of the variant that is chosen."""
+        """Return the value of the chosen variant."""
         if self._inner is None:
             return UNSET if self._menu.value == 0 else None
         value = self._inner.read(path, unread)
@@ -1398,7 +1395,7 @@ class UnionInput(Input):
         return value
 
     def set(self, value: Any) -> None:
-        """Show a value in the first variant that it fits."""
+        """Show a value in the first variant that fits it."""
         if value is UNSET or (value is None and self.field.nullable):
             number = 0 if value is UNSET else len(self._variants) + 1
         else:
@@ -1411,17 +1408,17 @@ class UnionInput(Input):
             self._inner.set(value)
 
     def at(self, key: str | int) -> Entry | None:
-        """Return the entry of a property or an item of the variant."""
+        """Return the entry of a property or an item of the chosen variant."""
         return self._inner.at(key) if self._inner is not None else None
 
     def entries(self) -> Iterator[tuple[str | int, Entry]]:
-        """Yield the entries of the variant."""
+        """Yield the entries of the chosen variant."""
         if self._inner is not None:
             yield from self._inner.input.entries()
 
 
 def _entered(entry: Entry) -> Any:
-    """What a person entered: of an object without what stands there by itself."""
+    """Return what the user entered: for an object, without properties at their defaults."""
     value = entry.get()
     if not isinstance(value, dict):
         return value
@@ -1430,7 +1427,7 @@ def _entered(entry: Entry) -> Any:
 
 
 def _variant(field: Field, value: Any) -> int | None:
-    """The first variant that a value is meant for, or else the first whose input holds it."""
+    """Return the first variant whose shape matches a value, else the first whose input holds it."""
     meant = [number for number, each in enumerate(field.variants) if matches(each, value)]
     drawn = (
         number
@@ -1441,7 +1438,7 @@ def _variant(field: Field, value: Any) -> int | None:
 
 
 def _labels(variants: tuple[Field, ...]) -> list[str]:
-    """Name each variant: by its title, or what it is; by both where titles repeat."""
+    """Return a label for each variant: its title or type, or both if titles repeat."""
     texts = [one_line(each.type_text, 80) for each in variants]
     titles = [one_line(each.title, 60) for each in variants]
     names = [title or text for title, text in zip(titles, texts, strict=True)]
@@ -1457,20 +1454,20 @@ def _labels(variants: tuple[Field, ...]) -> list[str]:
 
 
 def _with_kind(label: str, field: Field) -> str:
-    """Tell objects apart that have neither title nor type: by their constants, else by their properties."""
+    """Distinguish objects without title or type by their constants, else by their properties."""
     fixed = [f"{child.name} {child.choices[0][1]}" for child in field.children if len(child.choices) == 1]
     names = [child.name for child in field.children]
     return one_line(f"{label}: {', '.join(fixed or names)}", 80) if names else label
 
 
-# Inputs for dates and times: the browser's own pickers.
+# Dates and times, with the browser's own pickers.
 #
-# A picker holds a moment and a schema asks for a text, and one moment has many texts (`12:00` and `12:00:00`). So the
-# text is kept until the person picks another moment.
+# A picker holds a moment, the schema asks for a text, and one moment has several texts (`12:00` and `12:00:00`). So the
+# text is kept until the user picks another moment.
 
 
 class _When(Input):
-    """A moment of one format."""
+    """The base of the inputs for dates and times, one for each format."""
 
     format: ClassVar[str]
     kind: ClassVar[type[Any]]
@@ -1485,7 +1482,7 @@ class _When(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the field has the format."""
+        """Whether the field has this format."""
         return field.format == cls.format
 
     @classmethod
@@ -1502,7 +1499,7 @@ class _When(Input):
 
     @classmethod
     def _shown(cls, moment: Any) -> Any:
-        """The moment as the picker shows it, or None if it cannot."""
+        """Return the moment as the picker shows it, or None if it cannot."""
         return moment
 
     def _picked(self, change: Any) -> None:
@@ -1512,11 +1509,11 @@ class _When(Input):
             self._changed()
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
-        """The moment as ISO 8601 (RFC 3339) writes it."""
+        """Return the moment in ISO 8601 (RFC 3339), or UNSET."""
         return self._text
 
     def set(self, value: Any) -> None:
-        """Show the moment that a text stands for."""
+        """Show the moment in a text."""
         self._text = value
         with self._silently():
             self.widget.value = None if value is UNSET else self._moment(value)
@@ -1524,7 +1521,7 @@ class _When(Input):
 
 @register("string", rank=30)
 class DateInput(_When):
-    """A day."""
+    """A date."""
 
     format = "date"
     kind = ipywidgets.DatePicker
@@ -1547,7 +1544,7 @@ class TimeInput(_When):
 
 @register("string", rank=30)
 class DateTimeInput(_When):
-    """A moment with its time zone, as RFC 3339 asks for; picked in the zone of the browser."""
+    """A moment with a time zone, as RFC 3339 requires; picked in the browser's time zone."""
 
     format = "date-time"
     kind = ipywidgets.DatetimePicker
@@ -1555,15 +1552,15 @@ class DateTimeInput(_When):
 
     @classmethod
     def _shown(cls, moment: Any) -> Any:
-        # Near the first and the last year, the moment in another zone is no date any more.
+        # near the first and the last year a moment in another time zone may be out of range
         return moment if moment.tzinfo is not None and 1 < moment.year < 9999 else None
 
 
-# The inputs that there are: importing this fills the table.
+# The input for a whole form.
 
 
 def root_input(field: Field, shop: Shop) -> Input:
-    """Return the input of a whole object; a schema that describes no object is edited as JSON."""
+    """Return the input for the root; a schema that describes no object is edited as JSON."""
     place = Place(shop.part(), required=True)
     if field.kind in ("object", "any") and ObjectInput.draws(field):
         return ObjectInput(field, place)

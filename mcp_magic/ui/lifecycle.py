@@ -1,7 +1,7 @@
-"""Which widgets a cell shows, so that running it again closes those it replaces.
+"""Tracks which widgets a cell shows, so that running the cell again closes them.
 
 A widget lives in the kernel until it is closed: a cell that is run two hundred times would leave two hundred
-explorers behind. The frontend says which cell it runs and which it has deleted; the shell's layer passes that on.
+explorers behind. The frontend reports which cell it runs and which it has deleted; the shell's layer passes that on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Closable", "Place", "close_cells", "close_previous", "keep", "kept"]
 
 
 class Closable(Protocol):
-    """What can be closed, once or more often."""
+    """Anything with a `close()` that may be called more than once."""
 
     def close(self) -> None:
         """Close every comm."""
@@ -25,12 +25,12 @@ T = TypeVar("T", bound=Closable)
 
 
 class Place(NamedTuple):
-    """Where something is shown.
+    """Where a widget is shown.
 
     Attributes:
-        cell: The cell's id, or "" where the frontend does not say it: nothing is replaced then.
-        run: What tells one run of the cell from the next.
-        deleted: Ids of cells that are gone.
+        cell: The cell's id, or "" if the frontend does not report it; then nothing is replaced.
+        run: An id of this run of the cell.
+        deleted: Ids of deleted cells.
     """
 
     cell: str = ""
@@ -42,7 +42,7 @@ _kept: dict[str, list[tuple[str, Closable]]] = {}
 
 
 def keep(thing: T, place: Place) -> T:
-    """Remember that `thing` is shown at `place`, close what earlier runs of that cell showed, and return it.
+    """Remember that `thing` is shown at `place`, close what earlier runs of the cell showed, and return `thing`.
 
     >>> class Form:
     ...     def close(self): print("closed")
@@ -63,7 +63,7 @@ def keep(thing: T, place: Place) -> T:
 
 
 def close_previous(place: Place) -> None:
-    """Close what earlier runs of a cell showed, and what deleted cells did."""
+    """Close what earlier runs of this cell and deleted cells showed."""
     close_cells(place.deleted)
     shown = _kept.pop(place.cell, [])
     for run, thing in shown:
@@ -74,12 +74,12 @@ def close_previous(place: Place) -> None:
 
 
 def close_cells(cells: Iterable[str]) -> None:
-    """Close what these cells show."""
+    """Close everything that these cells show."""
     for cell in cells:
         for _, thing in _kept.pop(cell, []):
             thing.close()
 
 
 def kept(cell: str) -> list[Closable]:
-    """Return what a cell shows."""
+    """Return everything that a cell shows."""
     return [thing for _, thing in _kept.get(cell, [])]

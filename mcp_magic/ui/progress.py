@@ -1,4 +1,4 @@
-"""Progress and watches, as widgets."""
+"""Progress bars and watches, as widgets."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["BoardPanel", "WatchPanel"]
 
 
-# The live form of a board: a bar and a button for each call that is under way.
+# The live board: a bar and a Cancel button for each running call.
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class Row(NamedTuple):
-    """One call: its bar, its button, both beside each other, and what has made them."""
+    """One call: its bar, its Cancel button, the box around both, and the shop that made them."""
 
     bar: Any
     button: Any
@@ -37,12 +37,12 @@ class Row(NamedTuple):
 
 
 class BoardPanel:
-    """Shows a board, and cancels what is clicked on.
+    """Shows a board, and cancels a call when its button is clicked.
 
-    A click may arrive on another thread; it is posted to the loop that made the panel.
+    A click may arrive on another thread; it is posted to the event loop that made the panel.
 
     Args:
-        board: What it shows.
+        board: The board to show.
 
     Attributes:
         widget: The panel.
@@ -59,12 +59,12 @@ class BoardPanel:
         self.refresh()
 
     def bundle(self) -> dict[str, Any]:
-        """Return the mimebundle: the panel where it can be shown, else what it says."""
+        """Return the mimebundle: the panel as a widget, with HTML and text for other readers."""
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         return {WIDGET_VIEW: view, **self._board.bundle()}
 
     def refresh(self) -> None:
-        """Show what has changed."""
+        """Draw the changes."""
         live = {id(report): report for report in self._board.measured}
         gone = [self._rows.pop(key) for key in list(self._rows) if key not in live]
         for key, report in live.items():
@@ -96,7 +96,7 @@ class BoardPanel:
 
 def _cancel(report: Report, button: Any) -> None:
     report.cancel()
-    if button.comm is not None:  # the call is not over yet
+    if button.comm is not None:  # the call is still running
         button.disabled = True
 
 
@@ -110,17 +110,17 @@ def _put(widget: Any, markup: str) -> None:
         widget.value = value
 
 
-# The live form of a watch: what it shows, and buttons below.
+# The live watch: its content, with buttons below.
 
 
 class WatchPanel:
-    """Shows a watch, with a button that stops it, and one that lets it go on while other cells run.
+    """Shows a watch, with a button that stops it, and one that detaches it from the cell.
 
-    A click may arrive on another thread; it is posted to the loop that made the panel.
+    A click may arrive on another thread; it is posted to the event loop that made the panel.
 
     Args:
-        watch: What it shows.
-        detach: Lets the cell end; None where it does not wait.
+        watch: The watch to show.
+        detach: Lets the cell end while the watch goes on; None if the cell does not wait for it.
 
     Attributes:
         widget: The panel.
@@ -148,16 +148,16 @@ class WatchPanel:
         return button
 
     def bundle(self) -> dict[str, Any]:
-        """Return the mimebundle: the panel where it can be shown, else what it says."""
+        """Return the mimebundle: the panel as a widget, with HTML and text for other readers."""
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         return {WIDGET_VIEW: view, **mimebundle(self._watch)}
 
     def refresh(self) -> None:
-        """Show what has changed."""
+        """Draw the changes."""
         self._text.value = mimebundle(self._watch)["text/html"]
 
     def detached(self) -> None:
-        """The cell has ended: there is nothing left to detach."""
+        """Remove the detach button, because the cell has ended."""
         self._line.children = self._line.children[:1]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the calls of one cell report, as HTML and as text. What servers say is escaped here."""
+"""Progress of a cell's calls, as HTML and as text; texts from servers are escaped here."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line"]
 
 LINES = 5
-"""Calls that are over and still have a line each; the rest is counted."""
+"""Ended calls that have a line each; earlier ones are only counted."""
 
 KEPT = 50
-"""Calls that are over whose log messages are still shown."""
+"""Ended calls whose log messages are still shown."""
 
 MESSAGES = 50
-"""Log messages shown below one cell: the last ones; `%mcp logs` has more."""
+"""Latest log messages shown below one cell; `%mcp logs` has more."""
 
 LOG_CHARACTERS = 1000
-"""Characters of a log message."""
+"""Characters shown of a log message."""
 
 SIGNS = {"done": "✓", "failed": "✗", "timed out": "✗", "cancelled": "✗", "interrupted": "✗"}
 
@@ -38,14 +38,14 @@ _TRACK = (
 _FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
 
 WANDERING = 25
-"""Per cent of a bar that has no end to show: a piece that wanders says that something goes on."""
+"""Width, in per cent, of the piece that moves along a bar without a known total, to show activity."""
 
 
 class Board:
-    """The calls of one cell that report.
+    """The calls of one cell that report progress or log messages.
 
     Attributes:
-        running: Those under way.
+        running: The calls that have not ended.
     """
 
     def __init__(self) -> None:
@@ -55,11 +55,11 @@ class Board:
         self._seconds = 0.0
 
     def add(self, report: Report) -> None:
-        """Take a call that reports for the first time."""
+        """Add a call, at its first report."""
         self.running.append(report)
 
     def end(self, report: Report) -> None:
-        """Take note that a call is over."""
+        """Note that a call has ended."""
         if report not in self.running:
             return
         self.running.remove(report)
@@ -72,32 +72,32 @@ class Board:
 
     @property
     def measured(self) -> list[Report]:
-        """The calls under way that say how far they are."""
+        """The running calls that report progress."""
         return [report for report in self.running if report.meter.count]
 
     @property
     def _lines(self) -> list[str]:
-        """A line for each of the last calls that are over, and one for all the others."""
+        """Return a line for each of the latest ended calls, and one line that counts the others."""
         told = [report for report in self._over if report.meter.count][-LINES:]
         more = self._calls - len(told)
         earlier = [f"… {more:,} more {'call' if more == 1 else 'calls'}"] if more > 0 else []
         return [*earlier, *(outcome_text(report) for report in told)]
 
     def messages(self) -> tuple[list[str], Counter[str], int]:
-        """Return the last log messages as lines, how many there were of each level, and how many are not among them."""
+        """Return the latest log messages as lines, the counts by level, and how many messages have no line."""
         reports = [*self._over, *self.running]
         last = sorted(heapq.nlargest(MESSAGES, (m for r in reports for m in r.messages), key=_when), key=_when)
         levels: Counter[str] = sum((report.levels for report in reports), Counter())
         return [message_line(message) for message in last], levels, levels.total() + self._forgotten - len(last)
 
-    # What is shown of it
+    # Display
 
     def over_markup(self) -> Markup:
-        """Return what there is to say of the calls that are over."""
+        """Return the lines about ended calls."""
         return joined(note(line) for line in self._lines)
 
     def messages_markup(self) -> Markup:
-        """Return the log messages: open while a call is under way, then behind one line."""
+        """Return the log messages: unfolded while a call is running, then folded."""
         lines, levels, more = self.messages()
         if not lines:
             return Markup()
@@ -106,13 +106,13 @@ class Board:
         return body if self.running else details(_counted(levels, self._forgotten), body)
 
     def bundle(self) -> dict[str, Any]:
-        """Return the mimebundle of all."""
+        """Return the board as a mimebundle."""
         bars = [tag("p", joined([bar_markup(report)])) for report in self.measured]
         parts = [part for part in (self.over_markup(), joined(bars), self.messages_markup()) if part]
         return {"text/html": page(parts), "text/plain": self.text()}
 
     def text(self) -> str:
-        """Return all as text."""
+        """Return the board as text."""
         lines, _, more = self.messages()
         rest = [f"… {more:,} more log messages before: {self._where()}"] if more > 0 else []
         return "\n".join([*self._lines, *(report_line(report) for report in self.measured), *rest, *lines])
@@ -123,7 +123,7 @@ class Board:
 
 
 def bar_markup(report: Report) -> Markup:
-    """Return the title of a call, its bar and its figures, on one line."""
+    """Return a call's title, bar and figures on one line."""
     name = one_line(report.title, 120)
     share = report.meter.share
     style = {"role": "progressbar", "aria-label": name, "aria-valuemin": "0", "aria-valuemax": "100", "style": _TRACK}
@@ -137,7 +137,7 @@ def bar_markup(report: Report) -> Markup:
 
 
 def report_line(report: Report) -> str:
-    """Return how far a call is, as one line of text.
+    """Return a call's progress as one line of text.
 
     >>> from mcp_magic.inflight import Report
     >>> report = Report("math", "math:slow")
@@ -149,12 +149,12 @@ def report_line(report: Report) -> str:
 
 
 def outcome_text(report: Report) -> str:
-    """Return what came of a call, on one line."""
+    """Return a call's outcome on one line."""
     return f"{SIGNS.get(report.state, '…')} {report_line(report)}"
 
 
 def message_line(message: LogMessage) -> str:
-    """Return a log message as text; it may have several lines."""
+    """Return a log message as text, possibly of several lines."""
     when = f"{time.strftime('%H:%M:%S', time.localtime(message.time))} " if message.time else ""
     level = f"{one_line(message.level, 20)} " if message.level else ""
     said = shorten(str(message.data), LOG_CHARACTERS)
@@ -166,7 +166,7 @@ def _when(message: LogMessage) -> float:
 
 
 def _counted(levels: Counter[str], forgotten: int) -> str:
-    """Return how many log messages there were.
+    """Return the number of log messages in words.
 
     >>> _counted(Counter({"warning": 2, "error": 1}), 0), _counted(Counter(error=1), 0), _counted(Counter(error=1), 2)
     ('3 log messages: 2 warning, 1 error', '1 log message: 1 error', '3 log messages')

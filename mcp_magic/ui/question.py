@@ -1,4 +1,4 @@
-"""Panels that ask you: approvals, elicitations, sampling and log-ins."""
+"""Panels that ask the user: approvals, elicitations, sampling, log-ins and confirmations."""
 
 from __future__ import annotations
 
@@ -76,21 +76,21 @@ __all__ = [
 ]
 
 
-# The arguments of a call that waits, to be changed: in the tool's form, or as JSON.
+# Editing the arguments of a request: in the tool's form, or as JSON.
 
 
 class Editor(Protocol):
-    """Something to change arguments with."""
+    """Widgets to change arguments with."""
 
     @property
     def widget(self) -> Any:
-        """What is shown."""
+        """The editor's widget."""
 
     def read(self) -> dict[str, Any]:
-        """Return the arguments as they are now.
+        """Return the present arguments.
 
         Raises:
-            ArgumentsError: They cannot be sent like this.
+            ArgumentsError: They cannot be sent.
         """
 
     def close(self) -> None:
@@ -100,12 +100,12 @@ class Editor(Protocol):
 def editor_for(request: Request, shop: Shop, on_change: Callable[[], None]) -> Editor:
     """Return an editor for the arguments of a request.
 
-    Arguments with secrets are edited as JSON with the secrets masked: a field may not take a mask for a value.
+    Arguments with secrets are edited as JSON with the secrets masked, so that no form field takes a mask for a value.
 
     Args:
-        request: What waits.
+        request: The request.
         shop: Makes the widgets.
-        on_change: Called for each change, on whichever thread the frontend's message is handled.
+        on_change: Called for each change, on the thread that handles the frontend's message.
     """
     secret = hidden_arguments(request.arguments, request.definition) != request.arguments
     if request.definition is None or secret:
@@ -148,24 +148,24 @@ class _JsonEditor:
         self._box.close()
 
 
-# A button below a call that waits: shows values whole that the question hides or cuts, and closes them again.
+# Revealing values that the question masks or cuts.
 #
-# What was shown is in no output, and goes with the panel: a notebook has it only if it is saved at that moment
-# together with the state of its widgets.
+# Revealed text is in no output and goes with the panel: a notebook contains it only if it is saved at that moment
+# together with its widget state.
 
 
 class Revealing:
-    """Show, Show more as long as there is more, Hide.
+    """A button that shows values page by page, and then hides them.
 
     Args:
         shop: Makes the widgets.
-        values: Returns the values as they are now, with their names.
-        post: Runs what a click does.
-        show: Returns what is on the button that shows the first page, and its tooltip.
-        on_seen: Called with the names of all values when the last page is shown.
+        values: Returns the present values, with their names.
+        post: Runs a function on the event loop.
+        show: Returns the label and the tooltip of the button while nothing is shown.
+        on_seen: Receives the names of all values when the last page is shown.
 
     Attributes:
-        widget: What is shown.
+        widget: The button with the text below it.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Revealing:
         self.refresh()
 
     def _turn(self) -> None:
-        """Show the next page; behind the last one nothing is shown."""
+        """Show the next page, or nothing after the last one."""
         values = self._values()
         count = len(pages(values))
         self._page = 0 if self._page is None else self._page + 1
@@ -198,7 +198,7 @@ class Revealing:
             self._on_seen([name for name, _ in values])
 
     def refresh(self) -> None:
-        """Show the values as they are now, where they are to be shown."""
+        """Show the present values, if they are revealed, and the button's label."""
         shown = pages(self._values())
         if self._page is None:
             self._button.icon = "eye"
@@ -213,28 +213,28 @@ class Revealing:
         self._text.value = FORM_STYLE + page_html(shown[self._page])
 
 
-# One call that waits for an answer, drawn.
+# The card of one request.
 
 _EDIT = "change the arguments of {} first"
 
 
 class Card:
-    """The question about one request: what it is, and Approve, Edit, Deny.
+    """The question about one request, with Approve, Edit and Deny.
 
-    What a frontend sends may be handled on another thread (ipykernel's subshells), so handlers only note what
-    is typed and chosen now, and post the work to the loop that waits. Nothing takes the focus when it appears: a
-    person who is typing elsewhere would answer with the next key. In the order of Tab: what opens long and hidden
-    values, Approve, Edit, Deny, the reason, how far it reaches; Enter in the reason denies. Approve waits until each
-    long value was opened.
+    A frontend's message may be handled on another thread (ipykernel's subshells). So the callbacks only read what is
+    typed and chosen now, and post the work to the event loop. Nothing takes the focus when the card appears: the next
+    key of a user who is typing elsewhere would answer it. Tab order: the buttons that reveal values, Approve, Edit,
+    Deny, the reason, the scope. Enter in the reason denies. Approve is disabled until the user has opened each long
+    value.
 
     Args:
-        request: What waits.
+        request: The request.
         shop: Makes the widgets.
-        post: Runs a function on the loop that waits.
+        post: Runs a function on the event loop.
 
     Attributes:
-        answer: Gets the decision.
-        widget: What is shown.
+        answer: Receives the decision.
+        widget: The card's widget.
     """
 
     def __init__(self, request: Request, shop: Shop, post: Post) -> None:
@@ -257,10 +257,10 @@ class Card:
         line = shop.make(ipywidgets.HBox, "line", children=buttons)
         shown = [self._text, *(each.widget for each in self._revealing), self._place, self._problem, self._waits, line]
         inside = shop.make(ipywidgets.VBox, "inside", children=shown)
-        self.widget = shop.make(ipywidgets.VBox, "row", children=[inside])  # apart from the next
+        self.widget = shop.make(ipywidgets.VBox, "row", children=[inside])  # keeps a distance to the next card
 
     def _made_revealing(self) -> list[Revealing]:
-        """Make the buttons that show what is long and what is hidden, where something is."""
+        """Return a button each for long and for hidden values, if there are any."""
 
         def long() -> list[tuple[str, Any]]:
             return long_of(self.request, self._arguments)
@@ -282,7 +282,7 @@ class Card:
         self._refresh_approve()
 
     def _refresh_approve(self) -> None:
-        """Let Approve be clicked where the arguments fit and all that is long was opened."""
+        """Enable Approve if the arguments are valid and all long values were opened."""
         unseen = unseen_of(self.request, self._arguments, self._seen) if self._revealing else []
         self._approve.disabled = self._invalid or bool(unseen)
         waits = f"Approve waits until you have opened all of {named(unseen)}."
@@ -316,14 +316,14 @@ class Card:
             self._post(self.denial())
 
     def approval(self) -> Work:
-        """Return what lets the call go out, unless what was edited does not fit; how far it reaches is settled now."""
+        """Return a function that approves, with the scope chosen now, unless the edited arguments are invalid."""
         return partial(self._let_go, self._scope.value)
 
     def denial(self) -> Work:
-        """Return what refuses the call, for the reason that is typed now."""
+        """Return a function that denies, with the reason typed now."""
         return partial(self._decide, Decision.deny(self._reason.value.strip()))
 
-    # What the buttons do, on the loop
+    # Actions of the buttons, on the event loop
 
     def _let_go(self, always: str) -> None:
         if not self._approve.disabled:
@@ -331,7 +331,7 @@ class Card:
             self._decide(Decision.approve(self._arguments if changed else None, always=always))
 
     def edit(self) -> None:
-        """Show the arguments to be changed, or forget the changes."""
+        """Open the editor, or close it and discard the changes."""
         if self.answer.done():
             return
         if self._editor is None:
@@ -378,28 +378,28 @@ class Card:
         self._shop.close()
 
 
-# The panel in which a person answers what agents, servers and apps want to call.
+# The approval panel: the calls that agents, servers and apps request.
 
 Replace = Callable[[dict[str, Any]], None]
-"""Puts another mimebundle in the place of one that is shown."""
+"""Replaces the shown mimebundle by another one."""
 
 Show = Callable[[dict[str, Any]], Replace]
-"""Shows a mimebundle, and returns what replaces it."""
+"""Shows a mimebundle, and returns a function that replaces it."""
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 MAX_CARDS = 20
-"""Calls that are shown at a time; the next come when one of these is decided."""
+"""Requests shown at a time; the next appear when one of these is decided."""
 
 
 class All(NamedTuple):
     """The buttons Approve all and Deny all.
 
     Attributes:
-        cards: What they decide about.
-        shop: Has made them.
-        widget: Both.
+        cards: The cards that they decide.
+        shop: The shop that made them.
+        widget: The box around both.
     """
 
     cards: tuple[Card, ...]
@@ -408,18 +408,18 @@ class All(NamedTuple):
 
 
 class ApprovalPanel:
-    """An approver: one panel for all the requests that wait, shown by `show`. It shows the first twenty of them.
+    """An approver: one panel for all pending requests, of which it shows the first twenty.
 
-    What was decided becomes one line in it. When nothing waits any more the whole panel is replaced by
-    those lines as plain HTML and text, which stay in the saved notebook, and all its widgets are closed. The next
-    request opens it anew, below.
+    Each decision becomes one line in the panel. When no request is pending, the panel is replaced by those lines as
+    plain HTML and text, which stay in the saved notebook, and all its widgets are closed. The next request opens a new
+    panel below.
 
-    Approve all and Deny all decide what was there to be seen when they were clicked on, and nothing that has come
-    since: with each request that is added they are made anew.
+    Approve all and Deny all decide only the cards that were visible when they were clicked: each added request gets new
+    buttons.
 
     Args:
-        show: Shows the panel where the person is looking.
-        seconds: Returns how long a request waits at most.
+        show: Displays the panel below the cell that asks.
+        seconds: Returns the deadline of a request, in seconds.
     """
 
     def __init__(self, show: Show, *, seconds: Callable[[], float] | None = None) -> None:
@@ -439,28 +439,28 @@ class ApprovalPanel:
 
     @property
     def waiting(self) -> tuple[Request, ...]:
-        """The requests that nobody has answered yet, those that are shown first."""
+        """The pending requests, those on cards first."""
         return (*(card.request for card in self._cards), *(request for request, _ in self._later))
 
     @property
     def cards(self) -> tuple[Card, ...]:
-        """What is shown of them."""
+        """The cards shown."""
         return tuple(self._cards)
 
     @property
     def widget(self) -> Any:
-        """The live panel; None while nothing waits."""
+        """The live panel, or None."""
         return self._root
 
     async def ask(self, request: Request, *, until: float | None = None) -> Decision:
-        """Show a request and wait for the answer; whoever cancels the wait leaves a line that says so.
+        """Show a request and wait for the decision; a cancelled wait leaves a line that says so.
 
         Args:
-            request: What waits.
-            until: The time of the loop at which the wait ends; None: as long from now as `seconds` says.
+            request: The request.
+            until: The deadline, in the event loop's time; None means `seconds` from now.
 
         Raises:
-            TimeoutError: Nobody answered.
+            TimeoutError: The deadline passed.
         """
         if until is None and self._seconds is not None:
             until = asyncio.get_running_loop().time() + self._seconds()
@@ -486,7 +486,7 @@ class ApprovalPanel:
     __call__ = ask
 
     def _fill(self) -> None:
-        """Show requests that wait, as long as there is room for them."""
+        """Move pending requests onto cards, as far as there is room."""
         opened = self._shop is None
         if self._shop is None:
             self._open()
@@ -510,7 +510,7 @@ class ApprovalPanel:
         self._root = shop.make(ipywidgets.VBox, "row")
 
     def _buttons_for(self, cards: tuple[Card, ...], shop: Shop) -> All:
-        """Make the buttons that decide about these cards."""
+        """Return the buttons that decide these cards."""
 
         def decide(taken: Callable[[Card], Work]) -> None:
             for card in cards:
@@ -526,10 +526,10 @@ class ApprovalPanel:
         return All(cards, shop, shop.make(ipywidgets.HBox, "line", children=[approve, deny]))
 
     def _post(self, work: Callable[[], None]) -> None:
-        """Run something on the loop that waits, from whichever thread a frontend's message is handled on.
+        """Run a function on the event loop, from any thread.
 
-        The context is that of the cell: what is sent from the context of a frontend's message would
-        make ipykernel deliver the answers to another shell.
+        It runs in the context of the cell: messages sent from the context of a frontend's message would make ipykernel
+        deliver the answers to another shell.
         """
         assert self._loop is not None
         self._loop.call_soon_threadsafe(work, context=self._context)
@@ -556,7 +556,7 @@ class ApprovalPanel:
         if self._cards or self._later:
             self._draw_soon()
             return
-        # First the lines, then the end of the widgets: a frontend would show them as lost for a moment.
+        # lines first: a frontend would briefly show closed widgets as lost
         self._replace(outcomes_bundle(self._outcomes))
         assert self._shop is not None
         self._shop.close()
@@ -566,7 +566,7 @@ class ApprovalPanel:
         self._done.clear()
 
     def _draw_soon(self) -> None:
-        """Draw what is left and what comes next, once for all that is decided at the same time."""
+        """Draw the remaining cards, once for all requests decided at the same time."""
         if not self._is_drawn_soon:
             self._is_drawn_soon = True
             self._post(self._draw)
@@ -582,7 +582,7 @@ class ApprovalPanel:
         self._close_done()
 
     def _close_done(self) -> None:
-        """Close the buttons that have nothing left to decide."""
+        """Close the buttons whose cards are all decided."""
         for each in [each for each in self._all if not set(each.cards) & set(self._cards)]:
             self._all.remove(each)
             each.shop.close()
@@ -596,23 +596,23 @@ class ApprovalPanel:
         }
 
 
-# A panel that asks one question, is replaced by one line when it is answered, and leaves no widget behind.
+# The base of the panels for a single question.
 
 T = TypeVar("T")
 
 
 class QuestionPanel(Generic[T]):
-    """Shows a question and waits for the answer.
+    """Shows one question and waits for the answer.
 
-    Answered, it is replaced by one line of HTML and text, which stays in the saved notebook, and its widgets are
-    closed. What a frontend sends may be handled on another thread (ipykernel's subshells), so handlers note what is
-    entered and post the answer to the loop that waits. No input takes the focus when it appears.
+    Once answered, it is replaced by one line of HTML and text, which stays in the saved notebook, and its widgets are
+    closed. A frontend's message may be handled on another thread (ipykernel's subshells), so callbacks read the input
+    and post the answer to the event loop. No input takes the focus when the panel appears.
 
     Args:
-        show: Shows the panel where the person is looking.
+        show: Displays the panel below the cell that asks.
 
     Attributes:
-        widget: The live panel; None while nothing waits.
+        widget: The live panel, or None.
     """
 
     def __init__(self, show: Show) -> None:
@@ -629,12 +629,12 @@ class QuestionPanel(Generic[T]):
         question: dict[str, str],
         outcome: Callable[[T | None, float], dict[str, Any]],
     ) -> T:
-        """Show what is asked and wait for the answer; whoever cancels the wait leaves a line that says so.
+        """Show the question and wait for the answer; a cancelled wait leaves a line that says so.
 
         Args:
-            build: Makes the widgets, one below the other.
-            question: The mimebundle for where there are no widgets.
-            outcome: Returns the line of an answer (None: there is none) and the seconds that it took.
+            build: Returns the widgets, from top to bottom.
+            question: The mimebundle for readers without widgets.
+            outcome: Returns the mimebundle of the outcome, from the answer (or None) and the seconds it took.
         """
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
         self._answer = self._loop.create_future()
@@ -650,7 +650,7 @@ class QuestionPanel(Generic[T]):
         try:
             answer = await self._answer
         finally:
-            # First the line, then the end of the widgets: a frontend would show them as lost for a moment.
+            # line first: a frontend would briefly show closed widgets as lost
             replace(outcome(answer, time.monotonic() - started))
             self._shop.close()
             self.widget = None
@@ -665,7 +665,7 @@ class QuestionPanel(Generic[T]):
         return self._shop.make(ipywidgets.HBox, "line", children=children)
 
     def _post(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do something on the loop that waits, in the context of the cell (see `ApprovalPanel._post`)."""
+        """Run a function on the event loop, in the context of the cell (see `ApprovalPanel._post`)."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(work, *arguments, context=self._context)
 
@@ -677,18 +677,18 @@ class QuestionPanel(Generic[T]):
             self._answer.set_result(answer)
 
 
-# The panel in which a person answers what a server asks for: a form to fill in, or a page to visit.
+# The elicitation panel: a form to fill in, or a page to visit.
 
 
 class ElicitationPanel(QuestionPanel[Answer]):
-    """An elicitor: each question is a panel of its own, shown by `show`.
+    """An elicitor: shows each question in its own panel.
 
     Args:
-        show: Shows the panel where the person is looking.
+        show: Displays the panel below the cell that asks.
 
     Attributes:
-        widget: The live panel; None while nothing waits.
-        form: Its form; None where there is none.
+        widget: The live panel, or None.
+        form: Its form, or None.
     """
 
     def __init__(self, show: Show) -> None:
@@ -696,7 +696,7 @@ class ElicitationPanel(QuestionPanel[Answer]):
         self.form: Form | None = None
 
     async def ask(self, asked: Elicitation) -> Answer:
-        """Show what is asked for and wait for the answer; whoever cancels the wait leaves a line that says so."""
+        """Show an elicitation and wait for the answer; a cancelled wait leaves a line that says so."""
         question = {"text/html": question_html(asked), "text/plain": question_text(asked)}
         try:
             return await self._wait(partial(self._build, asked), question, partial(answer_bundle, asked))
@@ -722,14 +722,14 @@ class ElicitationPanel(QuestionPanel[Answer]):
         return [*parts, self._line(submit, decline, cancel, *toggle)]
 
 
-# The panels in which a person decides what a server may ask a model, and what it is told.
+# The sampling panels: for the request to a model, and for its reply.
 
 
 class _TextsPanel(QuestionPanel[Review]):
-    """A question about texts, which can be changed in text areas.
+    """A question about texts that the user can edit.
 
     Attributes:
-        areas: The text areas; empty until the person wants to edit.
+        areas: The text areas; empty until the user clicks Edit.
     """
 
     def __init__(self, show: Show) -> None:
@@ -747,7 +747,7 @@ class _TextsPanel(QuestionPanel[Review]):
         return self._button("Edit", "pencil", "change the texts first", partial(self._post, self._edit))
 
     def _edit(self) -> None:
-        """Show the text areas, once."""
+        """Show the text areas; does nothing if they are shown."""
         if self.areas:
             return
         children = []
@@ -759,7 +759,7 @@ class _TextsPanel(QuestionPanel[Review]):
         self._editor.children = tuple(children)
 
     def _settle_changed(self, changed: Callable[[list[str]], Review]) -> None:
-        """Answer with what the text areas hold, if that can be sent; else say why not."""
+        """Answer with the texts in the text areas, or show why they cannot be sent."""
         try:
             review = changed([area.value for area in self.areas])
         except ArgumentsError as error:
@@ -769,11 +769,11 @@ class _TextsPanel(QuestionPanel[Review]):
 
 
 class RequestPanel(_TextsPanel):
-    """Asks whether a model may answer a server. Each question is a panel of its own.
+    """Asks whether a model may answer a server's request; each request has its own panel.
 
     Args:
-        show: Shows the panel where the person is looking.
-        show_reply: Whether the box "show me the reply" is ticked at first.
+        show: Displays the panel below the cell that asks.
+        show_reply: Whether "show me the reply" is ticked at first.
     """
 
     def __init__(self, show: Show, *, show_reply: bool = False) -> None:
@@ -809,7 +809,7 @@ class RequestPanel(_TextsPanel):
 
 
 class ReplyPanel(_TextsPanel):
-    """Asks whether a reply may be sent to a server."""
+    """Asks whether a model's reply may be sent to the server."""
 
     async def ask(self, asked: SamplingRequest, reply: Sampled) -> Review:
         """Show a reply and wait for the answer."""
@@ -834,18 +834,18 @@ class ReplyPanel(_TextsPanel):
         self._settle_changed(changed)
 
 
-# The panel of a log-in: the link to click on, and a field for the address where the way back does not lead here.
+# The log-in panel: a link, and a field for the redirect address if the browser cannot reach the loopback callback.
 
 
 class AuthorizationPanel(QuestionPanel[str]):
-    """An authorizer: shows a log-in, and stays until it is answered, here or at the loopback callback.
+    """An authorizer: shows a log-in until it is answered, here or at the loopback callback.
 
     Args:
-        show: Shows the panel where the person is looking.
+        show: Displays the panel below the cell that asks.
 
     Attributes:
-        field: Takes the pasted address.
-        problem: Says why an address was not taken.
+        field: The field for the pasted address.
+        problem: Shows why an address was refused.
     """
 
     def __init__(self, show: Show) -> None:
@@ -855,7 +855,7 @@ class AuthorizationPanel(QuestionPanel[str]):
 
     async def ask(self, login: LogIn) -> None:
         """Show a log-in and wait for its answer."""
-        # The address stays out of what a notebook keeps where no widget is shown.
+        # the saved text omits the address
         question = {"text/html": login_html(login), "text/plain": f"log-in at {login.host}"}
         waiting = asyncio.ensure_future(self._follow(login))
         try:
@@ -887,7 +887,7 @@ class AuthorizationPanel(QuestionPanel[str]):
         if field is None or not field.value.strip():
             return
         problem = login.pasted(field.value)
-        field.value = ""  # it holds the code
+        field.value = ""  # it contains the authorization code
         self._post(_say, note, problem)
 
 
@@ -895,11 +895,11 @@ def _say(note: Any, problem: str) -> None:
     note.value = str(problem_markup(problem)) if problem else ""
 
 
-# The panel that asks for a yes or a no to a text.
+# The confirmation panel.
 
 
 class ConfirmationPanel(QuestionPanel[bool]):
-    """Asks for a yes. The first line of the text stays in the notebook, with the answer."""
+    """Asks a yes-or-no question. The first line of its text stays in the notebook, with the answer."""
 
     async def ask(self, text: str) -> bool:
         """Show a text and wait for the answer."""

@@ -1,4 +1,4 @@
-"""Forms that send requests: call a tool, get a prompt, read a resource, connect a server."""
+"""Forms that send requests: call a tool, get a prompt, read a resource."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ if TYPE_CHECKING:
 __all__ = ["Completer", "PromptForm", "RequestForm", "Runner", "TemplateForm", "ToolForm"]
 
 
-# Something that runs while a person looks on: its progress, its time, Cancel, and what came of it.
+# Running a request: its progress, its time, Cancel and its outcome.
 
 TICK_SECONDS = 0.2
-"""How often time and progress are shown. A server may report a thousand steps a second; nobody reads them, and
-each would be a message to the page."""
+"""How often time and progress are drawn. A server may report progress a thousand times a second, and each drawing is a
+message to the browser."""
 
 
 class Runner:
-    """Runs one thing at a time on a loop, and shows how it goes.
+    """Runs one request at a time on an event loop, and shows its progress and outcome.
 
     Args:
         shop: Makes the widgets.
-        loop: Where it runs; the one that runs now, if left out.
+        loop: The event loop; by default the running one.
 
     Attributes:
         widget: Progress and outcome.
-        result: What came of the last run, or None.
-        error: Why it failed, or None.
-        seconds: How long it took, or has taken so far.
+        result: The result of the last run, or None.
+        error: The error of the last run, or None.
+        seconds: The duration of the last run, or the time so far.
     """
 
     def __init__(self, shop: Shop, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -91,15 +91,15 @@ class Runner:
 
     @property
     def running(self) -> bool:
-        """Whether something runs now, or will as soon as the loop is free."""
+        """Whether a request is running, or scheduled."""
         return self._asked or (self._task is not None and not self._task.done())
 
     def start(self, work: Work, done: Callable[[], None]) -> None:
-        """Start something, from whichever thread a click arrives on; the loop may be busy with a cell for long.
+        """Start a request, from any thread; it waits while the event loop is busy with a cell.
 
         Args:
-            work: Called with what to await at each progress notification.
-            done: Called when it has ended, in whichever way.
+            work: Returns the awaitable of the request, given a callback for progress notifications.
+            done: Called when it has ended, in any way.
         """
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
@@ -111,12 +111,12 @@ class Runner:
             raise
 
     def cancel(self) -> None:
-        """Cancel what runs; the server is told."""
+        """Cancel the running request, and notify the server."""
         if self.loop is not None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._cancel)
 
     async def run(self, work: Work, done: Callable[[], None]) -> None:
-        """Start something and wait until it has ended. If this is cancelled, so is what runs."""
+        """Start a request and wait for its end. Cancelling this cancels the request."""
         self._start(work, done)
         assert self._task is not None
         try:
@@ -136,7 +136,7 @@ class Runner:
         self.result = self.error = None
         self._report = Report("", "")
         self.output.outputs = ()
-        self._work = asyncio.ensure_future(work(self._on_progress))  # now: Cancel may be the next thing to happen
+        self._work = asyncio.ensure_future(work(self._on_progress))  # now, because Cancel may be clicked next
         self._task = asyncio.get_running_loop().create_task(self._run(self._work, done))
 
     def _cancel(self) -> None:
@@ -170,11 +170,11 @@ class Runner:
         else:
             self.result = work.result()
 
-    # What is seen of it
+    # Display
 
     def _show_progress(self) -> None:
         share = self._report.meter.share
-        # A bar that does not know its end wanders, which says that something goes on.
+        # without a known total the bar keeps moving, to show activity
         self._bar.value = share if share is not None else (self.seconds / 2) % 1
         self._bar.bar_style = "info" if share is not None else ""
         self._note.value = note_markup(self._report.words())
@@ -189,7 +189,7 @@ class Runner:
 
     @property
     def outcome(self) -> str:
-        """How the last run ended, on one line; "" before there was one."""
+        """The outcome of the last run on one line, or ""."""
         if self.error is None and self.result is None:
             return ""
         if isinstance(self.error, asyncio.CancelledError):
@@ -210,7 +210,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _result_output(result: Any) -> dict[str, Any]:
-    """What the cell of a magic would show; bytes as base64, as the kernel does it."""
+    """Return a result as a cell's output; bytes become base64, as the kernel encodes them."""
     data = {
         kind: base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
         for kind, value in mimebundle(result).items()
@@ -219,38 +219,38 @@ def _result_output(result: Any) -> dict[str, Any]:
 
 
 def _error_output(error: BaseException) -> dict[str, Any]:
-    """An error as a cell shows it: our own in one line, others by their last line."""
+    """Return an error as a cell's output: our own errors as they show themselves, others by their last line."""
     name = type(error).__name__
     lines = error.traceback_lines() if isinstance(error, MCPMagicError) else [f"{name}: {error}"]
     return {"output_type": "error", "ename": name, "evalue": str(error), "traceback": lines}
 
 
-# A form that asks a server something: what tools, prompts and resource templates have in common.
+# The base of the forms for tools, prompts and resource templates.
 
 
 class RequestForm(Shown):
-    """A form with buttons: Run, Cancel, Copy as code.
+    """A form with the buttons Run, Cancel and Copy as code.
 
-    Subclasses say what is asked; they call `_build` when they know.
+    A subclass sets the request, and calls `_build` with the schema.
 
     Args:
-        connection: Whom.
-        name: What is asked for, with its server.
-        timeout: Seconds to wait for an answer, or None for as long as it takes.
-        loop: The connection's event loop; the one that runs now, if left out.
+        connection: The connection to the server.
+        name: The server's and the item's name.
+        timeout: The deadline for an answer in seconds, or None.
+        loop: The connection's event loop; by default the running one.
 
     Attributes:
-        connection: Whom.
-        timeout: Seconds to wait for an answer, or None.
-        form: The form itself.
-        widget: All of it.
+        connection: The connection to the server.
+        timeout: The deadline for an answer in seconds, or None.
+        form: The form of the arguments.
+        widget: The whole widget.
     """
 
     verb = "Run"
-    """What the button says."""
+    """The label of the Run button."""
 
     _definition: Tool | None = None
-    """Whose schema says which arguments are secret; without one, their names do."""
+    """The tool whose schema marks secret arguments; without it only their names do."""
 
     def __init__(
         self,
@@ -266,56 +266,56 @@ class RequestForm(Shown):
         self._shop = Shop()
         self._runner = Runner(self._shop, loop)
 
-    # What subclasses say
+    # For subclasses
 
     async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> Any:
-        """Ask the server; return a value that displays itself."""
+        """Send the request; return a result that displays itself."""
         raise NotImplementedError
 
     def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
-        """Return the line that does the same; each of `secret` is given by a variable."""
+        """Return the equivalent line of code; each of `secret` is given by a variable."""
         raise NotImplementedError
 
     def _heading(self) -> str:
         """Return name, title and description as markup."""
         raise NotImplementedError
 
-    # What came of it
+    # Outcome
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments as JSON values.
 
         Raises:
-            ArgumentsError: They do not fit.
+            ArgumentsError: They do not fit the schema.
         """
         return self.form.arguments
 
     @property
     def result(self) -> Any:
-        """What the server answered last, or None."""
+        """The result of the last run, or None."""
         return self._runner.result if self._runner.error is None else getattr(self._runner.error, "result", None)
 
     @property
     def error(self) -> BaseException | None:
-        """Why the last run failed, or None."""
+        """The error of the last run, or None."""
         return self._runner.error
 
     @property
     def running(self) -> bool:
-        """Whether the server is being asked."""
+        """Whether a request is pending."""
         return self._runner.running
 
     def set_arguments(self, arguments: Mapping[str, Any]) -> None:
-        """Fill in arguments."""
+        """Fill in arguments, valid or not."""
         self.form.set_arguments(arguments)
 
     async def run(self) -> Any:
-        """Do what the button does, wait, and return the result; None if it was cancelled.
+        """Do what the Run button does, wait, and return the result; None if it was cancelled.
 
         Raises:
             ArgumentsError: The arguments do not fit; nothing was sent.
-            ToolError, SessionError: It failed.
+            ToolError, SessionError: The request failed.
         """
         arguments = self._taken()
         await self._runner.run(lambda on_progress: self._ask(arguments, on_progress), self._done)
@@ -325,11 +325,11 @@ class RequestForm(Shown):
         return self.result
 
     def cancel(self) -> None:
-        """Do what Cancel does."""
+        """Do what the Cancel button does."""
         self._runner.cancel()
 
     def close(self) -> None:
-        """Close all widgets; what runs is cancelled. What came of it stays as text."""
+        """Close all widgets, and cancel a pending request. The outcome stays as text."""
         if self._closed:
             return
         self._closed = True
@@ -337,7 +337,7 @@ class RequestForm(Shown):
         self._shop.close()
         self._settled()
 
-    # The widgets
+    # Widgets
 
     def _build(self, schema: Mapping[str, Any], complete: Complete | None = None) -> None:
         make = self._shop.make
@@ -359,10 +359,10 @@ class RequestForm(Shown):
         self._copy.observe(lambda _: self._show_code(), "value")
 
     def _make_run(self) -> Any:
-        """Make the button, a new one for each run.
+        """Return a new Run button; each run has its own.
 
-        Clicks that are late, because a cell kept the kernel busy, belong to the run that the first of them has
-        started, even if that is over by now.
+        Clicks that arrive late, because a cell kept the kernel busy, belong to the run that the first of them started,
+        even if that run has ended.
         """
         self._run_shop = shop = self._shop.part()
         button = shop.make(ipywidgets.Button, "button", description=self.verb, icon="play", button_style="primary")
@@ -376,9 +376,9 @@ class RequestForm(Shown):
         self._runner.start(lambda on_progress: self._ask(arguments, on_progress), self._done)
 
     def _taken(self) -> dict[str, Any]:
-        """Take the arguments and show that the server is being asked."""
+        """Return the arguments, and show that the request is pending."""
         arguments = self._sent = self.form.arguments
-        self._spent.close()  # not before: a click that finds no widget is an entry in the kernel's log
+        self._spent.close()  # not earlier: a click on a closed widget is logged by the kernel as an error
         self._run.disabled, self._stop.disabled = True, False
         return arguments
 
@@ -400,7 +400,7 @@ class RequestForm(Shown):
 
     @property
     def code(self) -> str:
-        """The line that does the same; variables of their names stand for what holds a secret."""
+        """The equivalent line of code; variables stand for secrets."""
         return self._code_for(self.form.draft)
 
     def _code_for(self, arguments: Mapping[str, Any]) -> str:
@@ -411,7 +411,7 @@ class RequestForm(Shown):
         except MCPMagicError as error:
             return f"# {error}"
 
-    # Where there is no widget
+    # Text for readers without widgets
 
     def _parts(self) -> list[Part]:
         what = f"form of {one_line(self.name, 200)}"
@@ -431,11 +431,11 @@ class RequestForm(Shown):
         return parts
 
     def _typed(self, line: str) -> str:
-        """Return the line that does the same; of a form that was not run yet, one that can be typed in its place."""
+        """Return the line of code; for a form that was not run yet, an example to type instead."""
         if self._sent is not None:
             return shorten(line, 2000)
         example, draft = example_arguments(self.form.schema), self.form.draft
-        if self.form.problems:  # of what is begun and not complete the example has all
+        if self.form.problems:  # incomplete objects and lists are taken from the example
             draft = {name: value for name, value in draft.items() if not isinstance(value, dict | list)}
         line = self._code_for({**example, **draft})
         return (
@@ -447,18 +447,18 @@ class RequestForm(Shown):
         return f"<{type(self).__name__} {one_line(self.name, 100)}: {state}>"
 
 
-# Asks a server how an argument may go on, not at every keystroke but when the person pauses.
+# Completion: asks the server when the user pauses, not at every keystroke.
 
 PAUSE_SECONDS = 0.2
-"""How long a person must have stopped typing; a keystroke takes about 0.15."""
+"""Length of such a pause; a keystroke takes about 0.15 s."""
 
 
 class Completer:
     """Completes the arguments of one prompt or resource template.
 
     Args:
-        connection: The session.
-        reference: The prompt or template, as `completion/complete` names it.
+        connection: The connection to the server.
+        reference: The prompt or template, as `completion/complete` identifies it.
         given: Returns the other arguments, which the server may take into account.
         loop: The connection's event loop.
     """
@@ -477,11 +477,11 @@ class Completer:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     def ask(self, name: str, text: str, offer: Offer) -> None:
-        """Ask soon, unless the person types on; from any thread."""
+        """Request completions after a pause, unless the user types on; callable from any thread."""
         self._loop.call_soon_threadsafe(self._ask, name, text, offer)
 
     def close(self) -> None:
-        """Ask no more."""
+        """Cancel the pending requests."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop)
 
@@ -504,16 +504,16 @@ class Completer:
         given = {other: value for other, value in self._given().items() if other != name and isinstance(value, str)}
         try:
             values = await self._connection.complete(self._reference, name, text, given)
-        except MCPMagicError:  # suggestions are a help; that there are none is no error
+        except MCPMagicError:  # suggestions are optional: a failure is no error
             values = []
         offer(values)
 
 
-# Forms for prompts and for resource templates.
+# The forms for prompts and resource templates.
 
 
 class _CompletedForm(RequestForm):
-    """A form of texts that the server completes."""
+    """The base of forms whose texts the server completes."""
 
     _completer: Completer | None = None
 
@@ -526,7 +526,7 @@ class _CompletedForm(RequestForm):
         self._build(schema, self._completer.ask if self._completer else None)
 
     def close(self) -> None:
-        """Close all widgets, and ask no more."""
+        """Close all widgets, and cancel pending completions."""
         if self._completer is not None:
             self._completer.close()
         super().close()
@@ -536,10 +536,10 @@ class PromptForm(_CompletedForm):
     """A prompt's arguments as a form, and its messages below.
 
     Args:
-        connection: The session.
+        connection: The connection to the server.
         prompt: The prompt's definition.
-        timeout: Seconds to wait for an answer, or None for as long as it takes.
-        loop: The connection's event loop; the one that runs now, if left out.
+        timeout: The deadline for an answer in seconds, or None.
+        loop: The connection's event loop; by default the running one.
 
     Attributes:
         prompt: The prompt's definition.
@@ -576,10 +576,10 @@ class TemplateForm(_CompletedForm):
     """The variables of a resource template as a form, and the resource below.
 
     Args:
-        connection: The session.
+        connection: The connection to the server.
         template: The template's definition.
-        timeout: Seconds to wait for an answer, or None for as long as it takes.
-        loop: The connection's event loop; the one that runs now, if left out.
+        timeout: The deadline for an answer in seconds, or None.
+        loop: The connection's event loop; by default the running one.
 
     Attributes:
         template: The template's definition.
@@ -605,7 +605,7 @@ class TemplateForm(_CompletedForm):
 
     @property
     def uri(self) -> str:
-        """The URI that the variables make (RFC 6570)."""
+        """The URI expanded from the variables (RFC 6570)."""
         return self._expander.expand(_texts(self.form.draft))
 
     async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> ResourceResult:
@@ -621,7 +621,7 @@ class TemplateForm(_CompletedForm):
 
 
 def as_variables(names: Iterable[str]) -> str:
-    """Return arguments that Python variables of their names give, to go at the end of a line.
+    """Return arguments for the end of a line, with a Python variable for each value.
 
     >>> as_variables(["api_key", "x-token"])
     ' api_key=$api_key x-token=$x_token'
@@ -635,10 +635,10 @@ def _variable(name: str) -> str:
 
 
 def _parsed(template: str) -> UriTemplate:
-    """Read a template.
+    """Parse a URI template.
 
     Raises:
-        ArgumentsError: It is none by RFC 6570, or by the part of it that the SDK knows.
+        ArgumentsError: It is invalid by RFC 6570, or uses a part of it that the SDK does not support.
     """
     from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
@@ -651,14 +651,14 @@ def _parsed(template: str) -> UriTemplate:
 
 
 def _texts(arguments: Mapping[str, Any]) -> dict[str, str | list[str]]:
-    """Leave out what no variable can be: the face of JSON takes anything, and a draft is not checked."""
+    """Return only values that a variable can have: the JSON view and an unchecked draft may hold others."""
     lists = {name: value for name, value in arguments.items() if isinstance(value, list)}
     found: dict[str, str | list[str]] = {name: value for name, value in arguments.items() if isinstance(value, str)}
     return found | {name: [str(item) for item in value] for name, value in lists.items()}
 
 
 def _variables_schema(template: UriTemplate) -> dict[str, Any]:
-    """The schema of a template's variables: texts, or lists of them; those of a query may be left out."""
+    """Return the schema of a template's variables: texts, or lists of texts; query variables are optional."""
     optional = {each.name for each in template.variables if each.operator in ("?", "&")}
     properties: dict[str, Any] = {}
     for each in template.variables:
@@ -672,17 +672,17 @@ def _variables_schema(template: UriTemplate) -> dict[str, Any]:
     }
 
 
-# A form that calls a tool.
+# The form for tools.
 
 
 class ToolForm(RequestForm):
     """A tool's arguments as a form, and its result below.
 
     Args:
-        connection: The session.
+        connection: The connection to the server.
         tool: The tool's definition.
-        timeout: Seconds to wait for an answer, or None for as long as it takes.
-        loop: The connection's event loop; the one that runs now, if left out.
+        timeout: The deadline for an answer in seconds, or None.
+        loop: The connection's event loop; by default the running one.
 
     Attributes:
         tool: The tool's definition.

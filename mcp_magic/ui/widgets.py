@@ -1,4 +1,4 @@
-"""What all widgets share: scopes, jobs, life cycle and style."""
+"""The common base of all widgets: life cycle, event loop, display and style."""
 
 from __future__ import annotations
 
@@ -40,21 +40,20 @@ __all__ = [
 ]
 
 
-# Where the kernel handles what is clicked and typed: in order, all on the thread of the cells.
+# Handling the messages of a frontend in order, all on the main shell's thread.
 #
-# ipykernel 7.4 hands a frontend's message to the shell from which the widget has last sent something. That is the
-# main shell for a widget that a cell has shown, and JupyterLab's subshell, which is another thread, once the echo of
-# something typed has gone out. So of one form the field may be on one thread and its button on the other, and while a
-# cell keeps the main thread busy the click on Run overtakes the text that was typed before it, or the other way
-# round: a call goes out with arguments that nobody submitted. ipykernel 7.0 to 7.3 know no such choice: all messages
-# of a frontend come in order on its subshell.
+# ipykernel 7.4 passes a frontend's message to the shell from which the widget last sent something. For a widget that a
+# cell has shown this is the main shell; once the echo of typed text was sent, it is JupyterLab's subshell, which is
+# another thread. So a field and a button of one form may be on different threads. While a cell keeps the main thread
+# busy, the click on Run may overtake the text typed before it, or later text the click: the call has arguments that
+# the user did not submit. ipykernel 7.0 to 7.3 handle all messages of a frontend in order on its subshell.
 
 ROUTE = "_reply_subshell_for"
-"""The method of ipykernel's comms that chooses the shell. It is private: without it nothing is changed."""
+"""The method of ipykernel's comms that chooses the shell. It is private: if it is absent, nothing is changed."""
 
 
 def answer_in_order(widget: ipywidgets.Widget) -> None:
-    """Have the main shell handle the messages for a widget, as it does for those that have sent nothing yet."""
+    """Make the main shell handle a widget's messages, as it does for widgets that have sent nothing yet."""
     if hasattr(widget.comm, ROUTE):
         setattr(widget.comm, ROUTE, _main_shell)
 
@@ -63,11 +62,11 @@ def _main_shell(data: Any, default: str | None) -> None:
     """Return the id of the main shell, which is None."""
 
 
-# Makes widgets, and closes what it made.
+# Making widgets, and closing them.
 #
-# A widget is a comm that lives until it is closed, and so are its layout and its style: three for one text field.
-# Here they are shared, which makes a form three times as fast to build, and every one of them is known, so that
-# closing a form leaves nothing behind.
+# A widget is a comm that lives until it is closed, and so are its layout and its style: three comms for one text field.
+# Sharing layouts and styles makes a form three times as fast to build. Keeping track of every widget makes sure that
+# closing a form leaves none behind.
 
 _LAYOUTS: dict[str, dict[str, str]] = {
     "": {},
@@ -89,7 +88,7 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     "small": {"width": "34px", "padding": "0"},
     "bar": {"width": "16em"},
 }
-"""Name -> traits of a layout. What is named here is shared by all widgets of a form."""
+"""Name -> traits of a layout. All widgets of a form share one layout per name."""
 
 
 CROWDED = 1000
@@ -98,12 +97,12 @@ CROWDED = 1000
 
 @dataclass
 class Shared:
-    """What all widgets of a form share.
+    """Shared by all widgets of a form.
 
     Attributes:
-        layouts: By name.
-        styles: By class of widget.
-        count: How many widgets there are.
+        layouts: Layouts by name.
+        styles: Styles by class of widget.
+        count: The number of widgets.
     """
 
     layouts: dict[str, Any] = field(default_factory=dict)
@@ -111,7 +110,7 @@ class Shared:
     count: int = 0
 
     def layout(self, name: str) -> Any:
-        """Return a layout of `_LAYOUTS`; the first who asks makes it."""
+        """Return a layout of `_LAYOUTS`, made on first use."""
         if name not in self.layouts:
             self.layouts[name] = ipywidgets.Layout(**_LAYOUTS[name])
         return self.layouts[name]
@@ -125,15 +124,15 @@ class Shared:
 
 
 class Shop:
-    """Makes the widgets of one part of a form.
+    """Makes the widgets of one part of a form, and closes them.
 
     Args:
-        shared: What it shares with the shop of the whole form; None for that shop itself, which closes it.
-        on_close: Called when it was closed.
+        shared: Shared with the shop of the whole form; None for that shop itself, which closes it.
+        on_close: Called after the shop was closed.
 
     Attributes:
-        complete: Called with an argument's name, its text and who wants to know how it may go on; None where nobody
-            can say.
+        complete: Called with an argument's name, its text and a callback for the suggestions; None if no server
+            completes it.
     """
 
     def __init__(self, shared: Shared | None = None, on_close: Callable[[Shop], None] = lambda shop: None) -> None:
@@ -146,11 +145,11 @@ class Shop:
 
     @property
     def crowded(self) -> bool:
-        """Whether so many widgets were made already that more are made only if somebody asks for them."""
+        """Whether there are so many widgets that more are made only on demand."""
         return self._shared.count > CROWDED
 
     def part(self) -> Shop:
-        """Return a shop for a part that may be closed before the rest."""
+        """Return a shop for a part of the form that may be closed earlier."""
         inner = Shop(self._shared, on_close=self._forget)
         inner.complete = self.complete
         self._inner[id(inner)] = inner
@@ -163,9 +162,9 @@ class Shop:
         """Return a new widget.
 
         Args:
-            kind: Its class.
-            layout: A name of `_LAYOUTS`.
-            **traits: Its traits.
+            kind: The class of the widget.
+            layout: A name in `_LAYOUTS`.
+            **traits: Traits of the widget.
         """
         traits["layout"] = self._shared.layout(layout)
         style = self._shared.styles.get(kind)
@@ -173,14 +172,14 @@ class Shop:
             traits["style"] = style
         widget = kind(**traits)
         answer_in_order(widget)
-        if style is None and "style" in widget.keys:  # its synchronised traits
+        if style is None and "style" in widget.keys:  # `keys` names the synchronised traits
             self._shared.styles[kind] = widget.style
         self._made[id(widget)] = widget
         self._shared.count += 1
         return widget
 
     def close(self) -> None:
-        """Close all that was made here and in the parts of it. Closing twice is fine."""
+        """Close all widgets of the shop and of its parts. Idempotent."""
         for inner in list(self._inner.values()):
             inner.close()
         for widget in self._made.values():
@@ -192,16 +191,14 @@ class Shop:
             self._shared.close()
 
 
-# Runs what clicks ask for, on the loop of the sessions.
-#
-# A click may come on another thread (kernels that answer widgets on a subshell), and what it asks for may take long;
-# the widgets and the sessions belong to one loop.
+# Running the work of clicks on the event loop of the sessions. A click may arrive on another thread (on kernels that
+# handle widgets on a subshell), and its work may take long, but widgets and sessions belong to one event loop.
 
 
 class Doing:
-    """The work of one widget; made on the loop that it then uses.
+    """Runs the work of one widget on the event loop on which it was made.
 
-    Without a running loop (plain Python code) callbacks run at once, and `start` has nothing to run on.
+    Without a running event loop (plain Python code) callbacks run at once, and `start` does nothing.
     """
 
     def __init__(self) -> None:
@@ -211,24 +208,24 @@ class Doing:
         self._ended = False
 
     def soon(self, do: Callable[[], None]) -> None:
-        """Call `do` on the loop: now, if this is its thread."""
+        """Call `do` on the event loop: at once if this is its thread."""
         if self._ended:
             return
         if self._loop is None or _running() is self._loop:
             do()
             return
-        with suppress(RuntimeError):  # the loop is closed: nobody is there to see it
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(do)
 
     def once(self, do: Callable[[], None], seconds: float) -> None:
-        """Call `do` a little later, once for all calls until then; `do` is the same each time."""
+        """Call `do` after `seconds`, once for all calls until then; `do` must be the same each time."""
         if self._loop is None:
             do()
         elif self._later is None and not self._ended:
             self._later = self._loop.call_later(seconds, self._run_later, do)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` as a task of the loop; closing cancels it."""
+        """Run `work` as a task of the event loop; `end` cancels it."""
         if self._loop is None or self._ended:
             work.close()
             return
@@ -237,7 +234,7 @@ class Doing:
         task.add_done_callback(self._tasks.discard)
 
     def end(self) -> None:
-        """Cancel what is under way; nothing more runs."""
+        """Cancel all tasks, and start no more."""
         self._ended = True
         if self._later is not None:
             self._later.cancel()
@@ -245,7 +242,7 @@ class Doing:
             task.cancel()
 
     async def finished(self) -> None:
-        """Wait until the work under way is done."""
+        """Wait until all tasks are done."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -262,23 +259,22 @@ def _running() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-# How a live widget is shown, and what of it stays in a saved notebook.
+# Displaying a live widget, and what stays of it in a saved notebook.
 #
-# A frontend with a kernel shows the widget; GitHub, nbconvert and a terminal show the text and the HTML beside it.
-# Those are written when the cell is shown, and what comes of the widget happens later: so whoever displays it (the
-# magics) may hand in a `publish` that writes them again.
+# A frontend with a kernel shows the widget; GitHub, nbconvert and a terminal show HTML or text instead. Those are
+# written when the cell is shown, before the widget has an outcome. So the caller that displays it (the magics) may set
+# `publish`, which writes them again.
 
 VIEW = "application/vnd.jupyter.widget-view+json"
-"""The MIME type that stands for a widget."""
+"""The MIME type of a live widget."""
 
 
 class Shown:
-    """Something with a widget, and with words for those who cannot see it.
+    """A widget with HTML and text for readers without widgets.
 
     Attributes:
         widget: The ipywidget.
-        publish: Called with a mimebundle and whether it replaces the one that was shown; None where nothing can
-            be replaced.
+        publish: Receives a mimebundle and whether it replaces the shown one; None if nothing can be replaced.
     """
 
     widget: Any
@@ -287,7 +283,7 @@ class Shown:
     _published = False
 
     def _parts(self) -> list[Part]:
-        """Return what it was and what came of it."""
+        """Return the HTML and text of the request and its outcome."""
         raise NotImplementedError
 
     def _repr_mimebundle_(
@@ -299,25 +295,25 @@ class Shown:
         return only(words, include, exclude)
 
     def _ipython_display_(self) -> None:
-        """Show it so that it can be replaced; without `publish`, IPython shows the mimebundle."""
+        """Display the mimebundle by `publish`, so that it can be replaced; without `publish`, IPython displays it."""
         if self.publish is None:
             raise NotImplementedError
         self._published = True
         self.publish(self._repr_mimebundle_(), False)
 
     def _settled(self) -> None:
-        """Write the words again: something came of it."""
+        """Replace the HTML and text, because there is an outcome."""
         if self.publish is not None and self._published:
             self.publish(self._repr_mimebundle_(), True)
 
 
-# The words around an input. What a server says is escaped here.
+# The texts around an input; texts from servers are escaped here.
 
 MAX_DESCRIPTION = 500
-"""Characters of a description beside a field."""
+"""Characters shown of a description beside a field."""
 
-# Controls that the browser draws. ipywidgets gives a drop-down a black arrow, whatever the theme, and pickers of time
-# no look at all; JupyterLab tells the browser that its theme is dark only since 4.4.
+# Controls that the browser draws. ipywidgets gives a drop-down a black arrow in every theme, and time pickers no style;
+# only since 4.4 does JupyterLab tell the browser that its theme is dark.
 _BOX = ".widget-vbox:has(>.widget-html :is(.mcp-form,.mcp-magic))"
 _PICKERS = f"{_BOX} :is(.widget-timepicker,.widget-datetimepicker,.widget-datepicker) input"
 _CONTROLS = (
@@ -325,9 +321,9 @@ _CONTROLS = (
     f"{_BOX} .widget-dropdown>select{{background-image:linear-gradient(45deg,transparent 50%,currentColor 50%),"
     "linear-gradient(135deg,currentColor 50%,transparent 50%);background-size:5px 5px;background-repeat:no-repeat;"
     "background-position:right 13px center,right 8px center}"
-    # as wide as the notebook and no wider: what is approved is read whole
+    # as wide as the notebook and no wider, so that the user can read all that is approved
     ".widget-html>.widget-html-content:has(>.mcp-magic){min-width:0}"
-    # a heading is text of several lines, and not the caption of one control; the time of a run stands below its button
+    # a heading is text of several lines, not the caption of one control; the time of a run stands below its button
     ".widget-vbox>.widget-html>.widget-html-content>.mcp-magic{line-height:1.4}"
     ".widget-vbox:has(>.jp-OutputArea,>.widget-output)>.widget-hbox .mcp-form{padding-left:6px}"
     f"{_BOX} :is(.widget-text input,.widget-dropdown>select){{font-family:inherit}}"
@@ -347,7 +343,7 @@ FORM_STYLE = Markup(
     ".mcp-form.mcp-problem{color:var(--jp-error-color1,#d32f2f);white-space:pre-wrap}"
     f"{_CONTROLS}</style>"
 )
-"""Sets labels and problems apart, in the colours of the theme; without it they read just as well."""
+"""Styles labels and problems in the theme's colours; they are readable without it."""
 
 
 def heading(name: str, title: str, description: str, badges: object = "") -> str:
@@ -359,7 +355,7 @@ def heading(name: str, title: str, description: str, badges: object = "") -> str
 
 
 def label_markup(field: Field, name: str, *, required: bool) -> str:
-    """Return the label of a field: name, what is expected, default, description.
+    """Return the label of a field: name, type and constraints, default, description.
 
     >>> label_markup(schema.root_field({"type": "integer", "minimum": 1}), "<n>", required=True)  # doctest: +ELLIPSIS
     '<div class="mcp-form"><b>&lt;n&gt;</b> <span class="mcp-needed" title="required">*</span> ...integer, at least 1...
@@ -389,20 +385,20 @@ def default_text(field: Field) -> str:
 
 
 def placeholder(field: Field) -> str:
-    """Return what an empty input says: the default, or an example of the format."""
+    """Return the placeholder of an empty input: the default, or an example of the format."""
     examples = {"email": "name@example.com", "uri": "https://…", "uuid": "12345678-1234-…", "duration": "PT1H30M"}
     stated = default_text(field) if field.default is not None else ""
     return one_line(stated or examples.get(field.format, ""), 80)
 
 
 def tooltip(field: Field, name: str, *, required: bool = False) -> str:
-    """Return what a pointer that rests on an input, or a screen reader, is told: plain text."""
+    """Return an input's tooltip, as plain text; screen readers read it too."""
     text = f"{field.type_text}, required" if required else field.type_text
     return one_line(f"{name}: {text}" if name else text, 120)
 
 
 def problem_markup(text: str) -> str:
-    """Return a message about a value; a word in front says what it is, not the colour alone."""
+    """Return a message about a value, with a sign besides the colour."""
     lines = escape("\n".join(shorten(line, 400) for line in text.split("\n")))
     return tag("div", joined([tag("b", "✗ "), lines]), class_="mcp-form mcp-problem", role="alert") if text else ""
 
