@@ -268,7 +268,7 @@ _ADDRESS = re.compile(r"(?P<host>localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?P
 
 
 def url_meant(text: str, directory: Path | None = None) -> str:
-    """Return the URL of an address without a scheme; "" if the text is no address, or starts with a file's name.
+    """Return the URL of an address without a scheme; "" if the text is no address or begins with an existing file.
 
     >>> url_meant("localhost:8000/mcp"), url_meant("mcp.example.com/mcp"), url_meant("weather"), url_meant("a/b.py")
     ('http://localhost:8000/mcp', 'https://mcp.example.com/mcp', '', '')

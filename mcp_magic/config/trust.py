@@ -1,8 +1,8 @@
-"""The user's approval of what a declaration file loosens.
+"""Records which declaration files the user trusts, and tells what a declaration loosens.
 
-A declaration may come with a cloned repository. Servers, denials and display settings need no approval. A line that
-answers questions in the user's place, stores or sends their data elsewhere, or hands out a secret needs one. An
-approval holds for one file with its current content, and is kept in the user's own folder.
+A declaration may come with a cloned repository. Servers, denials and display settings need no trust. A line that
+answers questions in the user's place, stores or sends their data elsewhere, or hands out a secret needs it. Trust holds
+for one file with its current content, and is recorded in the user's own folder.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _HARMLESS = frozenset(
         *("ask_with", "max_steps", "result_characters", "reconnect"),
     )
 )
-"""Settings that a file may change without approval. All others, also those added later, need one."""
+"""Settings that a file may change without trust. All others need it, also settings added later."""
 
 _POLICIES = ("deny", "ask", "readonly", "auto")
 """Values of the setting `approval`, the strictest first."""
 
 
 def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:
-    """Return what a declaration loosens, in words; empty if it needs no approval.
+    """Return what a declaration loosens, in words; empty if it needs no trust.
 
     Args:
         declaration: The declaration.
@@ -84,7 +84,7 @@ def _of_server(entry: ServerEntry) -> list[str]:
 
 
 def runs(entry: ServerEntry) -> str:
-    """Return a server's whole command line or URL with secrets masked, and the names of the variables it gets."""
+    """Return a server's whole command line or URL, secrets masked, and the names of the variables or headers it gets."""
     line = _line(entry.written)
     line += f" (gets {', '.join(entry.variables)})" if entry.variables else ""
     kind = "headers" if isinstance(entry.spec, UrlSpec) else "variables"
@@ -103,14 +103,14 @@ def _line(text: str) -> str:
 
 
 def trust_file() -> Path:
-    """Return the path of the file of approvals, in Jupyter's data directory. Does not create it."""
+    """Return the path of the file of trusted declarations, in Jupyter's data directory. Does not create it."""
     from jupyter_core.paths import jupyter_data_dir
 
     return Path(jupyter_data_dir()) / "mcp_magic" / "trusted"
 
 
 def is_trusted(declaration: Declaration) -> bool:
-    """Return whether the user has approved this file with this content."""
+    """Return whether the user trusts this file with this content."""
     try:
         lines = trust_file().read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -119,10 +119,10 @@ def is_trusted(declaration: Declaration) -> bool:
 
 
 def trust(declaration: Declaration) -> None:
-    """Store the user's approval of a declaration.
+    """Record that the user trusts a declaration.
 
     Raises:
-        OSError: The file of approvals cannot be written.
+        OSError: The file of trusted declarations cannot be written.
     """
     path = trust_file()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -131,12 +131,12 @@ def trust(declaration: Declaration) -> None:
 
 
 def trust_line(declaration: Declaration) -> str:
-    """Return the shell command that approves a declaration where no user can be asked, for example in CI."""
+    """Return the shell command that records trust where no user can be asked, for example in CI."""
     path = trust_file()
     folder, file = shlex.quote(str(path.parent)), shlex.quote(str(path))
     return f"mkdir -p {folder} && echo {_key(declaration)} >> {file}"
 
 
 def _key(declaration: Declaration) -> str:
-    """Return the hash that stores an approval. It covers the file's path, which itself could contain a line end."""
+    """Return the line that records trust: a hash of path and content, because a path may contain a line end."""
     return sha256(f"{declaration.source}\0{declaration.digest}".encode()).hexdigest()
