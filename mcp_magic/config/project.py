@@ -340,7 +340,7 @@ def find_declaration(directory: Path) -> Path:
 
 
 def _declares(path: Path) -> bool:
-    """Return whether a pyproject.toml has the table; also True if it names the table but has a syntax error to report."""
+    """Return whether a pyproject.toml has the table, or names it but has a syntax error, which is then reported."""
     text = read_text(path)
     try:
         return _pyproject_table(parse_toml(text)) is not None

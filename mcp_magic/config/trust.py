@@ -84,7 +84,7 @@ def _of_server(entry: ServerEntry) -> list[str]:
 
 
 def runs(entry: ServerEntry) -> str:
-    """Return a server's whole command line or URL, secrets masked, and the names of the variables or headers it gets."""
+    """Return a server's whole command line or URL, secrets masked, and names of the variables or headers it gets."""
     line = _line(entry.written)
     line += f" (gets {', '.join(entry.variables)})" if entry.variables else ""
     kind = "headers" if isinstance(entry.spec, UrlSpec) else "variables"
