@@ -220,7 +220,7 @@ def make_spec(
 
 
 def _checked_kind(said: Mapping[str, Any]) -> bool:
-    """Return whether the server has a command, not a URL; raise FieldError if that is unclear or unlike its transport."""
+    """Return whether the server has a command; raise FieldError if it has no command or URL, both, or the wrong one."""
     wants_command = "transport" in said and spec_type(said["transport"]) is StdioSpec
     if "command" in said and "url" in said:
         raise FieldError("has both command and url. Keep one: command (stdio) or url (http, sse, ws).")

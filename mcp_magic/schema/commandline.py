@@ -766,7 +766,7 @@ def line_or_comment(line: str, *, typed: bool = True) -> str:
     r"""Return the line, or a comment in its place if the line cannot be typed.
 
     A line end would start another line, and invisible characters (bidirectional controls, zero-width spaces) would
-    make the line differ from what a person sees.
+    make the line differ from what the user sees.
 
     Args:
         line: The line.

@@ -473,7 +473,7 @@ def _duration(value: datetime.timedelta, field: Field, path: str) -> Any:
     whole = int(seconds) if seconds.is_integer() else seconds
     if field.kind in ("integer", "number"):
         return whole
-    # In exact integers: a float cannot hold the microseconds of a century, and writes a few of them with an exponent.
+    # In exact integers: a float cannot hold all microseconds of a century, and writes a few alone with an exponent.
     # Only pandas has nanoseconds.
     parts = ((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds) * 1000
     total, part = divmod(abs(parts + getattr(value, "nanoseconds", 0)), 10**9)

@@ -1,7 +1,7 @@
 """The changes between two versions of a schema, and whether they break callers.
 
-An input schema matters to callers that send arguments, an output schema to callers that read results. A stricter input
-schema can break calls, while a stricter output schema cannot, so each comparison takes one side.
+An input schema concerns callers that send arguments, an output schema callers that read results. A stricter input
+schema can break callers and a stricter output schema makes them safer, so each comparison needs to know its side.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class _Comparison:
 
 
 def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaChange]:
-    """Yield the changes for fields without a description: which ones are required, and whether others are taken."""
+    """Yield the changes for fields that no schema lists: which of them are required, and whether any are taken."""
     before, now = (_required(each.schema) for each in (old, new))
     described = {child.name for child in (*old.children, *new.children)}
     for name in sorted((before ^ now) - described):

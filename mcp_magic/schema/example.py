@@ -44,7 +44,7 @@ _FORMATS = {
 }
 
 _TEXT = "text"
-"""The example of any other text. No pattern is tried on it; forms, calls and the server check what a person types."""
+"""The example of any other text. No pattern is tried on it; forms, calls and the server check what the user types."""
 
 
 def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class _Pattern:
         began = time.thread_time()
         try:
             return True if self.engine.is_valid(text) else self._refusal(text)
-        except ValueError:  # half of a surrogate pair is no text to the engine
+        except ValueError:  # the engine takes no text with a lone surrogate
             return None
         finally:
             if time.thread_time() - began > MAX_SECONDS:

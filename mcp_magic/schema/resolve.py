@@ -22,7 +22,7 @@ ANNOTATIONS = frozenset(
 """Keywords that describe a value without constraining it."""
 
 MAX_PRODUCT = 64
-"""Alternatives kept of the product of two `anyOf`; more would not help a person."""
+"""Alternatives kept of the product of two `anyOf`; more would not help the user."""
 
 Schema = dict[str, Any]
 
