@@ -96,7 +96,7 @@ def _without_user(url: str) -> str:
 
 
 class Concealed(str):
-    """A string that may hold a secret. Its repr is masked.
+    """A string that may hold a secret: an ordinary `str` with a masked repr.
 
     >>> where = Concealed("postgresql://me:sesame@db.example/threads")
     >>> where

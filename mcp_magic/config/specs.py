@@ -400,7 +400,7 @@ class UrlSpec(Spec):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Log-in secrets, user info, and values of secret-looking headers (also `x` of `Bearer x`) and query names."""
+        """Log-in secrets, user info, values of secret-looking headers (also `x` of `Bearer x`) and query parameters."""
         auth: frozenset[str] = getattr(self, "auth", AuthOptions()).secrets
         return super().secrets | long_enough(header_secrets(self.headers) | url_secrets(self.url)) | auth
 
