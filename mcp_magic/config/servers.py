@@ -1,4 +1,4 @@
-"""The servers that configuration files name, this project's and those of other MCP hosts."""
+"""Finds the servers in configuration files, of this project and of other MCP hosts. Starts none."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ __all__ = [
 ]
 
 
-# One server as a config file describes it, and the spec that it makes.
+# From the table of one server to its spec.
 
 SPEC_TYPES: dict[str, type[Spec]] = {"stdio": StdioSpec, "http": HttpSpec, "sse": SseSpec, "ws": WebSocketSpec}
-"""What `type`, `transport` and `--transport` may say."""
+"""Values of `type`, `transport` and `--transport`."""
 
 _SPELLINGS = {"streamable-http": "http", "streamablehttp": "http", "websocket": "ws", "local": "stdio"}
 _SCHEMES = {HttpSpec: ("http", "https"), SseSpec: ("http", "https"), WebSocketSpec: ("ws", "wss")}
@@ -85,19 +85,19 @@ SERVER_KEYS = (*_COMMAND_KEYS, *_URL_KEYS, *_SHARED_KEYS)
 
 @dataclass(frozen=True)
 class ServerEntry:
-    """A server that is configured somewhere; nothing of it has been started.
+    """A configured server, not started.
 
     Attributes:
-        name: As the file has it; empty when `problem` is the whole file's.
+        name: The name in the file; empty if `problem` concerns the whole file.
         source: The file's path, or "MCP_SERVERS".
-        spec: How to reach it, or None when `problem` says why not.
-        disabled: Whether the file says not to start it.
-        problem: What is wrong with it.
-        shadowed_by: The source whose server of the same name is used instead.
-        variables: The variables that it is given, by `${VAR}`.
-        written: Its whole command line or its URL as the file has it, variables by name, secrets masked.
+        spec: How to reach the server; None if `problem` says why that is unknown.
+        disabled: Whether the file disables the server.
+        problem: The error in its configuration.
+        shadowed_by: The source whose server with the same name is used instead.
+        variables: The names of the variables that its `${VAR}` pass to it.
+        written: The whole command line or URL as in the file: `${VAR}` not expanded, secrets masked.
         sets: The names of the variables and headers that the file sets.
-        digest: The hash of what the file says of it, and of what the `env_file` says that it names.
+        digest: The hash of the server's table and of the variables from its `env_file`.
     """
 
     name: str
@@ -113,7 +113,7 @@ class ServerEntry:
 
 
 def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:
-    """Make the entry of a server whose table is right."""
+    """Return the entry of a server with a valid table."""
     if fields.get("command") is None:
         written = mask_url(fields["url"])
     else:
@@ -129,10 +129,10 @@ def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapp
 
 
 def spec_type(transport: Any) -> type[Spec]:
-    """Return the spec class that a transport's name stands for.
+    """Return the spec class of a transport.
 
     Raises:
-        FieldError: listing the names there are.
+        FieldError: The transport is unknown. The message lists the valid ones.
 
     >>> spec_type("streamableHttp").__name__
     'HttpSpec'
@@ -146,10 +146,10 @@ def spec_type(transport: Any) -> type[Spec]:
 
 
 def url_spec(url: str, transport: str | None = None, **rest: Any) -> UrlSpec:
-    """Make the spec of a server with a URL; without a transport its scheme decides.
+    """Return the spec of a server with a URL; without a transport, the scheme of the URL decides.
 
     Raises:
-        FieldError: when it is no URL, or its scheme is not the transport's.
+        FieldError: The URL is invalid, or its scheme does not fit the transport.
     """
     scheme = _checked_scheme(url)
     if "auth" in rest and (transport is None and scheme in ("ws", "wss")):
@@ -170,7 +170,7 @@ def url_spec(url: str, transport: str | None = None, **rest: Any) -> UrlSpec:
 def _checked_scheme(url: str) -> str:
     try:
         parts = urlsplit(url)
-        found, _ = parts.hostname, parts.port  # reading the port checks it
+        found, _ = parts.hostname, parts.port  # reading the port validates it
     except ValueError:
         found = None
     if not found or any(c.isspace() for c in url):
@@ -183,18 +183,18 @@ def _checked_scheme(url: str) -> str:
 def make_spec(
     fields: Mapping[str, Any], *, variables: Variables, cwd: Path | None = None, strict: bool = False
 ) -> Spec:
-    """Make a spec from the table that a config file has for one server.
+    """Return the spec of one server, from its table in a config file.
 
     Args:
         fields: `command`/`args`/`env`/`cwd`/`envFile` or `url`/`headers`/`verify`/`cert`/`auth`, and
             `type` or `transport`, `timeout` (seconds), `trust`, `sampling`, `reconnect`,
             `protocol`, `disabled`.
-        variables: What `${...}` stands for; its `base` is what relative paths are relative to.
+        variables: The values of `${...}`; its `base` is the folder for relative paths.
         cwd: Working directory of a command whose table has none.
-        strict: Whether a key that nobody reads is a mistake. Files of other hosts have their own keys.
+        strict: Whether an unknown key is a mistake. Files of other hosts have keys of their own.
 
     Raises:
-        FieldError: naming the key, without its value where that may be a secret.
+        FieldError: The table has a mistake. The message names the key, but no value that may be a secret.
     """
     if strict:
         reject_unknown(fields, (*SERVER_KEYS, *_ALIASES))
@@ -205,10 +205,10 @@ def make_spec(
         _reject_other_kind(said, has_command)
     rest: dict[str, Any] = {"timeout": seconds(said.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(said, "trust")}
     rest["variables"] = variables.values([known[key] for key in SERVER_KEYS if key in known])
-    if "sampling" in said and (strict or not isinstance(said["sampling"], dict)):  # a table is another host's
+    if "sampling" in said and (strict or not isinstance(said["sampling"], dict)):  # a table is of another host
         rest["sampling"] = sampling(said["sampling"])
     rest |= {"reconnect": flag(said, "reconnect")} if "reconnect" in said else {}
-    if "protocol" in said and (strict or said["protocol"] in PROTOCOLS):  # elsewhere it may mean anything
+    if "protocol" in said and (strict or said["protocol"] in PROTOCOLS):  # in other hosts' files it may mean anything
         rest["protocol"] = protocol(said["protocol"])
     if has_command:
         return _stdio(said, variables.base, cwd, rest)
@@ -220,7 +220,7 @@ def make_spec(
 
 
 def _checked_kind(said: Mapping[str, Any]) -> bool:
-    """Return whether this is a server with a command, after checking that it says which."""
+    """Return whether the server has a command; raise FieldError if it has no command or URL, both, or the wrong one."""
     wants_command = "transport" in said and spec_type(said["transport"]) is StdioSpec
     if "command" in said and "url" in said:
         raise FieldError("has both command and url. Keep one: command (stdio) or url (http, sse, ws).")
@@ -266,11 +266,9 @@ def _tls(said: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
     }
 
 
-# The three shapes in which MCP hosts write down their servers.
-#
-# `mcpServers` (Claude Desktop, Claude Code, Cursor and most others), `servers` (VS Code) and `mcp_servers` (Jupyter
-# AI: a list, with `env` and `headers` as lists of `{"name", "value"}`). What is wrong with one server is that entry's
-# `problem`; the others stay usable. A `timeout` is in seconds.
+# The three formats of MCP hosts: `mcpServers` (Claude Desktop, Claude Code, Cursor and most others), `servers`
+# (VS Code) and `mcp_servers` (Jupyter AI: a list, with `env` and `headers` as lists of `{"name", "value"}`). A mistake
+# in one server is that entry's `problem`, and the others stay usable. A `timeout` is in seconds.
 
 _KEYS = ("mcpServers", "servers", "mcp_servers")
 
@@ -281,14 +279,14 @@ def parse_servers(
     """Return the servers of one parsed configuration, in its order.
 
     Args:
-        data: What the JSON says.
+        data: The parsed JSON.
         source: The file, for messages.
-        environ: What `${VAR}` stands for, before the `.env` in `base`.
-        base: The folder that relative paths and `${workspaceFolder}` mean.
-        cwd: Where commands run that do not say where.
+        environ: The values of `${VAR}`, which win over the `.env` in `base`.
+        base: The folder for relative paths and `${workspaceFolder}`.
+        cwd: Working directory of commands that do not set one.
 
     Raises:
-        ConfigError: when there is no table of servers in it.
+        ConfigError: The configuration has no table of servers.
     """
     variables = Variables(environ, base)
     return [_entry(name, fields, source, variables, cwd) for name, fields in _tables(data, source)]
@@ -318,7 +316,7 @@ def _tables(data: Any, source: str) -> Iterator[tuple[str, Any]]:
 
 
 def _as_vs_code_means(fields: Any) -> Any:
-    """Drop VS Code's type "http": it stands for streamable HTTP *or* SSE, like a URL without a type."""
+    """Drop VS Code's type "http", because it means streamable HTTP *or* SSE, like a URL without a type."""
     if isinstance(fields, Mapping) and fields.get("type") == "http" and "url" in fields:
         return {key: value for key, value in fields.items() if key != "type"}
     return fields
@@ -337,10 +335,10 @@ def _entry(name: str, fields: Any, source: str, variables: Variables, cwd: Path 
     return ready_entry(name, source, spec, disabled, fields)
 
 
-# The configuration files of MCP hosts: where they are, and the servers in them. Nothing is started.
+# The configuration files of MCP hosts, and the servers in them.
 
 ENVIRONMENT_SOURCE = "MCP_SERVERS"
-"""The environment variable that may hold servers as JSON, and their `source`."""
+"""Environment variable that may hold servers as JSON; also the `source` of these servers."""
 
 _PROJECT_FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".jupyter/mcp_settings.json")
 _EDITOR_FOLDERS = (".vscode", ".cursor", ".jupyter")
@@ -357,21 +355,21 @@ def load_config(
 ) -> list[ServerEntry]:
     """Return the servers of one file.
 
-    The files of a project run their commands in the project's folder, as the hosts do.
+    Commands in a project's file run in the project's folder, as in the other hosts.
 
     Args:
         path: The file.
-        environ: The environment, by default this process's.
-        home: The person's home folder; files of the person are no project's.
-        directory: Whose projects of Claude Code's own file count, by default the current one.
+        environ: The environment; by default this process's.
+        home: The user's home folder; the user's own files belong to no project.
+        directory: The folder whose projects in Claude Code's own file are read; by default the current one.
 
     Raises:
-        ConfigError: when it cannot be read, with line and column, or has no servers.
+        ConfigError: The file cannot be read or parsed (with line and column), or has no servers.
     """
     environ = os.environ if environ is None else environ
     path = path.expanduser().absolute()
     home = home or _home(environ)
-    # Claude Code keeps more than its configuration there
+    # Claude Code keeps more than configuration in this file.
     largest = LARGEST_DATA if path == home / _CLAUDE_CODE else LARGEST
     data = parse_json(read_text(path, largest), source=str(path))
     if path.name == _CLAUDE_CODE and isinstance(data, Mapping):
@@ -382,7 +380,7 @@ def load_config(
 
 
 def _claude_code(data: Mapping[str, Any], path: Path, environ: Mapping[str, str], directory: Path) -> list[ServerEntry]:
-    """Read `~/.claude.json`: the servers of the folder we are in and those above it, then the person's own."""
+    """Return the servers in `~/.claude.json`: first those of `directory` and its parents, then the user's own."""
     projects = data.get("projects")
     found: list[ServerEntry] = []
     for folder in (directory.absolute(), *directory.absolute().parents):
@@ -400,10 +398,10 @@ def _section(
 
 
 def find_configs(directory: Path, *, home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return the configuration files there are, those that win first.
+    """Return the existing configuration files; earlier ones win.
 
-    A project's files are looked for in `directory` and its parents up to the root of its git repository
-    or `home`; when it is in neither, in `directory` only: `/tmp/mcp.json` may be anybody's.
+    Searches for a project's files in `directory` and its parents up to the root of its git repository or `home`. If
+    `directory` is in neither, searches only `directory`, because a file such as `/tmp/mcp.json` may be anyone's.
     """
     candidates = [folder / name for folder in _project_folders(directory.absolute(), home) for name in _PROJECT_FILES]
     return [path for path in dict.fromkeys([*candidates, *_personal_files(home, environ)]) if _is_file(path)]
@@ -422,7 +420,7 @@ def _personal_files(home: Path, environ: Mapping[str, str]) -> list[Path]:
 
 
 def is_personal(source: str, *, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether a server's `source` is the person's own: the environment, or a file of their home folder.
+    """Return whether a server's `source` is the user's own: the environment, or a file in their home folder.
 
     >>> is_personal("MCP_SERVERS"), is_personal("/clone/.mcp.json", environ={"HOME": "/home/me"})
     (True, False)
@@ -449,7 +447,7 @@ def _jupyter(environ: Mapping[str, str], home: Path) -> Path:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a folder that may not be entered has no configuration for us
+    except OSError:  # the folder is not accessible, so it has no configuration to read
         return False
 
 
@@ -460,9 +458,9 @@ def _home(environ: Mapping[str, str]) -> Path:
 def discover_servers(
     directory: Path | None = None, *, home: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> list[ServerEntry]:
-    """Return every server that is configured anywhere; of two with one name the first is used.
+    """Return all configured servers. The first of several with the same name is used, and shadows the others.
 
-    A file that cannot be read is an entry without a name, whose `problem` says why.
+    A file that cannot be read becomes an entry without a name, whose `problem` says why.
     """
     environ = os.environ if environ is None else environ
     home, directory = home or _home(environ), directory or Path.cwd()
@@ -504,10 +502,10 @@ def find_server(
     home: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> ServerEntry:
-    """Return the server that the files call `name`, or call something that becomes that name.
+    """Return the configured server with this name, or with a name whose `slug` is this name.
 
     Raises:
-        ConfigError: when there is none, with the closest name and the files that could not be read.
+        ConfigError: There is no such server. The message has the closest name and the files that could not be read.
     """
     entries = discover_servers(directory, home=home, environ=environ)
     usable = [entry for entry in entries if entry.name and not entry.shadowed_by]

@@ -1,4 +1,4 @@
-"""How a server is reached: the specs of stdio, HTTP, SSE, WebSocket and in-process servers, with their log-in."""
+"""Specs, which say how to reach a server (stdio, HTTP, SSE, WebSocket, in-process) and how to log in to it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 
-# How a log-in to a server is done: the `auth` of a declaration, `--auth` and its companions on a line.
+# Log-in: the `auth` of a declaration, and `--auth` and related options of a line.
 
 _SECRETS = ("client_secret", "private_key", "assertion")
 _MODES = ("auto", "none", "oauth")
@@ -62,23 +62,24 @@ _WORDS = {"client-credentials": {"grant": "client_credentials"}, "jwt-bearer": {
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AuthOptions:
-    """How to come by a token.
+    """How to get an access token.
 
     Attributes:
-        mode: `"auto"` (log in if the server asks for it and no Authorization header is given), `"oauth"` (whenever
-            it answers 401), `"none"` (never).
-        grant: `"authorization_code"` (a person logs in), `"client_credentials"` (this program is known to the
-            authorization server by itself), or `"jwt_bearer"` (`assertion` is exchanged for a token, RFC 7523).
-        client_id: As registered with the authorization server; None to register, or to use `client_metadata_url`.
+        mode: `"auto"` (log in if the server asks for it and no Authorization header is given), `"oauth"` (log in
+            whenever the server answers 401), `"none"` (never log in).
+        grant: `"authorization_code"` (the user logs in), `"client_credentials"` (this program has credentials of its
+            own at the authorization server), or `"jwt_bearer"` (exchanges `assertion` for a token, RFC 7523).
+        client_id: The id registered with the authorization server; None to register, or to use `client_metadata_url`.
         client_secret: The client's password.
-        scopes: What to ask for; empty for what the server names.
-        redirect_port: The loopback port of the redirect URI, where it was registered with one.
+        scopes: Scopes to request; empty for those that the server names.
+        redirect_port: Loopback port of the redirect URI, if it was registered with one.
         client_metadata_url: An https URL whose document describes this client (client-id metadata document).
         private_key: PEM text of the key that signs client assertions (`private_key_jwt`).
-        assertion: A JWT that somebody else has signed: in place of `private_key`, or of the grant `jwt_bearer`.
-        token_endpoint_auth_method: How the client shows who it is; None for what the authorization server wants.
-        issuer: The authorization server that the client's credentials belong to; they go nowhere else.
-        dpop: Whether tokens are bound to a key of this kernel (RFC 9449); None where the server asks for it.
+        assertion: A JWT signed elsewhere, used instead of `private_key` or for the grant `jwt_bearer`.
+        token_endpoint_auth_method: How the client authenticates; None for the method that the authorization server
+            wants.
+        issuer: The authorization server of the client's credentials, which are sent to no other.
+        dpop: Whether to bind tokens to a key of this kernel (RFC 9449); None to do so if the server asks for it.
     """
 
     mode: Literal["auto", "none", "oauth"] = "auto"
@@ -101,26 +102,26 @@ class AuthOptions:
 
     @property
     def interactive(self) -> bool:
-        """Whether it takes a person."""
+        """Whether the user must log in."""
         return self.grant == "authorization_code"
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What must not be shown."""
+        """The values to mask."""
         return long_enough(value for name in _SECRETS if (value := getattr(self, name)))
 
 
 def make_auth(value: Any, base: Path | None = None, onto: AuthOptions | None = None) -> AuthOptions:
-    """Read what a declaration or a line says.
+    """Return the log-in options of a declaration or a line.
 
     Args:
-        value: `"none"`, `"oauth"`, `"client-credentials"`, or a table with the attributes of `AuthOptions`; there
+        value: `"none"`, `"oauth"`, `"client-credentials"`, or a table with the attributes of `AuthOptions`, where
             `private_key` may be the path of a PEM file.
-        base: What that path is relative to.
-        onto: What holds where nothing is said.
+        base: The folder for that path, if it is relative.
+        onto: Values of the options that `value` does not set.
 
     Raises:
-        FieldError: naming the key; its value is not repeated where it may be a secret.
+        FieldError: The options have a mistake. The message names the key, but repeats no value that may be a secret.
 
     >>> make_auth({"client_id": "abc", "client_secret": "sesame"})
     AuthOptions(mode='oauth', client_id='abc', client_secret=***)
@@ -145,7 +146,7 @@ def make_auth(value: Any, base: Path | None = None, onto: AuthOptions | None = N
 
 
 def foreign_auth(value: Any) -> AuthOptions:
-    """Read the `auth` of another host's file, as far as it is known here; Cursor writes `CLIENT_ID`.
+    """Return the known options from the `auth` of another host's file; case is ignored (Cursor writes `CLIENT_ID`).
 
     >>> foreign_auth({"CLIENT_ID": "abc", "scopes": ["read"], "other": 1})
     AuthOptions(mode='oauth', client_id='abc', scopes=('read',))
@@ -239,7 +240,7 @@ _READ: Mapping[str, Any] = {
 
 
 def _check(made: AuthOptions) -> None:
-    """Raise FieldError for what does not go together."""
+    """Raise FieldError for options that do not fit together."""
     if made.grant == "client_credentials":
         if made.client_id is None:
             raise FieldError("client credentials need a client_id.", "auth", "client_id")
@@ -253,17 +254,15 @@ def _check(made: AuthOptions) -> None:
         raise FieldError("a client_secret needs the client_id that it belongs to.", "auth", "client_id")
 
 
-# Where a server is, as small immutable values.
-#
-# A spec says everything that is needed to open a session and nothing about the session itself. Secrets (headers,
-# environment, user info in URLs, credentials in queries) never show in `repr`.
+# Specs hold everything needed to open a session, and nothing about the session itself. Their `repr` shows no secrets
+# (headers, environment, user info in URLs, credentials in queries).
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds a server has to answer the handshake. `npx` and `uvx` may have to install first; a person waits no longer."""
+"""Deadline of the handshake in seconds: `npx` and `uvx` may install first, and people do not wait longer."""
 
 
 def _short(word: str) -> str:
-    """Write this Python and files below the current folder as a person would: notebooks are shared."""
+    """Return a short form of this Python and of paths below the current folder, because notebooks are shared."""
     if word == sys.executable:
         return "python"
     here = f"{os.getcwd()}{os.sep}"  # noqa: PTH109
@@ -271,21 +270,22 @@ def _short(word: str) -> str:
 
 
 MAX_WHERE = 160
-"""Characters of a command line in a message; `python -c` may hold a whole program."""
+"""Characters of a command line that a message shows; `python -c` may hold a whole program."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What every server description has.
+    """How to reach a server; the base class of all specs. Frozen.
 
     Attributes:
-        timeout: Seconds the handshake may take.
-        trust: Whether the person believes this server's annotation hints.
-        reconnect: Whether a session that is lost is opened again by itself; None for what the host's setting says.
-        sampling: Whether the server may ask for a model's words: `"off"`, `"ask"` (the person is asked) or `"auto"`.
-        protocol: How a session is begun: `"auto"`, `"handshake"` (`initialize` only) or `"2026-07-28"`
+        transport: The name of the transport.
+        timeout: Deadline of the handshake in seconds.
+        trust: Whether the user trusts this server's annotation hints.
+        sampling: Whether the server may request sampling: `"off"`, `"ask"` (the user decides) or `"auto"`.
+        reconnect: Whether a lost session is reopened automatically; None for the host's setting.
+        protocol: How to open a session: `"auto"`, `"handshake"` (`initialize` only) or `"2026-07-28"`
             (`server/discover` only).
-        variables: What the `${VAR}` of its declaration stood for, by name; it is shown by name.
+        variables: Values of the `${VAR}` in its declaration, by name; shown as `${VAR}`.
     """
 
     transport: ClassVar[str]
@@ -317,19 +317,19 @@ class Spec:
 
     @property
     def where(self) -> str:
-        """The server's place for messages, without secrets."""
+        """The server's command line, URL or object for messages, without secrets."""
         raise NotImplementedError
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The values that must not be shown, wherever they turn up."""
+        """The values to mask wherever they appear."""
         return long_enough(variable_secrets(self.variables))
 
     @property
     def identity(self) -> str:
-        """A digest of what is behind the name: the same for the same server, whatever its secrets are just now.
+        """A digest of the server behind the name, which stays the same when its secrets change.
 
-        Consent is for this server: another command line, folder, URL or kind of server is another one.
+        Consent is bound to it: another command line, folder, URL or kind of server is another server.
         """
         text = json.dumps([*self._identified_by()], sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -338,7 +338,7 @@ class Spec:
         return self.transport, self.where
 
     def masked(self, text: str) -> str:
-        """Return `text`, which a server or library wrote, with this spec's secrets masked."""
+        """Return text of a server or a library with this spec's secrets masked."""
         return hidden_in(text, self.secrets)
 
 
@@ -347,10 +347,10 @@ class StdioSpec(Spec):
     """A program that speaks MCP over its standard input and output.
 
     Attributes:
-        command: The program, looked up on PATH.
+        command: The program, searched on PATH.
         args: Its arguments.
-        env: Variables added to the small safe environment that the SDK hands on.
-        cwd: Working directory, or None for the kernel's.
+        env: Variables added to the small safe environment that the SDK passes on.
+        cwd: Working directory; None for the kernel's.
     """
 
     transport: ClassVar[str] = "stdio"
@@ -361,7 +361,7 @@ class StdioSpec(Spec):
 
     @property
     def where(self) -> str:
-        """The command line, on one line."""
+        """The command line without line ends, at most `MAX_WHERE` characters of it."""
         shown = (with_names(word, self.variables) for word in (self.command, *mask_arguments(self.args)))
         words = (_short(word) for word in shown)
         line = " ".join(shlex.join(words).split())
@@ -369,7 +369,7 @@ class StdioSpec(Spec):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Values of secret-looking variables and options."""
+        """The values of secret-looking variables and options."""
         return super().secrets | long_enough(named_secrets(self.env) | argument_secrets(self.args))
 
     def _identified_by(self) -> tuple[Any, ...]:
@@ -379,11 +379,11 @@ class StdioSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class UrlSpec(Spec):
-    """What the transports with a URL share.
+    """A server with a URL; the base class for HTTP, SSE and WebSocket.
 
     Attributes:
         url: The endpoint.
-        headers: Sent with every request.
+        headers: Headers of every request.
         verify: False to accept any TLS certificate, or the path of a CA bundle.
         cert: Path of a client certificate (PEM with its key), or a pair (certificate, key).
     """
@@ -395,17 +395,17 @@ class UrlSpec(Spec):
 
     @property
     def where(self) -> str:
-        """The URL."""
+        """The URL, with secrets masked."""
         return mask_url(with_names(self.url, self.variables))
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Values of secret-looking headers (`Bearer x` also as `x`), user info, secret-looking query values, keys."""
+        """Log-in secrets, user info, values of secret-looking headers (also `x` of `Bearer x`) and query parameters."""
         auth: frozenset[str] = getattr(self, "auth", AuthOptions()).secrets
         return super().secrets | long_enough(header_secrets(self.headers) | url_secrets(self.url)) | auth
 
     def _identified_by(self) -> tuple[Any, ...]:
-        """Its host as it is, and the rest as it is shown."""
+        """Return the host unmasked and the URL masked."""
         return urlsplit(self.url).netloc.rpartition("@")[2], self.where
 
 
@@ -429,13 +429,13 @@ def tls_context(spec: UrlSpec) -> ssl.SSLContext:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class HttpSpec(UrlSpec):
-    """Streamable HTTP.
+    """A server with the streamable HTTP transport.
 
     Attributes:
-        auth: How a token is come by, where the server wants one.
-        fallback: Whether a server that does not know streamable HTTP is asked for SSE
+        auth: How to get a token if the server requires one.
+        fallback: Whether to try SSE if the server does not support streamable HTTP
             (specification, "Backwards Compatibility" of the transports page).
-        client_factory: Makes the `httpx2.AsyncClient`; called with `headers`, `timeout` and `auth`.
+        client_factory: Creates the `httpx2.AsyncClient`; called with `headers`, `timeout` and `auth`.
     """
 
     transport: ClassVar[str] = "http"
@@ -446,11 +446,11 @@ class HttpSpec(UrlSpec):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SseSpec(UrlSpec):
-    """The HTTP+SSE transport of protocol 2024-11-05.
+    """A server with the HTTP+SSE transport of protocol 2024-11-05.
 
     Attributes:
-        auth: How a token is come by, where the server wants one.
-        client_factory: Makes the `httpx2.AsyncClient`; called with `headers`, `timeout` and `auth`.
+        auth: How to get a token if the server requires one.
+        client_factory: Creates the `httpx2.AsyncClient`; called with `headers`, `timeout` and `auth`.
     """
 
     transport: ClassVar[str] = "sse"
@@ -460,7 +460,7 @@ class SseSpec(UrlSpec):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WebSocketSpec(UrlSpec):
-    """WebSocket, one JSON-RPC message a frame (not in the specification, but in use)."""
+    """A server with WebSocket, one JSON-RPC message in each frame (in use, though not in the specification)."""
 
     transport: ClassVar[str] = "ws"
 
@@ -478,6 +478,6 @@ class InProcessSpec(Spec):
 
     @property
     def where(self) -> str:
-        """The object's class and name."""
+        """The class and name of the server object."""
         name = getattr(self.server, "name", "") or "unnamed"
         return f"{type(self.server).__name__} {name!r}"

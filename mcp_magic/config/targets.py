@@ -1,4 +1,4 @@
-"""What a `%mcp connect` line names: a URL, a command, a file, a configured server or a variable."""
+"""Resolves the target of `%mcp connect`: a URL, a command, a file, a configured server or a variable."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ __all__ = [
 ]
 
 
-# What a `connect` line says beside its target: a header here, a time-out there.
+# Options of a `connect` line.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """Options that add to a spec or replace parts of it; None and empty leave it as it is."""
+    """Options that add to a spec or replace parts of it; None and empty values change nothing."""
 
     transport: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -71,7 +71,7 @@ class Overrides:
         """Return `spec` with these options.
 
         Raises:
-            TargetError: for an option that this kind of server does not have.
+            TargetError: This kind of server does not have one of the options.
         """
         try:
             spec = self._with_transport(spec)
@@ -95,7 +95,7 @@ class Overrides:
         return spec
 
     def _check(self, spec: Spec) -> None:
-        """Raise FieldError for what only another kind of server has."""
+        """Raise FieldError for an option that only another kind of server has."""
         given = {name for name in ("headers", "env", "cwd", "cert", "client_factory", "auth") if getattr(self, name)}
         given |= {"verify"} if self.verify is not True else set()
         allowed: set[str] = set()
@@ -151,16 +151,16 @@ def _described(spec: Spec) -> str:
 
 
 def _merged(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Join two sets of headers; the names of headers have no case."""
+    """Merge headers; those in `more` win. Header names ignore case."""
     replaced = {name.lower() for name in more}
     return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **more}
 
 
 def parse_header(text: str) -> tuple[str, str]:
-    """Read a header as `curl -H` takes it.
+    """Parse a header as `curl -H` takes it.
 
     Raises:
-        TargetError: when it has no colon or no name; the message does not repeat it.
+        TargetError: The header has no colon or no valid name. The message does not repeat it.
 
     >>> parse_header("Authorization: Bearer abc")
     ('Authorization', 'Bearer abc')
@@ -173,10 +173,10 @@ def parse_header(text: str) -> tuple[str, str]:
 
 
 def parse_env(text: str, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Read `NAME=value`, or `NAME` alone for the value that it has here.
+    """Parse `NAME=value`, or `NAME` alone for its value in this environment.
 
     Raises:
-        TargetError: when it has no name, or is not set here.
+        TargetError: The text has no valid name, or the variable is not set.
 
     >>> parse_env("PORT=80"), parse_env("HOME", {"HOME": "/root"})
     (('PORT', '80'), ('HOME', '/root'))
@@ -192,16 +192,16 @@ def parse_env(text: str, environ: Mapping[str, str] | None = None) -> tuple[str,
     return name, environ[name]
 
 
-# Server files: a path in place of a command.
+# Server files, given by path instead of a command.
 
 NODE_SUFFIXES = (".js", ".mjs", ".cjs")
 
 
 def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
-    """Run a server file with this kernel's Python, or with node.
+    """Return the spec and name of a server file, which runs with this kernel's Python or with node.
 
     Raises:
-        TargetError: when there is no such file, with its absolute path, or it is no server's.
+        TargetError: The file does not exist or is no server file. The message has its absolute path.
     """
     path = ((directory or Path.cwd()) / path.expanduser()).absolute()
     if not path.is_file():
@@ -216,7 +216,7 @@ def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
 
 
 def _near(path: Path, directory: Path | None) -> str:
-    """Name the server file beside it that may be meant; in a folder, those that are in it."""
+    """Return a hint: the server file beside `path` with a similar name, or the server files in the folder `path`."""
     if path.is_dir():
         inside = [file.name for file in _server_files(path)]
         return f" In it are: {listed(inside)}" if inside else ""
@@ -225,7 +225,7 @@ def _near(path: Path, directory: Path | None) -> str:
 
 
 def _as_typed(path: Path, directory: Path | None) -> str:
-    """Return a path as short as it can be typed."""
+    """Return the shortest path to type: relative if it is below the folder."""
     here = directory or Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -253,12 +253,12 @@ def _how_to_use(path: Path, directory: Path | None) -> str:
 
 
 def is_server_file(text: str) -> bool:
-    """Tell the name of a file that is a server or lists servers, by its suffix."""
+    """Return whether a name has the suffix of a server file or a config file."""
     return Path(text).suffix.lower() in (".py", ".ts", ".mts", ".json", ".toml", *NODE_SUFFIXES)
 
 
 def is_path(text: str) -> bool:
-    """Tell a path from a name: it has a folder or the suffix of a file."""
+    """Return whether a text is a path, not a name: it contains a folder or has the suffix of a server file."""
     return is_server_file(text) or text.startswith((".", "~")) or (("/" in text or "\\" in text) and " " not in text)
 
 
@@ -268,7 +268,7 @@ _ADDRESS = re.compile(r"(?P<host>localhost|[\w-]+(?:\.[\w-]+)+|[\w-]+(?=:\d))(?P
 
 
 def url_meant(text: str, directory: Path | None = None) -> str:
-    """Return the URL that an address means; "" if it is none, or a file in the directory is meant.
+    """Return the URL of an address without a scheme; "" if the text is no address or begins with an existing file.
 
     >>> url_meant("localhost:8000/mcp"), url_meant("mcp.example.com/mcp"), url_meant("weather"), url_meant("a/b.py")
     ('http://localhost:8000/mcp', 'https://mcp.example.com/mcp', '', '')
@@ -282,7 +282,7 @@ def url_meant(text: str, directory: Path | None = None) -> str:
     return f"{'http' if near else 'https'}://{text}"
 
 
-# From what a person writes after `connect` to a spec and a name.
+# From a target to a spec and a name.
 
 TARGETS = (
     "A target is a URL, `-- COMMAND ARG...`, a server file (.py, .js), a variable that holds an MCPServer, "
@@ -293,7 +293,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SERVER_CLASSES = (("mcp.server.mcpserver.server", "MCPServer"), ("mcp.server.lowlevel.server", "Server"))
 
 Named = tuple[Spec, str]
-"""A spec and the name that its session gets by default."""
+"""A spec, and the default name of its session."""
 
 
 def resolve_target(
@@ -318,33 +318,33 @@ def resolve_target(
     auth: Any = None,
     known: Iterable[str] = (),
 ) -> tuple[Spec, str]:
-    """Return the spec that a target means, and the name to give its session (not yet made unique).
+    """Return the spec of a target, and the name for its session (not yet unique).
 
     Args:
-        target: A URL, the path of a server file, the name of a variable or of a configured server, or a
-            value: a server object, a spec, a `ServerEntry`, a table as config files have it, a `Path`.
-        command: In place of a target: a program and its arguments.
-        transport: "stdio", "http", "sse" or "ws", when the target does not say it or says it wrong.
-        headers: Sent with every request, on top of those of the target.
-        env: Variables for a command, on top of those of the target.
+        target: A URL, the path of a server file, the name of a variable or of a configured server, or a value: a
+            server object, a spec, a `ServerEntry`, a table as in a config file, a `Path`.
+        command: A program and its arguments, instead of a target.
+        transport: "stdio", "http", "sse" or "ws"; overrides the transport of a target with a URL.
+        headers: Headers of every request, in addition to those of the target.
+        env: Variables for a command, in addition to those of the target.
         cwd: Working directory of a command.
-        timeout: Seconds the handshake may take.
-        trust: Whether to believe the server's annotation hints.
+        timeout: Deadline of the handshake in seconds.
+        trust: Whether to trust the server's annotation hints.
         verify: False to accept any TLS certificate, or the path of a CA bundle.
         cert: A client certificate.
         lookup: Returns the value of a variable, or None.
-        find_entry: Finds a configured server, by default in the config files around `directory`.
-        directory: What relative paths are relative to, by default the current one.
-        client_factory: Makes the HTTP client.
-        reconnect: Whether a session that is lost is opened again by itself; None for what the host's setting says.
-        sampling: Whether the server may ask for a model's words: "off", "ask" or "auto".
-        protocol: How to begin the session: "auto", "handshake" or "2026-07-28".
-        auth: How to log in: "none", "oauth", "client-credentials", or a table (`config.auth.AuthOptions`).
-        known: Names of variables that could have been meant.
+        find_entry: Finds a configured server; by default in the config files around `directory`.
+        directory: The folder for relative paths; by default the current one.
+        client_factory: Creates the HTTP client.
+        reconnect: Whether a lost session is reopened automatically; None for the host's setting.
+        sampling: Whether the server may request sampling: "off", "ask" or "auto".
+        protocol: How to open the session: "auto", "handshake" or "2026-07-28".
+        auth: How to log in: "none", "oauth", "client-credentials", or a table (`config.specs.AuthOptions`).
+        known: Names of variables to suggest when the target is unknown.
 
     Raises:
-        TargetError: when it means nothing or is incomplete; the message has what a target can be.
-        ConfigError: when the configured server of that name has a problem.
+        TargetError: The target is unknown or incomplete. The message says what a target can be.
+        ConfigError: The configured server has a problem.
     """
     overrides = Overrides(
         transport=transport,
@@ -372,7 +372,7 @@ def resolve_target(
 
 
 def is_server(value: Any) -> bool:
-    """Tell whether `value` is a server object of the SDK, without importing it.
+    """Return whether `value` is a server object of the MCP SDK, without importing the SDK.
 
     >>> is_server("weather")
     False
@@ -389,7 +389,7 @@ def _from_command(target: Any, command: Sequence[str]) -> Named:
 
 
 def _from_value(value: Any, directory: Path | None) -> Named:
-    """Resolve what is no text: a server, a spec, a configured server, a table, a path."""
+    """Resolve a value that is not text: a server object, a spec, a configured server, a table, a path."""
     if isinstance(value, Spec):
         return value, _name_of_spec(value)
     if isinstance(value, ServerEntry):
@@ -430,7 +430,7 @@ def _name_of_spec(spec: Spec) -> str:
 
 
 class _Names:
-    """What text can mean, in this order: a URL, a file, a variable, a configured server."""
+    """Resolves a text, tried in this order: a URL, a file, a variable, a configured server."""
 
     def __init__(
         self,
@@ -466,7 +466,7 @@ class _Names:
         raise TargetError(self._unknown(text, value, not_configured))
 
     def _is_command(self, text: str) -> bool:
-        """Whether a text with the suffix of a file is rather a program with arguments."""
+        """Return whether a text that looks like a path is a program with arguments."""
         program, *arguments = text.split()
         there = (self._directory or Path.cwd()) / Path(text).expanduser()
         return bool(arguments) and not there.exists() and shutil.which(program) is not None
@@ -499,7 +499,7 @@ class _Names:
 
 
 def means_server(value: Any) -> bool:
-    """Tell whether a variable with this value is a target."""
+    """Return whether a variable with this value is a target."""
     if isinstance(value, Mapping):
         return "command" in value or "url" in value
     return isinstance(value, (Spec, ServerEntry, Path)) or is_server(value)

@@ -1,8 +1,8 @@
-"""What a declaration in a file loosens, and the person's yes to it.
+"""Records which declaration files the user trusts, and tells what a declaration loosens.
 
-A file may come with a cloned repository. Servers, denials and the look of things need no yes; what takes a question
-away from the person, keeps or sends their data elsewhere, or hands out a secret of theirs needs one. It holds for this
-file with this content, and is kept in the person's own folder.
+A declaration may come with a cloned repository. Servers, denials and display settings need no trust. A line that
+answers questions in the user's place, stores or sends their data elsewhere, or hands out a secret needs it. Trust holds
+for one file with its current content, and is recorded in the user's own folder.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _HARMLESS = frozenset(
         *("ask_with", "max_steps", "result_characters", "reconnect"),
     )
 )
-"""Settings that a file may set unasked. Any other, also one that is added later, needs a yes."""
+"""Settings that a file may change without trust. All others need it, also settings added later."""
 
 _POLICIES = ("deny", "ask", "readonly", "auto")
-"""What `approval` may be, the strictest first."""
+"""Values of the setting `approval`, the strictest first."""
 
 
 def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:
-    """Return what a declaration loosens, in words; empty where it needs no yes.
+    """Return what a declaration loosens, in words; empty if it needs no trust.
 
     Args:
         declaration: The declaration.
-        current: The settings as they are, by name: one that stays as it is loosens nothing.
+        current: The current settings by name; an unchanged setting loosens nothing.
     """
     found = [
         f"set {name} = {written(value)}"
@@ -84,7 +84,7 @@ def _of_server(entry: ServerEntry) -> list[str]:
 
 
 def runs(entry: ServerEntry) -> str:
-    """Return the whole command line or the URL of a server, secrets masked, and by name what it gets besides."""
+    """Return a server's whole command line or URL, secrets masked, and names of the variables or headers it gets."""
     line = _line(entry.written)
     line += f" (gets {', '.join(entry.variables)})" if entry.variables else ""
     kind = "headers" if isinstance(entry.spec, UrlSpec) else "variables"
@@ -92,7 +92,7 @@ def runs(entry: ServerEntry) -> str:
 
 
 def written(value: Any) -> str:
-    """Write a value as a message does: on one line, the secrets of URLs masked."""
+    """Return a value as a message shows it: on one line, with the secrets in URLs masked."""
     return _line(repr(Concealed(value) if isinstance(value, str) else value))
 
 
@@ -103,14 +103,14 @@ def _line(text: str) -> str:
 
 
 def trust_file() -> Path:
-    """Return the file of what was said yes to, in Jupyter's data directory; nothing is made yet."""
+    """Return the path of the file of trusted declarations, in Jupyter's data directory. Does not create it."""
     from jupyter_core.paths import jupyter_data_dir
 
     return Path(jupyter_data_dir()) / "mcp_magic" / "trusted"
 
 
 def is_trusted(declaration: Declaration) -> bool:
-    """Whether the person has said yes to this file with this content."""
+    """Return whether the user trusts this file with this content."""
     try:
         lines = trust_file().read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -119,10 +119,10 @@ def is_trusted(declaration: Declaration) -> bool:
 
 
 def trust(declaration: Declaration) -> None:
-    """Remember a yes.
+    """Record that the user trusts a declaration.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The file of trusted declarations cannot be written.
     """
     path = trust_file()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -131,12 +131,12 @@ def trust(declaration: Declaration) -> None:
 
 
 def trust_line(declaration: Declaration) -> str:
-    """Return the line for a shell that says yes where nobody can be asked, in CI for example."""
+    """Return the shell command that records trust where no user can be asked, for example in CI."""
     path = trust_file()
     folder, file = shlex.quote(str(path.parent)), shlex.quote(str(path))
     return f"mkdir -p {folder} && echo {_key(declaration)} >> {file}"
 
 
 def _key(declaration: Declaration) -> str:
-    """Return what a yes is kept as; the path of the file is part of it, and a hash has no line of its own in it."""
+    """Return the line that records trust: a hash of path and content, because a path may contain a line end."""
     return sha256(f"{declaration.source}\0{declaration.digest}".encode()).hexdigest()

@@ -1,7 +1,7 @@
 """JSON Schema without I/O: fields, arguments from text and objects, validation, signatures.
 
-A tool's `input_schema` comes from a server and may be anything: nothing here raises for a schema, follows
-a reference out of it, or runs for ever on one. Only `ArgumentsError` is raised, and only for arguments.
+A tool's `input_schema` comes from a server and may be anything. No function here raises for a schema, follows a
+reference to another document, or runs without end. Only `ArgumentsError` is raised, and only for arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arguments of a tool or prompt on a `%mcp` line: read, coerced, and written again."""
+"""Reads the arguments of a tool or prompt from a `%mcp` line, converts them by the schema, and writes such lines."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ __all__ = [
 ]
 
 
-# JSON as people and servers write it, read strictly.
+# Strict JSON.
 
 
 def read_json(text: str) -> Any:
     """Return the value of a JSON text; integers are exact, NaN and Infinity are refused (RFC 8259, section 6).
 
     Raises:
-        ValueError: It is no JSON; the message says why in a few words.
+        ValueError: The text is not JSON. The message says why in a few words.
 
     >>> read_json("[1, 2.0]")
     [1, 2.0]
@@ -90,39 +90,38 @@ def _finite(text: str) -> float:
     return value
 
 
-# The spelling of one argument on a command line, as httpie writes them.
-#
-# `name=text`, `name:=json`, `name=$variable`, `name={expression}`, `name=@file`, `name:=@file`, where `@cell` is the
-# cell below the line; without a name `$dict`, `{expression}` and a JSON object are all arguments. In a name, a
-# backslash makes the next character ordinary; in front of a value it keeps `$`, `{` and `@` as text.
+# The syntax of one argument, as in HTTPie: `name=text`, `name:=json`, `name=$variable`, `name={expression}`,
+# `name=@file`, `name:=@file`, where `@cell` is the cell below the line. Without a name, `$dict`, `{expression}` or a
+# JSON object gives all arguments. In a name, a backslash escapes the next character; before a value, it keeps `$`, `{`
+# and `@` as text.
 
 Source = Literal["text", "json", "python", "file", "json file"]
 
 CELL = "cell"
-"""What `@` is followed by where the cell below the line is meant."""
+"""The word after `@` that stands for the cell below the line."""
 
 MAX_SUGGESTED = 200
-"""Characters of a text that a message repeats, quoted; of a longer one it says only how."""
+"""Characters of the longest text that a message repeats in quotes; for a longer one it shows only the syntax."""
 
 _VARIABLE = re.compile(r"\$([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _ESCAPED = re.compile(r"\\+[${@]")
 
 _WITH_APOSTROPHE = re.compile(r"""[^"\\]*'[^"\\]*""")
-"""A text that reads better in double quotes."""
+"""A text with an apostrophe, which reads better in double quotes."""
 
 _SPELLINGS = "write name=value, name:=json, or $dict for all arguments"
 
 REFERENCE = re.compile(r"\$([^\W\d]\w*)|\{(.+)\}", re.DOTALL)
-"""A word of its own, no argument, that stands for an object: the variable or the expression."""
+"""A whole word that stands for a Python object: `$variable` or `{expression}`."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One argument as it was written.
+    """One argument as the user wrote it.
 
     Attributes:
-        parts: The name, split at its dots; none for all arguments at once.
-        source: Where the value comes from.
+        parts: The name, split at its dots; empty for all arguments at once.
+        source: The kind of `text`.
         text: The text, JSON, Python source or file name.
     """
 
@@ -137,14 +136,14 @@ class Item:
 
 
 def read_item(written: str, *, objects: bool = True) -> Item:
-    """Take one argument apart.
+    """Parse one argument.
 
     Args:
-        written: For example `city=Oslo`.
-        objects: Whether `$variable` and `{expression}` stand for Python objects; else they are text.
+        written: The argument, for example `city=Oslo`.
+        objects: Whether `$variable` and `{expression}` stand for Python objects; if not, they are text.
 
     Raises:
-        ArgumentsError: There is no `=` in it, and it is no object either.
+        ArgumentsError: The argument has no `=` and is no object.
 
     >>> read_item("a.b:=[1]")
     Item(parts=('a', 'b'), source='json', text='[1]')
@@ -168,7 +167,7 @@ def read_item(written: str, *, objects: bool = True) -> Item:
 
 
 def _read_name(written: str) -> tuple[tuple[str, ...], int, bool]:
-    """Return the parts of the name, where the value starts, and whether it is JSON."""
+    """Return the parts of the name, the index of the value, and whether the value is JSON."""
     parts: list[str] = []
     part = ""
     index = 0
@@ -191,7 +190,7 @@ def _read_name(written: str) -> tuple[tuple[str, ...], int, bool]:
 
 
 def is_stray(word: str) -> bool:
-    """Return whether a word gives no argument, because there is no `=` in it.
+    """Return whether a word is no argument, because it has no `=` and is no object.
 
     >>> is_stray("Oslo"), is_stray("city=Oslo"), is_stray('{"city": "Oslo"}')
     (True, False, False)
@@ -206,7 +205,7 @@ def is_stray(word: str) -> bool:
 
 
 def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
-    """Return the error for a stray word, with what to type: the text that it belongs to in quotes.
+    """Return the error for a stray word, which shows the quoted text to type instead.
 
     >>> print(stray_error(["query=Ada", "Lovelace"], 1))
     cannot read 'Lovelace' as an argument; quote it: query='Ada Lovelace'
@@ -226,7 +225,7 @@ def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
             return ArgumentsError(f"{problem}: {_SPELLINGS}")
     else:
         return ArgumentsError(f"{problem}: {_SPELLINGS}")
-    # In a shell, a backslash before a space makes it part of the word; here it stays, and is not what is meant.
+    # In a shell, a backslash keeps the next space in the word. Here it does not, so the advice omits it.
     texts = [word.removesuffix("\\") for word in (first, *itertools.takewhile(is_stray, rest)) if word]
     text = " ".join(texts)
     if is_secret_name(name.rstrip(":=")):
@@ -240,7 +239,7 @@ def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
 
 
 def _whole(written: str, objects: bool) -> Item | None:
-    """All arguments in one word, or None if it is something else, such as a name with a dollar in it."""
+    """Return the item of a word that gives all arguments; None for other words, such as a name with a dollar."""
     if _is_json(written):
         return Item((), "json", written)
     match = _VARIABLE.fullmatch(written)
@@ -249,7 +248,7 @@ def _whole(written: str, objects: bool) -> Item | None:
 
 
 def _python(value: str) -> str | None:
-    """The Python source in a value, or None. A JSON object in braces is no expression."""
+    """Return the Python source in a value, or None. A JSON object is no expression."""
     if match := _VARIABLE.fullmatch(value):
         return match[1]
     if not _in_braces(value) or _is_json(value):
@@ -258,7 +257,7 @@ def _python(value: str) -> str | None:
 
 
 def python_source(value: str) -> str | None:
-    """Return the expression in a pair of braces, which may be a dict's own; None if there is none.
+    """Return the expression in braces, or the dict or set that the braces belong to; None if there is neither.
 
     >>> python_source("{x + 1}"), python_source("{'x': x, **more}"), python_source('{"x": 1}'), python_source("{x +}")
     ('x + 1', "{'x': x, **more}", None, None)
@@ -289,18 +288,18 @@ def _is_json(value: str) -> bool:
 
 
 def escape_name(name: str) -> str:
-    r"""Write a property's name so that it is read back as one part.
+    r"""Escape a property's name so that `read_item` reads it back as one part.
 
     >>> escape_name("a.b")
     'a\\.b'
     """
     escaped = re.sub(r"[\\.=]|:(?==|$)", r"\\\g<0>", name)
-    # A dash would make an option of it, and what begins as an object does may be read as all arguments.
+    # A leading dash would make it an option; a leading `$` or `{` could make it all arguments.
     return f"\\{escaped}" if escaped[:1] in ("-", "$", "{") else escaped
 
 
 def escape_text(text: str) -> str:
-    r"""Write a text so that it is read back as it is.
+    r"""Escape a text so that `read_item` reads it back unchanged.
 
     >>> escape_text("$5"), escape_text("5 $")
     ('\\$5', '5 $')
@@ -309,7 +308,7 @@ def escape_text(text: str) -> str:
 
 
 def escape_word(text: str) -> str:
-    r"""Write a text so that a command reads it back as it is, not as a variable or an expression.
+    r"""Escape a text so that a command reads it back unchanged, not as a variable or an expression.
 
     >>> escape_word("{x}"), escape_word("$x"), escape_word("note://{x}")
     ('\\{x}', '\\$x', 'note://{x}')
@@ -318,7 +317,7 @@ def escape_word(text: str) -> str:
 
 
 def unescape_word(word: str) -> str:
-    r"""Return the text of a word, the inverse of `escape_word`.
+    r"""Return the text of an escaped word; the inverse of `escape_word`.
 
     >>> unescape_word(r"\{x}"), unescape_word(r"\x")
     ('{x}', '\\x')
@@ -326,26 +325,26 @@ def unescape_word(word: str) -> str:
     return word[1:] if word.startswith("\\") and escape_word(word[1:]) == word else word
 
 
-# Text from a command line as the value that a schema asks for.
+# Text from a command line as the JSON value that the schema expects.
 
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-# ASCII only: Python's int() would take digits of any script, and underscores.
+# ASCII digits only: Python's int() also takes underscores and digits of any script.
 _INTEGER = re.compile(r"([+-]?[0-9]+)(\.0*)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class UnfitText(ValueError):
-    """A text that is no value of the field; the caller knows its name and makes the message."""
+    """A text is no value of its field. The caller knows the argument's name and writes the message."""
 
 
 def from_text(text: str, field: Field) -> Any:
-    """Return the value that `text` stands for; a text stays a text wherever the field takes one.
+    """Return the value that `text` stands for; it stays text if the field takes text.
 
-    A single value for an array becomes a list of one; `[...]` is read as JSON. `null` is null
-    wherever null is allowed (the word itself is written as JSON, `name:='"null"'`).
+    A single value for an array becomes a list of one; `[...]` is read as JSON. `null` is null if the field allows null
+    (write the word itself as JSON, `name:='"null"'`).
 
     Raises:
-        UnfitText: It stands for no value of the field.
+        UnfitText: The text stands for no value of the field.
 
     >>> from mcp_magic.schema.fields import root_field
     >>> from_text("12", root_field({"type": ["integer", "null"]}))
@@ -362,7 +361,7 @@ def from_text(text: str, field: Field) -> Any:
         return reader(text, field)
     except UnfitText:
         if "type" not in field.schema and field.kind in ("object", "array"):
-            # The kind was guessed from other keywords; by JSON Schema a text is fine as well.
+            # The kind was inferred from other keywords; JSON Schema allows text here too.
             return text
         raise
 
@@ -383,7 +382,7 @@ def _integer(text: str, field: Field) -> int:
 def _exact(digits: str) -> int:
     try:
         return int(digits)
-    except ValueError:  # more than 4,300 digits, which json would not write either
+    except ValueError:  # more than 4,300 digits, which json cannot write either
         raise UnfitText from None
 
 
@@ -409,7 +408,7 @@ def _null(text: str, field: Field) -> None:
 
 
 def _choice(text: str, field: Field) -> Any:
-    """By value first, then by label, then by how JSON writes the value."""
+    """Return the choice that a text names: by value, else by label, else by the value's JSON."""
     for value, _ in field.choices:
         if isinstance(value, str) and value == text:
             return value
@@ -455,7 +454,7 @@ def _object(text: str, field: Field) -> dict[str, Any]:
 
 
 def _union(text: str, field: Field) -> Any:
-    """Text where a variant takes this very text, else the first variant that the text stands for."""
+    """Return the text if a variant takes it as text, else the value by the first variant that can read it."""
     for variant in field.variants:
         if variant.kind in ("string", "any", "enum", "const") and _takes(variant, text):
             return text
@@ -470,11 +469,11 @@ def _union(text: str, field: Field) -> Any:
 
 
 _RANK = {("[", "array"): -1, ("{", "object"): -1, ("", "object"): 1, ("", "array"): 2, ("", "string"): 3}
-"""Which variant is tried first: what the text looks like, then scalars, a list of one, and a string it does not fit."""
+"""Order of variants: the container that the text looks like, then scalars, object, list of one, unfitting string."""
 
 
 def _takes(field: Field, text: str) -> bool:
-    """Whether this text itself is a value of a field."""
+    """Return whether the text itself is a value of the field."""
     if field.kind in ("enum", "const"):
         return any(value == text for value, _ in field.choices if isinstance(value, str))
     schema = field.schema
@@ -501,10 +500,10 @@ _READERS: dict[str, Callable[[str, Field], Any]] = {
     "object": _object,
     "union": _union,
 }
-"""Kind -> how its text is read; a kind without a row takes any text."""
+"""Kind -> reader of its text; a kind without a row takes any text."""
 
 
-# The arguments of a `%mcp call` line as the JSON object that is sent.
+# From the words of a `%mcp call` line to the JSON object that is sent.
 
 Evaluate = Callable[[str], Any]
 Convert = Callable[[Any, Field, str], Any]
@@ -513,7 +512,7 @@ Path_ = tuple[str, ...]
 
 @dataclass
 class _Given:
-    """What the line gives for one property."""
+    """The items that a line gives for one property."""
 
     where: Field
     items: list[Item] = field(default_factory=list)
@@ -521,7 +520,7 @@ class _Given:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads values; holds what is outside of the line."""
+    """The context in which the values of a line are read."""
 
     evaluate: Evaluate
     directory: Path
@@ -540,20 +539,20 @@ def parse_arguments(
 ) -> dict[str, Any]:
     r"""Return the arguments that a command line gives.
 
-    Texts become what the schema asks for; `check_arguments` says whether the whole is valid.
+    Converts texts to the types of the schema. `check_arguments` validates the whole.
 
     Args:
         items: `name=text` (repeated for a list), `name:=json`, `name=$variable`, `name={expression}`,
-            `name=@file`, `name=@cell`, `a.b=text` for what is inside of `a`; `\$`, `\{` and `\@` start a text.
-            `$dict` or a JSON object alone is all arguments; what is given by name counts then.
+            `name=@file`, `name=@cell`, `a.b=text` for a property `b` of `a`; `\$`, `\{` and `\@` start a text.
+            `$dict` or a JSON object gives all arguments at once; arguments given by name override it.
         schema: The tool's input schema.
-        evaluate: Returns the object that a Python expression stands for. Without it, `$` and `{` are text.
-        directory: What file names are relative to; the working directory if left out.
-        convert: Makes the JSON value of an object, given its field and how messages name it.
-        cell: The text that `@cell` stands for; without one, it is a file of that name.
+        evaluate: Returns the value of a Python expression. Without it, `$` and `{` are text.
+        directory: The folder for relative file names; by default the working directory.
+        convert: Returns the JSON value of an object, given its field and its name in messages.
+        cell: The text that `@cell` stands for; without it, `@cell` is a file of that name.
 
     Raises:
-        ArgumentsError: An item cannot be read, names nothing, is given twice, or has a value that does not fit.
+        ArgumentsError: An item cannot be read, names no argument, is given twice, or has a value that does not fit.
 
     >>> schema = {"properties": {"n": {"type": "integer"}, "tags": {"type": "array"}, "at": {"type": "object"}}}
     >>> parse_arguments(["n=12", "tags=a", "tags=b", "at.x:=1"], schema)
@@ -587,7 +586,7 @@ def _all(item: Item, written: str, root: Field, reader: _Reader) -> dict[str, An
 
 
 def _locate(root: Field, parts: Path_, path: Path_ = ()) -> tuple[Path_, Field]:
-    """Find the field that a dotted name means: a property that has dots in its name wins over nesting."""
+    """Return the path and field of a dotted name. A property with dots in its own name wins over nesting."""
     for size in range(len(parts), 0, -1):
         name = ".".join(parts[:size])
         child = root.listed(name)
@@ -608,7 +607,7 @@ def _nowhere(field: Field, parts: Path_, path: Path_) -> str:
     if path and field.kind not in ("object", "union"):
         name = ".".join((*path, *parts))
         return f"{name}: {where} is {field.type_text} and has no names inside; give it whole, as {where}:=JSON"
-    # Dots may be part of a misspelt name: "did you mean" should see all of it.
+    # Dots may be part of a misspelt name, so "did you mean" gets all of it.
     return unknown([".".join(parts)], field, where)
 
 
@@ -664,7 +663,7 @@ def _evaluated(source: str, reader: _Reader, path: str) -> Any:
         return reader.evaluate(source)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
-    # Raised out here, since an exception group must not even be the context of what leaves the package.
+    # Raised outside the except block: an exception group must not leave the package, not even as a context.
     raise ArgumentsError(f"{path}: cannot evaluate {source!r}: {problem}")
 
 
@@ -682,7 +681,7 @@ def _file(name: str, reader: _Reader, path: str) -> bytes:
 
 
 def _from_file(data: bytes, field: Field, path: str) -> Any:
-    """Base64 where the schema asks for it and for what is no text, else the text as the field reads it."""
+    """Return base64 if the schema asks for it or a text field gets binary data, else the text as the field reads it."""
     if field.is_base64:
         return base64_text(data, field)
     try:
@@ -713,7 +712,7 @@ def _refuse_overlap(paths: Iterable[Path_]) -> None:
 
 
 def _place(result: dict[str, Any], path: Path_, value: Any) -> None:
-    """Put a value where its path says, making the objects on the way."""
+    """Put a value at its path, creating the objects on the way."""
     for part in path[:-1]:
         if not isinstance(result.get(part), dict):
             result[part] = {}
@@ -721,10 +720,10 @@ def _place(result: dict[str, Any], path: Path_, value: Any) -> None:
     result[path[-1]] = value
 
 
-# Arguments as the `%mcp` line that gives them, the inverse of `parse_arguments`.
+# From arguments to the `%mcp` line that gives them, the inverse of `parse_arguments`.
 
 MAX_REPEATED = 4
-"""Items of a list that are written as repeated `name=`; longer lists are JSON."""
+"""Items of the longest list or object that is written as repeated `name=`; a longer one is written as JSON."""
 
 _RESERVED_WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "null"))
 
@@ -738,18 +737,18 @@ def call_line(
 ) -> str:
     r"""Return the line that calls a tool; `parse_arguments` reads exactly these arguments back.
 
-    The names come from a server: where one of an argument cannot be typed, all are a JSON object, and where that of
-    the tool cannot, the line is a comment (see `line_or_comment`).
+    The names come from a server. If the name of an argument cannot be typed, one JSON object gives all arguments. If
+    the name of the tool cannot be typed, the line is a comment (see `line_or_comment`).
 
     Args:
-        tool: `server:tool`.
+        tool: The tool, as `server:tool`.
         arguments: JSON values.
         command: The magic and its subcommand.
-        schema: The tool's input schema. With it the simplest spelling is chosen that it reads back; without
-            it only texts that look like nothing else are written as text.
+        schema: The tool's input schema. With it, each argument gets the simplest spelling that reads back. Without
+            it, only a text that cannot be mistaken for another type is written as text.
 
     Raises:
-        ArgumentsError: A value is no JSON.
+        ArgumentsError: A value is not JSON.
 
     >>> call_line("math:add", {"a": 1, "note": "it's"})
     '%mcp call math:add a:=1 \'note=it\'"\'"\'s\''
@@ -764,14 +763,14 @@ def call_line(
 
 
 def line_or_comment(line: str, *, typed: bool = True) -> str:
-    r"""Return a line, or a comment in its place if it cannot be typed as one.
+    r"""Return the line, or a comment in its place if the line cannot be typed.
 
-    Line ends would begin a line of their own, and what does not show (bidirectional controls, zero-width spaces)
-    is not what is read.
+    A line end would start another line, and invisible characters (bidirectional controls, zero-width spaces) would
+    make the line differ from what the user sees.
 
     Args:
         line: The line.
-        typed: Whether its words can be typed as they are meant.
+        typed: Whether every word of it can be typed.
 
     >>> line_or_comment("%mcp read 'a\n!rm x'")
     "# cannot be typed: %mcp read 'a\\n!rm x'"
@@ -783,7 +782,7 @@ def line_or_comment(line: str, *, typed: bool = True) -> str:
 
 
 def as_word(text: str) -> str | None:
-    r"""Return a text as one word of a line, which a command takes as it is; None if it cannot be typed.
+    r"""Return a text as one word that a command reads back unchanged; None if it cannot be typed.
 
     >>> as_word("note://x"), as_word("{x}"), as_word("a b"), as_word("--all"), as_word("a\n!rm x")
     ('note://x', "'\\{x}'", "'a b'", None, None)
@@ -792,7 +791,7 @@ def as_word(text: str) -> str | None:
 
 
 def as_command(words: Iterable[str]) -> str:
-    r"""Return a command as it is typed behind `--`: its words are read back as they are.
+    r"""Return a command as typed after `--`; its words are read back unchanged.
 
     >>> as_command(["python", "my server.py", "-v", "{x}"])
     "python 'my server.py' -v '\\{x}'"
@@ -810,7 +809,7 @@ def prompt_line(prompt: str, arguments: Mapping[str, str], command: str = "%mcp 
 
 
 def _items(name: str, value: Any, schema: Mapping[str, Any] | None) -> list[str]:
-    """The items for one argument, the simplest spelling that reads back."""
+    """Return the items of one argument in the simplest spelling that reads back."""
     written = escape_name(name)
     exact = [f"{written}:={_json_item(name, value)}"]
     if schema is None:
@@ -833,7 +832,7 @@ def _simpler(written: str, value: Any) -> Iterator[list[str]]:
 
 
 def _as_text(value: Any) -> str | None:
-    """A scalar as it is typed, or None for what only JSON can write on one line."""
+    """Return a scalar as typed, or None if it takes JSON to write it on one line."""
     if isinstance(value, str):
         return escape_text(value) if value.isprintable() else None
     return json.dumps(value) if isinstance(value, bool | int | float) else None
@@ -848,7 +847,7 @@ def _reads_back(items: list[str], name: str, value: Any, schema: Mapping[str, An
 
 
 def _looks_like_json(text: str) -> bool:
-    """Whether some schema could read a text as something else: a number, a word for a value, a list."""
+    """Return whether some schema could read a text as another type: a number, a boolean, null, a list or an object."""
     if text.lower() in _RESERVED_WORDS or text.lstrip()[:1] in ("[", "{"):
         return True
     try:
@@ -863,15 +862,15 @@ def _json_item(name: str, value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentsError(f"{name}: no JSON value: {shorten(str(error), 100)}") from None
-    # Line separators of any kind would end the magic's line; in ASCII they are escaped.
+    # ASCII JSON escapes line separators, which would end the line of the magic.
     return text if text.isprintable() else json.dumps(value, allow_nan=False)
 
 
-# A prompt's arguments: names and texts, described by the protocol and not by a schema.
+# Arguments of prompts: texts, which the protocol describes by name, without a schema.
 
 
 def prompt_schema(arguments: Iterable[PromptArgument]) -> dict[str, Any]:
-    """Return the JSON Schema that says what a prompt takes: an object of strings."""
+    """Return the JSON Schema of a prompt's arguments: an object of strings."""
     arguments = list(arguments)
     return {
         "type": "object",
@@ -890,7 +889,7 @@ def parse_prompt_arguments(
     evaluate: Callable[[str], Any] | None = None,
     directory: Path | None = None,
 ) -> dict[str, str]:
-    """Turn `name=value` words into a prompt's arguments; Python objects become their text.
+    """Return a prompt's arguments from `name=value` words; a Python object becomes its `str`.
 
     Raises:
         ArgumentsError: A word is no argument of the prompt.
@@ -906,9 +905,9 @@ def _prompt_text(value: Any, field: Field, path: str) -> Any:
 
 
 def check_prompt_arguments(given: Mapping[str, Any], arguments: Iterable[PromptArgument]) -> None:
-    """Hold arguments against what the prompt takes.
+    """Raise unless the arguments fit the prompt.
 
     Raises:
-        ArgumentsError: One is missing, unknown or no text.
+        ArgumentsError: An argument is missing, unknown or not text.
     """
     check_arguments(given, prompt_schema(arguments))

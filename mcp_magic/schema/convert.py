@@ -1,4 +1,4 @@
-"""Python values as JSON for a schema: dates, numbers, arrays, tables and bytes."""
+"""Converts Python values to the JSON that a schema expects: dates, numbers, arrays, tables and bytes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ from mcp_magic.schema.fields import Field, root_field
 __all__ = ["base64_text", "check_text", "encoded", "json_arguments", "picture", "to_json_value", "unpacked"]
 
 
-# Arrays and tables of numpy, pandas, polars and pyarrow as plain lists and dicts.
-#
-# None of them is imported: an object of theirs can only be here if its library is loaded already.
+# Arrays and tables of numpy, pandas, polars and pyarrow as plain lists and dicts. This module imports none of these
+# libraries: an object of theirs can exist only after its library was imported.
 
 
 def unpacked(value: Any, field: Field, path: str) -> tuple[bool, Any]:
-    """Return (True, the plain value) for an array, a table or a scalar of these libraries, else (False, None).
+    """Return (True, the plain value) for an array, table or scalar of these libraries, else (False, None).
 
-    What a table calls missing (NaN, NaT, NA) becomes None; what is inside may need converting still.
+    Missing values of a table (NaN, NaT, NA) become None. Values inside may still need conversion.
 
     Raises:
-        ArgumentsError: A table has two columns of the same name, or a Series two values for one name.
+        ArgumentsError: A table has two columns with the same name, or a Series has two values with the same label.
     """
     convert = _converter(type(value))  # type: ignore[arg-type]  # mypy #11469: classes are hashable
     return (False, None) if convert is None else (True, convert(value, field, path))
@@ -58,15 +57,15 @@ def _numpy(value: Any, field: Field, path: str) -> Any:
     if dtype.names:
         return [dict(zip(dtype.names, row, strict=True)) for row in value.reshape(-1).tolist()]
     if dtype.kind == "f" and dtype.itemsize > 8:
-        value = value.astype("f8")  # Python has no long double, so tolist() would give one back
+        value = value.astype("f8")  # Python has no long double, so tolist() would return numpy's
     if dtype.kind in "mM":
-        # tolist() of nanoseconds gives bare integers.
+        # tolist() returns nanoseconds as plain integers.
         value = value.astype(f"{dtype.kind}8[us]")
     return value.tolist()
 
 
 def _cells(value: Any) -> list[Any]:
-    """The values of a pandas Series, Index or array, with None for what is missing (NaN, NaT, NA)."""
+    """Return the values of a pandas Series, Index or array, with None for missing ones (NaN, NaT, NA)."""
     return [None if missing else each for each, missing in zip(value.tolist(), value.isna(), strict=True)]
 
 
@@ -80,7 +79,7 @@ def _multi_index(value: Any, field: Field, path: str) -> list[Any]:
 
 
 def _series(value: Any, field: Field, path: str) -> Any:
-    """A list; for an object its values by their labels; for a list of records or rows, a table of one column."""
+    """Return a list; for an object field, the values by label; for records or rows, a table of one column."""
     layout, _ = _layout(field)
     if layout == "list":
         return _cells(value)
@@ -101,7 +100,7 @@ def _frame(value: Any, field: Field, path: str) -> Any:
 
 
 def _labels(index: Any, columns: list[str]) -> dict[str, list[Any]]:
-    """The levels of an index as columns, unless they only number the rows or a column has their name."""
+    """Return the levels of an index as columns, except for row numbers and for a level with a column's name."""
     labels = {}
     for level, name in enumerate(index.names):
         if name is None and index.nlevels == 1:
@@ -123,9 +122,9 @@ def _arrow(value: Any, field: Field, path: str) -> Any:
 
 
 def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, *, header: bool = True) -> Any:
-    """Return a table as the schema wants it: records, an object of columns, or rows.
+    """Return a table in the layout of the schema: records, an object of columns, or rows.
 
-    Above rows stand the names of the columns, where the schema takes text there; `header=False` leaves them out.
+    Rows begin with a row of column names if the schema takes text there; `header=False` omits it.
     """
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -146,13 +145,13 @@ def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, 
 
 
 def _texts(column: list[Any], cell: Field) -> list[Any]:
-    """Return a column for cells that take text only: numbers as text, and what is missing empty, as in CSV."""
+    """Return a column for cells that take only text: numbers as text, missing values as "" (as in CSV) or null."""
     missing = None if cell.nullable else ""
     return [missing if each is None else str(each) if isinstance(each, int | float) else each for each in column]
 
 
 def _layout(field: Field) -> tuple[Literal["columns", "records", "rows", "list"], Field | None]:
-    """Return which form of a table a schema wants, and of rows the field of one."""
+    """Return the layout of a table that the schema expects, and for rows the field of a row."""
     variants = field.variants or (field,)
     kinds = {each.kind for each in variants}
     if "object" in kinds and not kinds & {"array", "any"}:
@@ -189,14 +188,14 @@ _LIBRARIES: dict[tuple[str, str], Callable[[Any, Field, str], Any]] = {
     ("polars", "Series"): _call("to_list"),
     ("pyarrow", "Table"): _arrow,
 }
-"""(library, class, "" for any) -> how to make it plain."""
+"""(library, class, or "" for any class) -> function that makes a value plain."""
 
 
-# Bytes and pictures as base64, where a schema asks for it.
+# Bytes and pictures as base64, if the schema asks for it.
 
 
 def base64_text(data: bytes, field: Field) -> str:
-    """Return bytes in the alphabet that the schema names (RFC 4648, section 4 or 5)."""
+    """Return bytes as base64 in the alphabet that the schema names (RFC 4648, section 4 or 5)."""
     schemas = [field.schema, *(variant.schema for variant in field.variants)]
     url_safe = any("base64url" in (schema.get("contentEncoding"), schema.get("format")) for schema in schemas)
     return (base64.urlsafe_b64encode(data) if url_safe else base64.b64encode(data)).decode("ascii")
@@ -206,7 +205,7 @@ def encoded(data: bytes, field: Field, path: str, what: str) -> str:
     """Return the base64 of bytes.
 
     Raises:
-        ArgumentsError: The schema does not say that it wants base64.
+        ArgumentsError: The schema does not ask for base64.
     """
     if field.is_base64:
         return base64_text(data, field)
@@ -218,7 +217,7 @@ def encoded(data: bytes, field: Field, path: str, what: str) -> str:
 
 
 def picture(value: Any, field: Field) -> bytes | None:
-    """Return a picture's file: of a matplotlib figure, a PIL image or whatever shows itself as PNG; else None."""
+    """Return the image file of a matplotlib figure, a PIL image or an object with a PNG repr; None for others."""
     library = type(value).__module__.partition(".")[0]
     buffer = io.BytesIO()
     if callable(getattr(type(value), "savefig", None)):
@@ -233,25 +232,23 @@ def picture(value: Any, field: Field) -> bytes | None:
     return None
 
 
-# Python objects as JSON values.
-#
-# The schema decides where there is a choice: a `datetime` for a date, bytes where base64 is asked for, a DataFrame as
-# records, as rows or, for an object, as columns. Nothing is guessed: what has no JSON form is an error.
+# Python objects as JSON values. The schema decides between forms: a `datetime` as a date, bytes as base64, a DataFrame
+# as records, rows or an object of columns. An object without a JSON form is an error, never a guess.
 
 _ANYTHING = root_field(True)
 MAX_DIGITS = 4_300
-"""Digits Python's json writes for an integer (`sys.set_int_max_str_digits`)."""
+"""Digits of the longest integer that Python's json writes (`sys.set_int_max_str_digits`)."""
 
 
 def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str, Any]:
-    """Return the arguments of a call as JSON values; those that are JSON already are returned as they are.
+    """Return the arguments of a call as JSON values; arguments that are JSON already are returned unchanged.
 
     Args:
-        arguments: The arguments by name, as Python objects.
-        schema: The schema that they are meant for.
+        arguments: Python objects by name.
+        schema: The tool's input schema.
 
     Raises:
-        ArgumentsError: One has no JSON form.
+        ArgumentsError: An argument has no JSON form.
 
     >>> json_arguments({"days": (1, 2)})
     {'days': [1, 2]}
@@ -267,15 +264,15 @@ def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str
 
 
 def check_text(value: Any, path: str) -> None:
-    """Raise where a text, or one of the texts in a list or dict, cannot be sent.
+    """Raise if a text, or a text inside a list or dict, cannot be sent.
 
     Args:
-        value: What is to be sent.
-        path: How the message names it.
+        value: The value to send.
+        path: Its name in the message.
 
     Raises:
-        ArgumentsError: A text has a lone surrogate. UTF-8 cannot encode one, and a message with one would end a session
-            over stdio.
+        ArgumentsError: A text has a lone surrogate. UTF-8 cannot encode it, and sending it would end a session over
+            stdio.
 
     >>> check_text({"city": "Oslo"}, "params")
     """
@@ -284,16 +281,16 @@ def check_text(value: Any, path: str) -> None:
 
 
 def to_json_value(value: Any, field: Field | None = None, path: str = "") -> Any:
-    """Return the JSON value that stands for a Python object: None, bool, int, float, str, list or dict.
+    """Return the JSON value of a Python object: None, bool, int, float, str, list or dict.
 
     Args:
-        value: Numbers, text, containers, dataclasses, enums, dates, UUIDs, paths, decimals, bytes, pydantic
-            models, numpy arrays, DataFrames, pictures; results of this package, which say what they stand for.
-        field: What the schema expects there.
-        path: How messages name the value; the field's name if left out.
+        value: A number, text, container, dataclass, enum, date, UUID, path, decimal, bytes, pydantic model, numpy
+            array, DataFrame or picture, or a result of this package, which provides its own value.
+        field: The field of the schema; by default any value fits.
+        path: The value's name in messages; by default the field's name.
 
     Raises:
-        ArgumentsError: The value, or something in it, has no JSON form; the message names it.
+        ArgumentsError: The value, or a value inside it, has no JSON form; the message names it.
 
     >>> to_json_value({"when": datetime.date(2026, 1, 2), "size": 2**80})
     {'when': '2026-01-02', 'size': 1208925819614629174706176}
@@ -321,7 +318,7 @@ def _scalar(value: Any, field: Field, path: str) -> Any:
         return _text(str.__str__(value), path)
     if isinstance(value, float):
         return _finite(float(value), field, path)
-    known, plain = unpacked(value, field, path)  # before integers: numpy calls its timedelta64 one
+    known, plain = unpacked(value, field, path)  # before integers, because numpy's timedelta64 counts as one
     if known:
         return to_json_value(plain, field, path)
     if isinstance(value, numbers.Integral):
@@ -355,7 +352,7 @@ def _container(value: Any, field: Field, path: str) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is JSON as it is; most cells of a long table are, and need no path and no field."""
+    """Return whether a scalar is JSON already. Most cells of a long table are, and so need no path and no field."""
     kind = type(value)
     if kind is str:
         return value.isascii() or _surrogate(value) is None
@@ -363,7 +360,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether a value can be sent as it is: a walk that needs neither schema nor paths."""
+    """Return whether a value can be sent unchanged; unlike conversion, this needs neither schema nor paths."""
     try:
         return _is_plain(value) or _holds_json(value)
     except RecursionError:
@@ -379,7 +376,7 @@ def _holds_json(value: Any) -> bool:
         items = value.values()
     elif type(value) is not list:
         return False
-    for item in items:  # `all()` of a generator, and a call for each leaf, take twice the time
+    for item in items:  # `all()` of a generator and a call for each leaf would take twice the time
         kind = type(item)
         if kind is str:
             if not item.isascii() and _surrogate(item) is not None:
@@ -390,7 +387,7 @@ def _holds_json(value: Any) -> bool:
 
 
 def _surrogate(text: str) -> int | None:
-    """Return where the first lone surrogate of a text is, or None. C code looks for it."""
+    """Return the index of a text's first lone surrogate, or None. Encoding finds it in fast C code."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -438,7 +435,7 @@ def _inner(field: Field, key: str | int) -> Field:
 
 
 def _ordered(value: Set[Any]) -> list[Any]:
-    """A set in an order that is the same the next time, if its members have one."""
+    """Return a set as a list, sorted if its members can be compared, so that the order is stable."""
     try:
         return sorted(value)
     except TypeError:
@@ -476,12 +473,12 @@ def _duration(value: datetime.timedelta, field: Field, path: str) -> Any:
     whole = int(seconds) if seconds.is_integer() else seconds
     if field.kind in ("integer", "number"):
         return whole
-    # Exactly: a float has neither all microseconds of a century nor a spelling without exponent for a few of them.
+    # In exact integers: a float cannot hold all microseconds of a century, and writes a few alone with an exponent.
     # Only pandas has nanoseconds.
     parts = ((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds) * 1000
     total, part = divmod(abs(parts + getattr(value, "nanoseconds", 0)), 10**9)
     fraction = f".{part:09}".rstrip("0") if part else ""
-    # ISO 8601 has no negative parts, but everyone reads a sign in front.
+    # ISO 8601 has no negative parts, but parsers accept a leading sign.
     return f"{'-' if seconds < 0 else ''}PT{total}{fraction}S"
 
 
@@ -496,4 +493,4 @@ _SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [
     (os.PathLike, lambda value, _field, path: _text(os.fsdecode(value), path)),
     (bytes | bytearray | memoryview, lambda value, field, path: encoded(bytes(value), field, path, "bytes")),
 ]
-"""What has one value, the more special type first."""
+"""Types of scalars and their conversions; a subclass comes before its base class."""

@@ -1,7 +1,7 @@
-"""What changed between two schemas, and whether that breaks whoever relied on the old one.
+"""The changes between two versions of a schema, and whether they break callers.
 
-Of an input schema that is whoever sends arguments, of an output schema whoever reads results: what makes the one
-stricter makes the other safer, so each difference is looked at from one side.
+An input schema concerns callers that send arguments, an output schema callers that read results. A stricter input
+schema can break callers and a stricter output schema makes them safer, so each comparison needs to know its side.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _EXACT = ("pattern", "format", "multipleOf", "uniqueItems", "contentEncoding")
 
 
 class SchemaChange(NamedTuple):
-    """One difference.
+    """One difference between two schemas.
 
     Attributes:
-        path: Where, such as `"filter.tags[]"`; "" for the whole value.
-        text: What, such as `"is required now"`.
-        breaking: Whether what worked with the old schema may fail with the new one.
+        path: The field, such as `"filter.tags[]"`; "" for the whole value.
+        text: The change, such as `"is required now"`.
+        breaking: Whether code that worked with the old schema may fail with the new one.
     """
 
     path: str
@@ -38,12 +38,12 @@ class SchemaChange(NamedTuple):
 
 
 def schema_changes(old: Any, new: Any, side: Side = "input") -> list[SchemaChange]:
-    """Compare two schemas.
+    """Return the changes from one schema to another.
 
     Args:
         old: The schema before.
         new: The schema now.
-        side: `"input"` for what is sent to the server, `"output"` for what it answers.
+        side: `"input"` for arguments sent to the server, `"output"` for its results.
 
     >>> before = {"properties": {"n": {"type": "integer"}}}
     >>> after = {"properties": {"n": {"type": "integer"}, "unit": {"type": "string"}}, "required": ["unit"]}
@@ -58,14 +58,14 @@ def schema_changes(old: Any, new: Any, side: Side = "input") -> list[SchemaChang
 
 
 class _Comparison:
-    """Walks two schemas side by side; a pair of definitions that refer to themselves is compared once."""
+    """Walks two schemas side by side. Compares each pair of recursive definitions once."""
 
     def __init__(self, side: Side) -> None:
         self.side = side
         self._seen: set[tuple[str, str]] = set()
 
     def value(self, old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
-        """Yield what differs between two values."""
+        """Yield the changes of one value and the values inside it."""
         refers = (repr(old.raw), repr(new.raw))
         if "$ref" not in refers[0] + refers[1] and json_equal(old.raw, new.raw):
             return
@@ -105,7 +105,7 @@ class _Comparison:
 
 
 def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaChange]:
-    """Yield what differs in fields that a schema does not describe: those it requires, and whether it takes any."""
+    """Yield the changes for fields that no schema lists: which of them are required, and whether any are taken."""
     before, now = (_required(each.schema) for each in (old, new))
     described = {child.name for child in (*old.children, *new.children)}
     for name in sorted((before ^ now) - described):
@@ -134,7 +134,7 @@ def _types(old: Field, new: Field, path: str, side: Side) -> SchemaChange | None
 
 
 def _within(inner: frozenset[str], outer: frozenset[str]) -> bool:
-    """Whether values of some kinds are values of the others: an integer is a number."""
+    """Return whether every inner kind is among the outer kinds; an integer is also a number."""
     return all(kind in outer or (kind == "integer" and "number" in outer) for kind in inner)
 
 

@@ -1,4 +1,4 @@
-"""A plausible instance of a schema, to show how a tool is called."""
+"""Makes a plausible example of a schema, to show how to call a tool."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["example_arguments", "example_value"]
 
 MAX_DEPTH = 6
-"""Levels of objects in an example; a schema that requires itself has no instance at all."""
+"""Levels of objects in an example; a schema that requires itself has no instance."""
 
 MAX_REQUIRED_DEPTH = 20
-"""Levels of lists that must not be empty."""
+"""Levels of lists that get an item because their `minItems` asks for one."""
 
 MAX_VALUES = 200
-"""Values in an example. One that has to be larger to be valid is cut: it would be no use to anybody."""
+"""Values in an example. A larger one is cut even if that makes it invalid, because it would be of no use."""
 
 _FORMATS = {
     "date": "2026-01-31",
@@ -44,13 +44,13 @@ _FORMATS = {
 }
 
 _TEXT = "text"
-"""What stands for any other text. No pattern is run for it: forms, calls and the server check what is typed."""
+"""The example of any other text. No pattern is tried on it; forms, calls and the server check what the user types."""
 
 
 def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plausible arguments: the required ones only, from examples and defaults where there are some.
+    """Return plausible values for the required arguments, from the schema's examples and defaults if it has some.
 
-    Valid but for what patterns, `not`, `if` and their like ask for.
+    They are valid except for keywords such as `pattern`, `not` and `if`.
 
     >>> example_arguments({"properties": {"n": {"type": "integer", "minimum": 5}, "s": {}}, "required": ["n"]})
     {'n': 5}
@@ -86,7 +86,7 @@ def _value(field: Field, depth: int, budget: Budget) -> Any:
 
 
 def _is_json(value: Any) -> bool:
-    """Whether a value that a schema states can be sent: `1e400` is read as infinity, which JSON does not have."""
+    """Return whether a value from a schema can be sent; `1e400` reads as infinity, which JSON does not have."""
     try:
         json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
@@ -114,7 +114,7 @@ def _made(field: Field, depth: int, budget: Budget) -> Any:
 
 
 def _number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
-    """The number nearest to one that is in range; one where floats do not reach that far."""
+    """Return the number in range that is nearest to 1; 1 if floats cannot reach the range."""
     try:
         return _in_range(schema, whole=whole)
     except (OverflowError, ValueError, ZeroDivisionError):
@@ -152,7 +152,7 @@ def _from_high(low: tuple[float, bool] | None, high: tuple[float, bool], step: f
 
 
 def _bound(schema: Mapping[str, Any], closed: str, open_: str, tighter: Any) -> tuple[float, bool] | None:
-    """The tighter of the two spellings of a bound, and whether it is itself outside."""
+    """Return the tighter of the two spellings of a bound, and whether the bound is exclusive."""
     bounds = [(schema[key], key == open_) for key in (closed, open_) if is_number(schema.get(key))]
     if not bounds:
         return None

@@ -39,11 +39,11 @@ __all__ = [
 ]
 
 
-# Two words that JSON has no value for.
+# Sentinels for what JSON cannot express.
 
 
 class Sentinel:
-    """A named object that is false and only equal to itself.
+    """A named singleton that is false and equals only itself.
 
     >>> UNSET
     unset
@@ -61,31 +61,31 @@ class Sentinel:
         return False
 
     def __reduce__(self) -> str:
-        # Copies and unpickled ones must be the same object, or `is UNSET` fails.
+        # Copying and unpickling must return the same object, or `is UNSET` fails.
         return self._name.upper()
 
 
 MISSING: Final = Sentinel("missing")
-"""A schema states no default (`None` would be the default null)."""
+"""The schema states no default (`None` would be the default null)."""
 
 UNSET: Final = Sentinel("unset")
-"""An argument that is left out (`None` would be sent as null)."""
+"""The argument is left out (`None` would be sent as null)."""
 
 
-# Fields in words. Functions of anything shaped like a `Field`, so that `fields` can import them.
+# Fields in words.
 
 MAX_CHOICES = 8
-"""Choices named in a message; with more of them the rest is counted."""
+"""Choices that a message names; it only counts the others."""
 
 MAX_DESCRIBED_DEPTH = 3
-"""Levels of lists in lists that are spelt out; recursive schemas have no end."""
+"""Levels of nested lists that a message describes; a recursive schema has no last level."""
 
 MAX_TEXT = 60
-"""Characters of one value in a message."""
+"""Characters of one value that a message shows."""
 
 
 def shorten(text: str, limit: int = MAX_TEXT) -> str:
-    """Cut a text for a message.
+    """Shorten a text for a message.
 
     >>> shorten("abcdef", 4)
     'abc…'
@@ -94,7 +94,7 @@ def shorten(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def label(value: Any) -> str:
-    """Return how a choice is written on the command line.
+    """Return a choice as typed on the command line.
 
     >>> label("a b"), label(None), label(3)
     ('a b', 'null', '3')
@@ -103,12 +103,12 @@ def label(value: Any) -> str:
 
 
 def literal(value: Any) -> str:
-    """Return a value of a schema for a message: text in quotes, the rest as JSON."""
+    """Return a value of a schema as a message shows it: text in quotes, other values as JSON."""
     return shorten(repr(value) if isinstance(value, str) else label(value))
 
 
 def type_text(field: Field, depth: int = 0) -> str:
-    """Return what is expected in a few words."""
+    """Return the expected type in a few words."""
     text = _kind_text(field, depth)
     return f"{text} or null" if field.nullable and field.kind != "null" else text
 
@@ -170,7 +170,7 @@ def _of(container: str, item: Field, depth: int) -> str:
 
 
 def constraints_text(schema: Mapping[str, Any]) -> str:
-    """Return the limits that a schema sets, in words.
+    """Return the constraints of a schema in words.
 
     >>> constraints_text({"minimum": 1, "maximum": 10})
     '1 to 10'
@@ -196,7 +196,7 @@ def constraints_text(schema: Mapping[str, Any]) -> str:
 def _range(schema: Mapping[str, Any]) -> list[str]:
     low, high = schema.get("minimum"), schema.get("maximum")
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
-    if above is True:  # draft-04 wrote the bound in `minimum`
+    if above is True:  # in draft-04 `minimum` holds the bound
         low, above = None, low
     if below is True:
         high, below = None, high
@@ -207,10 +207,10 @@ def _range(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _digits(number: float) -> str:
-    """Return a number for a message; of one with thousands of digits the first."""
+    """Return a number as a message shows it, shortened if it has many digits."""
     try:
         return shorten(str(number), MAX_TEXT)
-    except ValueError:  # Python writes no more than 4,300 digits
+    except ValueError:  # Python writes at most 4,300 digits
         return "a huge number"
 
 
@@ -230,13 +230,13 @@ def _plural(noun: str, count: Any) -> str:
 
 
 def expected(field: Field) -> str:
-    """Return type and limits together, for "expected ..." in messages."""
+    """Return type and constraints, for "expected ..." in messages."""
     limits = field.constraints_text
     return f"{field.type_text}, {limits}" if limits else field.type_text
 
 
 def describe(field: Field) -> str:
-    """Return one line for help.
+    """Return a line of help: name, type, constraints, default and description.
 
     >>> from mcp_magic.schema.fields import root_field
     >>> schema = {"properties": {"n": {"type": "integer", "minimum": 1, "default": 3, "description": "How many"}}}
@@ -253,7 +253,7 @@ def describe(field: Field) -> str:
     return f"{head}: {text}" if text else head
 
 
-# What kind of value a plain schema describes, and which values when it names them.
+# The kind and the choices of a plain schema.
 
 Kind = Literal["string", "integer", "number", "boolean", "null", "array", "object", "enum", "const", "union", "any"]
 
@@ -261,17 +261,17 @@ TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 
 
 def text_of(value: Any) -> str:
-    """Return a keyword's text, or "" if it is absent or no text."""
+    """Return a keyword's text, or "" if it is absent or not text."""
     return value if isinstance(value, str) else ""
 
 
 def is_fixed(leaf: Mapping[str, Any]) -> bool:
-    """Return whether a schema names its values."""
+    """Return whether a schema lists its values."""
     return "const" in leaf or isinstance(leaf.get("enum"), list)
 
 
 def inferred_kind(schema: Mapping[str, Any]) -> Kind:
-    """The kind of a schema without a type, from keywords that only make sense for one."""
+    """Return the kind of a schema without a type, from keywords that apply to one type only."""
     if "type" in schema:
         return "any"
     if any(isinstance(schema.get(key), Mapping) for key in ("properties", "additionalProperties", "patternProperties")):
@@ -280,7 +280,7 @@ def inferred_kind(schema: Mapping[str, Any]) -> Kind:
 
 
 def choices_of(leaves: list[dict[str, Any]]) -> Iterator[tuple[Any, str]]:
-    """The values of `enum` and `const`, labelled by `enumNames` or the alternative's title."""
+    """Yield the values of `enum` and `const`, each with its label from `enumNames` or the alternative's title."""
     for leaf in leaves:
         values = [leaf["const"]] if "const" in leaf else leaf["enum"]
         names = leaf.get("enumNames", leaf.get("x-enumNames"))
@@ -293,14 +293,14 @@ def choices_of(leaves: list[dict[str, Any]]) -> Iterator[tuple[Any, str]]:
 
 def name_matches(pattern: str, name: str) -> bool:
     """Return whether a key of `patternProperties` matches a property's name."""
-    return matches(pattern, name) is not False  # where it is not checked, the server will judge
+    return matches(pattern, name) is not False  # if the pattern is not checked here, the server decides
 
 
 def says_base64(schema: Mapping[str, Any]) -> bool:
-    """Return whether a text stands for bytes in base64.
+    """Return whether a schema asks for base64.
 
-    There are four ways to say so: contentEncoding, OpenAPI's formats byte and binary, a media type that is no
-    text, and, what most servers do, only in words.
+    Servers say so in four ways: contentEncoding, OpenAPI's formats byte and binary, a media type that is not text, and,
+    most often, only in the words of the title or description.
 
     >>> says_base64({"type": "string", "description": "The picture, base64-encoded"})
     True
@@ -315,16 +315,14 @@ def says_base64(schema: Mapping[str, Any]) -> bool:
     return re.search(r"(?i)base[\s_-]?64", f"{schema.get('title')} {schema.get('description')}") is not None
 
 
-# JSON Schema as a tree of fields, for forms, help, messages, signatures and completion.
-#
-# The tree is made as it is walked, so a recursive schema costs nothing until somebody walks it. One that is walked
-# ends with the schema's budget (`schema.budget`): fields past it are not listed, or take any value.
+# JSON Schema as a tree of fields. The tree is lazy, so a recursive schema costs nothing until code walks it. The walk
+# ends at the schema's budget (`schema.patterns.Budget`): fields past it are not listed, or take any value.
 
 _ELSEWHERE = frozenset(("$ref", "if", "then", "else", "dependentSchemas", "dependencies", "propertyNames"))
-"""Keywords that may name properties which `properties` does not list."""
+"""Keywords that may add properties to those in `properties`."""
 
 _NAMES = ("patternProperties", "required", "minProperties")
-"""Keywords that say of an object without listed properties that it has some."""
+"""Keywords that show that an object without listed properties does have some."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,8 +332,9 @@ class Field:
     Attributes:
         name: The property's name; "" for the root.
         raw: The schema as the server wrote it.
-        required: Whether the object that it belongs to must have it.
-        depth: How many levels of the schema it is in.
+        required: Whether the object around it must have it.
+        resolver: Resolves the references of the schema's document, and holds its budget.
+        depth: The field's level in the schema, 0 for the root.
     """
 
     name: str
@@ -356,7 +355,7 @@ class Field:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The effective schema: references followed, `allOf` merged, null taken out (see `nullable`)."""
+        """The effective schema: references followed, `allOf` merged, null removed (see `nullable`)."""
         return self._plain.schema
 
     @property
@@ -366,7 +365,7 @@ class Field:
 
     @functools.cached_property
     def kind(self) -> Kind:
-        """What to make of it; "any" also for a schema that cannot be understood."""
+        """The kind of value; "any" also for a schema that cannot be understood."""
         if self._plain.alternatives:
             return "enum" if all(is_fixed(leaf) for leaf in self._plain.alternatives) else "union"
         if "const" in self.schema:
@@ -393,7 +392,7 @@ class Field:
 
     @property
     def needed(self) -> bool:
-        """Whether a call must give it: it is required, and has no default to be filled in (see `prepare_arguments`)."""
+        """Whether a call must give it: required, and without a default for `prepare_arguments` to fill in."""
         return self.required and (self.default is MISSING or (self.default is None and not self.nullable))
 
     @property
@@ -403,21 +402,21 @@ class Field:
 
     @property
     def is_base64(self) -> bool:
-        """Whether the text is the base64 of bytes."""
+        """Whether it takes bytes as base64 text."""
         return any(variant.is_base64 for variant in self.variants) or (
             self.kind in ("string", "any") and says_base64(self.schema)
         )
 
     @functools.cached_property
     def choices(self) -> tuple[tuple[Any, str], ...]:
-        """The only values there are, each with a label; empty unless `kind` is "enum" or "const"."""
+        """The allowed values, each with a label; empty unless `kind` is "enum" or "const"."""
         return (
             tuple(choices_of(self._plain.alternatives or [dict(self.schema)])) if self.kind in ("enum", "const") else ()
         )
 
     @functools.cached_property
     def variants(self) -> tuple[Field, ...]:
-        """The alternatives of a union (none is a union itself)."""
+        """The alternatives of a union, none of which is a union itself; empty for other kinds."""
         if self.kind != "union":
             return ()
         leaves = self._plain.alternatives
@@ -425,9 +424,9 @@ class Field:
 
     @functools.cached_property
     def children(self) -> tuple[Field, ...]:
-        """The properties in order; of a union, those of all its objects, required if all of them require it.
+        """The properties in order. A union has those of all its objects, required if all of them require the property.
 
-        Those past the schema's budget are left out, see `unlisted`; `at` knows them all the same.
+        Leaves out properties past the schema's budget (see `unlisted`), which `at` still finds.
         """
         if self.kind == "union":
             return _merged_children(self)
@@ -436,12 +435,12 @@ class Field:
 
     @property
     def unlisted(self) -> int:
-        """How many properties `children` leaves out because they are past the schema's budget."""
+        """How many properties `children` leaves out, being past the schema's budget."""
         return max(0, len(self._raws) - len(self.children)) if self.kind == "object" else 0
 
     @property
     def is_cut(self) -> bool:
-        """Whether the schema's budget is used up: what was not made yet is not listed, or takes any value."""
+        """Whether the schema's budget is used up, so that further fields are not listed or take any value."""
         return min(self.resolver.budget.nodes, self.resolver.budget.steps) <= 0
 
     @functools.cached_property
@@ -458,7 +457,7 @@ class Field:
 
     @functools.cached_property
     def prefix(self) -> tuple[Field, ...]:
-        """The fields of the first items of an array that gives each its own (`prefixItems`; draft-07: `items`)."""
+        """The fields of an array's first items, if each has its own schema (`prefixItems`; draft-07: `items`)."""
         listed = self.schema.get("prefixItems", self.schema.get("items"))
         if self.kind != "array" or not isinstance(listed, list):
             return ()
@@ -467,7 +466,10 @@ class Field:
 
     @functools.cached_property
     def item(self) -> Field | None:
-        """The field of an array's items (after the prefix; else any of the prefix); None if this is no array."""
+        """The field of an array's items after the prefix; None if this is no array.
+
+        If the schema has none for them, an item may fit any field of the prefix.
+        """
         if self.kind != "array":
             return None
         rest = self.schema.get("items", True)
@@ -479,7 +481,7 @@ class Field:
 
     @functools.cached_property
     def additional(self) -> Field | bool:
-        """What JSON Schema says of properties that are not listed: a field, True (anything) or False (none)."""
+        """What JSON Schema allows for unlisted properties: a field, True (anything) or False (none)."""
         rest = self.schema.get("additionalProperties", True)
         if isinstance(rest, Mapping) and rest:
             return self._inner("", rest if self._within_budget(1) else True)
@@ -487,12 +489,11 @@ class Field:
 
     @functools.cached_property
     def is_open(self) -> bool:
-        """Whether it takes names that it does not list.
+        """Whether it takes unlisted names.
 
-        By JSON Schema every object does unless it says no; but one that lists properties and says
-        nothing is nearly always meant to be complete, and a misspelt name should be found. A tool whose
-        list of arguments is there and empty takes none; an object inside of them with an empty list is
-        mostly a free one.
+        In JSON Schema every object does unless its schema forbids it. But a schema that lists properties and does not
+        mention others is nearly always meant to be complete, and a misspelt name should be found. A tool with an empty
+        list of arguments takes none, while a nested object with an empty list usually takes any names.
         """
         if self.kind == "union":
             return any(variant.is_open for variant in self.variants if variant.kind in ("object", "any"))
@@ -505,13 +506,13 @@ class Field:
 
     @property
     def _is_complete(self) -> bool:
-        """Whether the names that an object lists are meant to be all."""
+        """Whether the listed names are meant to be all names of the object."""
         if self.children or self.raw is not self.resolver.root:
             return bool(self.children)
         return "properties" in self.schema and not any(self.schema.get(keyword) for keyword in _NAMES)
 
     def at(self, key: str | int) -> Field | None:
-        """Return the field of a property or an item, or None where there can be none."""
+        """Return the field of a property or an item, or None if it is not allowed."""
         if isinstance(key, int):
             arrays = [each for each in (self, *self.variants) if each.kind == "array"]
             if not arrays:
@@ -521,7 +522,7 @@ class Field:
 
     @functools.cached_property
     def _named(self) -> dict[str, Field]:
-        """The properties that were asked for by name; of a union all, because they are merged."""
+        """Cache of properties found by name; for a union all of them, because they are merged."""
         return {child.name: child for child in self.children} if self.kind == "union" else {}
 
     def listed(self, name: str) -> Field | None:
@@ -549,16 +550,16 @@ class Field:
 
     @functools.cached_property
     def type_text(self) -> str:
-        """What is expected, in a few words: "integer", "list of string or null", "one of 'a', 'b'"."""
+        """The expected type in a few words: "integer", "list of string or null", "one of 'a', 'b'"."""
         return type_text(self)
 
     @property
     def constraints_text(self) -> str:
-        """What else is expected: "1 to 10", "at least 3 characters", or ""."""
+        """The constraints in words: "1 to 10", "at least 3 characters", or ""."""
         return constraints_text(self.schema)
 
     def describe(self) -> str:
-        """Return one line for help: type, limits, default and description."""
+        """Return a line of help: name, type, constraints, default and description."""
         return describe(self)
 
 

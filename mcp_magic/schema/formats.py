@@ -1,8 +1,8 @@
-"""The formats that are checked, by the standard library alone.
+"""Checks of the JSON Schema `format` keyword, with the standard library only.
 
-jsonschema's own table depends on which helpers happen to be installed: an environment with JupyterLab
-refuses date-times without a time zone, one without it accepts any text. Servers (pydantic's, most of
-all) accept what ISO 8601 allows, so that is what is asked for here, everywhere alike.
+The checks of jsonschema depend on which optional packages are installed: with JupyterLab it refuses a date-time
+without a time zone, without JupyterLab it accepts any text. Servers (above all with pydantic) accept what ISO 8601
+allows, so these checks do too, in every environment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEAP_SECOND = re.compile(r":60(?=$|[.,Zz+-])")
 
 
 def _date_time(text: str) -> bool:
-    # RFC 3339 allows second 60, Python does not.
+    # RFC 3339 allows second 60; Python does not.
     if len(text) < 12 or text[4] != "-":
         return False
     datetime.datetime.fromisoformat(_LEAP_SECOND.sub(":59", text.upper()))
@@ -82,11 +82,11 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "uri": _uri,
     "uuid": _uuid,
 }
-"""Name of a format -> whether a text has it; may raise ValueError for no. Others are not checked."""
+"""Format -> check of a text, which returns False or raises ValueError if it does not fit. Others are not checked."""
 
 
 def fits_format(text: object, name: str) -> bool:
-    """Return whether `text` has a format; other formats and other values always do.
+    """Return whether `text` fits a format; True for an unknown format and for a value that is not text.
 
     >>> fits_format("2026-02-30", "date"), fits_format("2026-02-28T10:00", "date-time"), fits_format("x", "colour")
     (False, True, True)

@@ -1,4 +1,4 @@
-"""A server's regular expressions and schemas, used within a bound of steps, time and memory."""
+"""Limits on the steps, time and memory that a server's regular expressions and schemas may take."""
 
 from __future__ import annotations
 
@@ -27,43 +27,41 @@ __all__ = [
 ]
 
 
-# A server's regular expressions, tried within a bound of time and memory.
-#
-# Python's `re` has neither: a `pattern` of fifty characters can take for ever, or all memory, and no Interrupt ends
-# it. The engine of jsonschema-rs compiles at most `MAX_BYTES` and is linear in the text. Lookaheads and back
-# references it tries step by step, and gives up after `MAX_STEPS`. Where it is missing (in a browser), no pattern is
-# checked.
+# A server's regular expressions. Python's `re` has no limits: a `pattern` of fifty characters can run for ever or fill
+# the memory, and an Interrupt does not end it. The engine of jsonschema-rs compiles at most `MAX_BYTES` and takes
+# linear time. For lookaheads and back references it backtracks, and gives up after `MAX_PATTERN_STEPS`. Without
+# jsonschema-rs (in a browser) no pattern is checked.
 
 MAX_PATTERN = 4_000
-"""Characters of a pattern."""
+"""Characters of the longest pattern that is compiled."""
 
 MAX_BYTES = 6_000_000
-"""Memory of a compiled pattern; `^.{1,4096}$` takes 5 MB."""
+"""Bytes of memory for a compiled pattern; `^.{1,4096}$` takes 5 MB."""
 
 MAX_CACHE = 1_000_000
-"""Memory that the engine may keep to be faster."""
+"""Bytes of the engine's cache for a pattern."""
 
 MAX_PATTERN_STEPS = 100_000
-"""Steps back that a pattern with lookaheads or back references may take in a text."""
+"""Backtracking steps that a pattern with lookaheads or back references may take in one text."""
 
 MAX_TEXT = 1_000_000
-"""Characters of a text."""
+"""Characters of the longest text that is checked against a pattern."""
 
 MAX_STEPPED_TEXT = 10_000
-"""Characters of a text for a pattern with lookaheads or back references: there, each step may read all of it."""
+"""As `MAX_TEXT`, for a pattern with lookaheads or back references: each step may read the whole text."""
 
 MAX_SECONDS = 0.25
-"""CPU time in one text. A pattern that takes longer is not tried again."""
+"""Seconds of CPU time for one text. A pattern that takes longer is not tried again."""
 
 MAX_GIVEN_UP = 10
-"""Texts that a pattern may take too many steps in. It is not tried again then."""
+"""Texts in which a pattern may exceed its steps. After more of them it is not tried again."""
 
 KEPT = 64
-"""Compiled patterns that are kept."""
+"""Compiled patterns in the cache."""
 
 
 def matches(pattern: object, text: str) -> bool | None:
-    """Return whether a pattern of ECMA 262 matches somewhere in a text; None if that is not checked.
+    """Return whether an ECMA 262 pattern matches somewhere in a text; None if it is not checked.
 
     >>> matches("^[a-z]+$", "abc"), matches("^[a-z]+$", "ABC"), matches("(", "a")
     (True, False, None)
@@ -81,7 +79,7 @@ _noted: ContextVar[dict[str, None] | None] = ContextVar("mcp_magic_unchecked", d
 
 @contextmanager
 def unchecked() -> Iterator[dict[str, None]]:
-    """Collect the patterns against which a text is not checked meanwhile, as the keys of a dict.
+    """Collect, as keys of a dict, the patterns that are not checked while the context is open.
 
     >>> with unchecked() as patterns:
     ...     _ = matches("^a$", "b"), matches("(", "b")
@@ -97,7 +95,7 @@ def unchecked() -> Iterator[dict[str, None]]:
 
 
 def is_checked(pattern: str) -> bool:
-    """Return whether texts are checked against a pattern: it is valid, and small enough.
+    """Return whether texts are checked against a pattern: it must be valid and small enough.
 
     >>> is_checked("^[A-Z]{3}$"), is_checked("("), is_checked("((a{999}){999}){999}")
     (True, False, False)
@@ -106,7 +104,7 @@ def is_checked(pattern: str) -> bool:
 
 
 class _Pattern:
-    """A compiled pattern, or one that is not checked."""
+    """A compiled pattern; without an engine it is not checked."""
 
     def __init__(self, engine: Any, longest: int) -> None:
         self.engine = engine
@@ -123,14 +121,14 @@ class _Pattern:
         began = time.thread_time()
         try:
             return True if self.engine.is_valid(text) else self._refusal(text)
-        except ValueError:  # half of a surrogate pair is no text to the engine
+        except ValueError:  # the engine takes no text with a lone surrogate
             return None
         finally:
             if time.thread_time() - began > MAX_SECONDS:
                 self.engine = None
 
     def _refusal(self, text: str) -> bool | None:
-        """Return False, or None if the engine gave up."""
+        """Return False if the text does not match, None if the engine gave up."""
         if self.longest == MAX_TEXT:
             return False  # the linear engine never gives up
         gave_up = any(error.message.startswith("Error executing regex") for error in self.engine.iter_errors(text))
@@ -152,40 +150,38 @@ def _compiled(pattern: str) -> _Pattern:
     for options, longest in (linear, stepped) if len(pattern) <= MAX_PATTERN else ():
         try:
             return _Pattern(engine.Draft202012Validator({"pattern": pattern}, pattern_options=options), longest)
-        except ValueError:  # the other one, or none
+        except ValueError:  # this engine cannot compile the pattern
             continue
     return _Pattern(None, 0)
 
 
-# How much is made of one server's schema.
-#
-# A server writes its schemas, and a few lines of references describe a tree without end, or one that doubles at each
-# level. So all that is made from a schema counts against one budget: fields (forms, examples, signatures,
-# documentation, stubs, completion, what a model is told) and the steps of a validation. What is past it takes any
-# value, is counted as "N more", or is not checked; then the server has the last word.
+# Budget of a schema. A few lines of references can describe a tree without end, or one that doubles at each level, so
+# the fields of a schema (for forms, examples, signatures, documentation, stubs, completion, models) and the steps of a
+# validation are limited. Past the limit a field takes any value, is counted as "N more", or is not checked here; the
+# server decides.
 
 MAX_NODES = 5_000
-"""Fields that are made of one schema. Real tools have a hundred or two; OpenAI takes no more properties than this."""
+"""Fields made from one schema. Real tools have one or two hundred; OpenAI accepts at most this many properties."""
 
 MAX_STEPS = 50_000
-"""References and `allOf` parts that are followed for them."""
+"""References and `allOf` parts that are followed to make those fields."""
 
 MAX_DEPTH = 64
-"""Levels of a schema that are looked at. JSON over the wire has 200, of which a level of properties takes two."""
+"""Levels of a schema that are read. JSON over the wire has at most 200, and each level of properties takes two."""
 
 MAX_CHECKS = 20_000
-"""Subschemas that one validation may try: half a second of work at most."""
+"""Subschemas that one validation may try: at most half a second of work."""
 
 CHECKS_PER_VALUE = 20
-"""Subschemas that it may try besides for each value in what is validated."""
+"""Further subschemas that a validation may try for each value inside the validated one."""
 
 
 class Budget:
-    """What may still be made of one schema.
+    """What remains of a schema's limits.
 
     Attributes:
-        nodes: Fields.
-        steps: References and parts to follow.
+        nodes: Fields that may still be made.
+        steps: References and `allOf` parts that may still be followed.
     """
 
     __slots__ = ("nodes", "steps")
@@ -195,7 +191,7 @@ class Budget:
         self.steps = steps
 
     def take(self, wanted: int = 1) -> int:
-        """Return how many of these nodes may be made, and count them.
+        """Return how many of the wanted nodes may be made, and subtract them.
 
         >>> budget = Budget(nodes=5)
         >>> budget.take(3), budget.take(3), budget.take(3)
@@ -207,7 +203,7 @@ class Budget:
 
 
 class StepsExceeded(Exception):
-    """A validation has taken all its steps; whether the value fits is not known."""
+    """A validation has used up its steps, so it is unknown whether the value fits."""
 
 
 _steps_left: ContextVar[list[int] | None] = ContextVar("steps_left", default=None)
@@ -215,7 +211,7 @@ _steps_left: ContextVar[list[int] | None] = ContextVar("steps_left", default=Non
 
 @contextmanager
 def limited_steps(value: Any) -> Iterator[None]:
-    """Bound the steps of a validation of `value`; `spend_step` raises when they are used up."""
+    """Limit the steps of a validation of `value`; `spend_step` raises when they are used up."""
     token = _steps_left.set([MAX_CHECKS + CHECKS_PER_VALUE * measure(value)[0]])
     try:
         yield
@@ -224,10 +220,10 @@ def limited_steps(value: Any) -> Iterator[None]:
 
 
 def spend_step(steps: int = 1) -> None:
-    """Count steps of the validation that runs.
+    """Count steps of the running validation.
 
     Raises:
-        StepsExceeded: There are none left.
+        StepsExceeded: No steps are left.
     """
     left = _steps_left.get()
     if left is not None:
@@ -237,7 +233,7 @@ def spend_step(steps: int = 1) -> None:
 
 
 def measure(value: Any) -> tuple[int, int]:
-    """Return how many values there are in one, with itself, and on how many levels.
+    """Return how many values a value contains, itself included, and on how many levels.
 
     >>> measure([1, {"a": 2}])
     (4, 3)

@@ -1,4 +1,4 @@
-"""`$ref` and `allOf` in a schema of a server, within a budget."""
+"""Resolves `$ref`, `allOf` and alternatives in a server's schema, within a budget."""
 
 from __future__ import annotations
 
@@ -14,28 +14,26 @@ from mcp_magic.schema.patterns import MAX_DEPTH, Budget
 __all__ = ["ANNOTATIONS", "Plain", "Resolver", "distinct", "index_in", "is_number", "json_equal", "json_key", "merge"]
 
 
-# Two schemas as one: what `allOf` means, as far as a form, a message or a signature needs it.
-#
-# The merged schema is for people and for turning text into values; validation uses the original.
+# Merging of two schemas, as `allOf` asks, for forms, messages, signatures and text. Validation uses the original.
 
 ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment")
 )
-"""Keywords that describe a value and do not constrain it."""
+"""Keywords that describe a value without constraining it."""
 
 MAX_PRODUCT = 64
-"""Alternatives that `anyOf` times `anyOf` may make; more help nobody."""
+"""Alternatives kept of the product of two `anyOf`; more would not help the user."""
 
 Schema = dict[str, Any]
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a keyword's value is a JSON number (booleans are not, nor is `1e400`, which reads as infinity)."""
+    """Return whether a keyword's value is a JSON number; a boolean is not, nor `1e400`, which reads as infinity."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Return whether two JSON values are equal; unlike Python's, 1 and true differ, at any depth.
+    """Return whether two JSON values are equal. Unlike in Python, 1 and true differ, at any depth.
 
     >>> json_equal(1, 1.0), json_equal(1, True), json_equal([0], [False])
     (True, False, False)
@@ -50,7 +48,7 @@ def json_equal(left: Any, right: Any) -> bool:
 
 
 def json_key(value: Any) -> Hashable:
-    """Return what two JSON values share exactly if they are equal, to find equal ones without comparing each pair.
+    """Return a key that is equal for equal JSON values only, to find them without comparing each pair.
 
     >>> json_key([1, {"a": 2}]) == json_key([1.0, {"a": 2}]), json_key(1) == json_key(True)
     (True, False)
@@ -65,7 +63,7 @@ def json_key(value: Any) -> Hashable:
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:
-    """Return JSON values in order, equal ones once.
+    """Return JSON values in order, without duplicates.
 
     >>> distinct([1, True, 1.0, [2], [2]])
     [1, True, [2]]
@@ -77,7 +75,7 @@ def distinct(values: Iterable[Any]) -> list[Any]:
 
 
 def merge(near: Mapping[str, Any], far: Mapping[str, Any]) -> Schema:
-    """Return a schema that asks for both; for annotations `near` wins.
+    """Return a schema with the constraints of both schemas; annotations of `near` win.
 
     >>> merge({"minimum": 1, "title": "A"}, {"type": "integer", "minimum": 3, "title": "B"})
     {'minimum': 3, 'title': 'A', 'type': 'integer'}
@@ -158,22 +156,21 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-# Schemas made plain: references followed, `allOf` merged, alternatives flattened, null set apart.
-#
-# References are followed inside the document only; nothing is ever fetched. A reference that leads nowhere, a cycle
-# and an invalid keyword all mean "anything", never an error: the schema is a server's.
+# Plain schemas: references followed, `allOf` merged, alternatives flattened, null set apart. References are followed
+# inside the document only; nothing is fetched. An unresolvable reference, a cycle or an invalid keyword means
+# "anything" and raises nothing, because the schema is the server's.
 
 MAX_STEPS = 2_000
-"""References and `allOf` parts followed for one of them. Real ones need a dozen; a hostile one doubles at each."""
+"""References and `allOf` parts followed for one plain schema. Real ones need a dozen; a hostile one doubles at each."""
 
 NAMES_A_STEP = 100
-"""Names of a merged object that are a step, too: they are copied at each merge."""
+"""Names of a merged object that count as one step, because each merge copies them."""
 
 MAX_ALTERNATIVES = 100
-"""Alternatives kept of one union."""
+"""Alternatives kept of a union."""
 
 MAX_NODES = 50_000
-"""Nodes of a document that are searched for anchors."""
+"""Nodes of a document that the search for anchors visits."""
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _SHAPES = frozenset(("type", "properties", "items", "prefixItems", "enum", "const", "anyOf", "oneOf", "format"))
@@ -184,7 +181,7 @@ class Plain(NamedTuple):
 
     Attributes:
         schema: The effective schema. With several alternatives: its annotations and `anyOf`.
-        alternatives: One schema without alternatives for each; empty unless there are two or more.
+        alternatives: The alternatives, none of which has alternatives itself; empty unless there are two or more.
         nullable: Whether null is allowed.
     """
 
@@ -195,7 +192,7 @@ class Plain(NamedTuple):
 
 @dataclass
 class _Walk:
-    """What may still be done for one schema."""
+    """The remaining steps for one schema, and the current depth."""
 
     steps: int
     depth: int = 0
@@ -206,16 +203,16 @@ class Resolver:
 
     Attributes:
         root: The document.
-        budget: What may still be made of it.
+        budget: The document's remaining limits.
     """
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self.budget = Budget()
-        self._known: dict[int, tuple[Any, Plain]] = {}  # with the schema, so that its id stays its own
+        self._known: dict[int, tuple[Any, Plain]] = {}  # holds the schema too, so that no other object gets its id
 
     def plain(self, schema: Any) -> Plain:
-        """Return `schema` in its plain form, "anything" past the budget; never raises, always ends."""
+        """Return the plain form of `schema`, which past the budget is "anything". Never raises, always ends."""
         known = self._known.get(id(schema))
         if known is not None:
             return known[1]
@@ -245,7 +242,7 @@ class Resolver:
         return Plain({**notes, "type": "null"} if nullable else notes, [], nullable)
 
     def _expand(self, schema: Any, trail: frozenset[str], walk: _Walk) -> tuple[Schema, frozenset[str]]:
-        """Follow references and merge `allOf`; `trail` holds the references on the way here."""
+        """Follow references and merge `allOf`; `trail` holds the references followed so far."""
         walk.steps -= 1
         if schema is False:
             return {"not": {}}, trail
@@ -295,7 +292,7 @@ class Resolver:
             yield schema
 
     def find(self, ref: str) -> Any:
-        """Return what a reference inside the document points to, or True (anything)."""
+        """Return the target of a reference inside the document, or True (anything) if it has none."""
         base, _, fragment = ref.partition("#")
         place = self.root if not base else self._find_base(base)
         if fragment and not fragment.startswith("/"):
@@ -314,7 +311,7 @@ class Resolver:
         own = self.root.get("$id") if isinstance(self.root, Mapping) else None
         try:
             absolute = urljoin(own, base) if isinstance(own, str) else base
-        except ValueError:  # one of them is no URL
+        except ValueError:  # not a URL
             absolute = base
         return self._anchors.get(base, self._anchors.get(absolute, True))
 
@@ -337,7 +334,7 @@ class Resolver:
 
 
 def index_in(place: list[Any], key: str) -> int | None:
-    """Return the index that a part of a JSON pointer names, or None if the list has no such item.
+    """Return the list index that a part of a JSON pointer names, or None if the list has no such item.
 
     >>> index_in(["a", "b"], "1"), index_in(["a", "b"], "2"), index_in(["a"], "9" * 5_000)
     (1, None, None)
@@ -348,25 +345,25 @@ def index_in(place: list[Any], key: str) -> int | None:
 
 
 def _names(schema: Schema) -> int:
-    """How many names of properties a schema has."""
+    """Return how many property names a schema has."""
     named = (schema.get(key) for key in ("properties", "patternProperties", "required"))
     return sum(len(each) for each in named if isinstance(each, Mapping | list))
 
 
 def _seen(option: Any, trail: frozenset[str]) -> bool:
-    """Whether an alternative is the union that it is an alternative of."""
+    """Return whether an alternative refers to the union that it belongs to."""
     references = (option.get(key) for key in _REFERENCES) if isinstance(option, Mapping) else ()
     return any(isinstance(ref, str) and ref in trail for ref in references)
 
 
 def _only_constrain(base: Schema, parts: list[Schema]) -> bool:
-    """Whether alternatives say nothing of the shape, such as `anyOf` of `required`."""
+    """Return whether alternatives only constrain a shape that `base` already has, such as `anyOf` of `required`."""
     shaped = isinstance(base.get("type"), str) or "properties" in base
     return shaped and not any(_SHAPES & part.keys() for part in parts)
 
 
 def _without_null(leaf: Schema) -> tuple[Schema | None, bool]:
-    """Set null apart: the schema of the other values (None if there are none), and whether null is allowed."""
+    """Return the schema of the values other than null (None if there are none), and whether null is allowed."""
     kind, values = leaf.get("type"), leaf.get("enum")
     if kind == "null":
         return None, not isinstance(values, list) or None in values

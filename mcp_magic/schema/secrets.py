@@ -1,8 +1,7 @@
-"""Which names are those of secrets: the one definition for arguments, declarations, the trace and cassettes.
+"""Tells from a name whether its value is a secret, for arguments, declarations, the trace and cassettes alike.
 
-A name is taken apart where its case changes, and at everything that is no letter, and put together again with `_`:
-`accessKey`, `ACCESS-KEY` and `access.key2` are one name. Most masking happens at names that have been seen before, so
-what was decided is remembered.
+A name is split where its case changes and at each character that is not a letter, then joined with `_`: `accessKey`,
+`ACCESS-KEY` and `access.key2` are the same name. Decisions are cached, because masking meets the same names again.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from functools import lru_cache
 __all__ = ["EVERYDAY", "MASK", "STEMS", "is_declared_secret", "is_secret_name"]
 
 MASK = "***"
-"""What stands in place of a secret."""
+"""Replaces a secret in everything that is shown."""
 
 MAX_NAME = 400
-"""Characters of a name that are looked at: its beginning and its end."""
+"""Characters of a name that are examined, half at its start and half at its end."""
 
 STEMS = ("token", "secret", "pass", "key", "credential", "auth", "cookie", "bearer", "pwd", "jwt")
-"""Every name of a secret has one of these in it, in some case, or ends with `pat`."""
+"""Every name of a secret contains one of these, ignoring case, or ends with `pat`."""
 
 EVERYDAY = frozenset(("pass", "pat", "pwd", "auth", "oauth", "jwt", "bearer"))
-"""Names that are something else in a sentence: `PASS: test_sum`, `Pat: see you`."""
+"""Names of secrets that mean something else in ordinary text: `PASS: test_sum`, `Pat: see you`."""
 
 _STEM = re.compile(f"(?i){'|'.join((*STEMS, 'pat', 'sig'))}")
 _BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z]+")
@@ -68,12 +67,12 @@ _PLAIN = re.compile(
 )
 
 _DECLARED = re.compile(r"auth(?!or(?!i))|signature|token|(?<![a-z])(?:sig|key|pat)(?![a-z])")
-"""Besides: in options, variables, headers and URLs `key` is a secret; as an argument it is one of data."""
+"""More names of secrets in options, variables, headers and URLs, such as `key`, which as an argument is a data key."""
 
 
 @lru_cache(maxsize=4096)
 def _decided(name: str, declared: bool) -> bool:
-    if _STEM.search(name) is None or name in ("PWD", "OLDPWD"):  # those two say where a shell is
+    if _STEM.search(name) is None or name in ("PWD", "OLDPWD"):  # a shell's current and previous folder
         return False
     plain = _BORDER.sub("_", name).strip("_").lower()
     if _PLAIN.search(plain):
@@ -86,7 +85,7 @@ def _short(name: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a value of this name is a secret: an argument's, a member's of a message.
+    """Return whether the value of an argument or a member of a message is a secret, by its name.
 
     >>> [is_secret_name(name) for name in ("accessKey", "DB_PASS", "login.pwd", "githubPat", "private-key", "jwt")]
     [True, True, True, True, True, True]
@@ -97,7 +96,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_declared_secret(name: str) -> bool:
-    """Return whether the value of an option, a variable, a header or a part of a URL is a secret.
+    """Return whether the value of an option, a variable, a header or a part of a URL is a secret, by its name.
 
     >>> [is_declared_secret(name) for name in ("--accessKey", "OPENAI_KEY", "key", "X-Signature", "Authorization")]
     [True, True, True, True, True]

@@ -23,7 +23,7 @@ __all__ = ["annotation_of", "bind_arguments", "identifier", "make_docstring", "m
 # Fields as type hints.
 
 MAX_DEPTH = 4
-"""Levels of containers that are spelt out; recursive schemas have no end."""
+"""Levels of containers in a type hint; a recursive schema has no last level."""
 
 _PLAIN: dict[str, Any] = {"integer": int, "number": float, "boolean": bool, "null": None, "any": Any}
 
@@ -62,7 +62,7 @@ def _list(field: Field, depth: int) -> Any:
 
 
 def _literal(values: list[Any]) -> Any:
-    """Literal where Python allows it (PEP 586): not for floats, lists and objects."""
+    """Return a `Literal` where PEP 586 allows one: not for floats, lists and objects."""
     if not values or not all(value is None or isinstance(value, str | int) for value in values):
         return Any
     return Literal[tuple(values)]
@@ -75,30 +75,30 @@ def _union(hints: Iterable[Any]) -> Any:
     return functools.reduce(operator.or_, distinct)
 
 
-# A tool as a Python function: its signature, its documentation, and its arguments from a call.
+# A tool as a Python function: signature, documentation, arguments of a call.
 
 MAX_MISSING = 20
-"""Missing arguments in a message."""
+"""Missing arguments that a message names."""
 
 
 def identifier(name: str) -> str:
-    """Return a name that Python can write.
+    """Return a valid Python identifier for a name.
 
     >>> identifier("get-sum"), identifier("class"), identifier("3d")
     ('get_sum', 'class_', '_3d')
     """
-    # NFKC is what Python reads; without it two names could be one.
+    # Python normalizes identifiers to NFKC, so two names that differ only in that would be the same.
     made = "".join(each if f"_{each}".isidentifier() else "_" for each in unicodedata.normalize("NFKC", name))
     made = made if made.isidentifier() else f"_{made}"
     return f"{made}_" if keyword.iskeyword(made) else made
 
 
 def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
-    """Return the signature of a function that takes what the schema describes.
+    """Return the signature of a function that takes the arguments of an input schema.
 
-    Required arguments come first and may be positional, those with a default last; the others are keyword-only, with
-    the schema's default, or `unset`, which means that nothing is sent. Names that Python cannot write go into
-    `**arguments`.
+    Required arguments come first and may be positional; required arguments with a default follow the others. Optional
+    arguments are keyword-only. Their default is the schema's, or `unset`, which sends nothing. A name that is no
+    Python identifier goes into `**arguments`.
 
     >>> make_signature({"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}, "required": ["n"]})
     <Signature (n: int, *, s: str = unset)>
@@ -170,7 +170,7 @@ def _returned(output_schema: Mapping[str, Any] | None) -> str:
         return ""
     root = root_field(output_schema)
     lines = ["Returns:", f"    A ToolResult; its `.data` is {root.type_text}."]
-    # FastMCP boxes what is no object as {"result": ...}, and `.data` unboxes it.
+    # FastMCP wraps a result that is not an object as {"result": ...}, and `.data` unwraps it.
     if len(root.children) == 1 and root.children[0].name == "result":
         return "\n".join([lines[0], f"    A ToolResult; its `.data` is {root.children[0].type_text}."])
     lines += [f"        {describe(child)}" for child in root.children]
@@ -183,7 +183,9 @@ def bind_arguments(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the arguments of a call by name, without what was left out or is `unset`; see `prepare_arguments`.
+    """Return the arguments of a Python call by name, without those that are `unset`.
+
+    `prepare_arguments` turns them into the JSON that is sent.
 
     Raises:
         ArgumentsError: The call does not fit the signature.

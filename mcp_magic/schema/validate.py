@@ -1,4 +1,4 @@
-"""Checks values against a server's JSON Schema, and words what is wrong."""
+"""Validates values against a server's JSON Schema, and turns the errors into messages."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ __all__ = [
 ]
 
 
-# What messages about arguments are made of. Values of secret-looking arguments never appear in them.
+# Parts of messages about arguments. They never contain the value of an argument with a secret-looking name.
 
 MAX_PROBLEMS = 3
-"""Problems told at a time; more of them are read by nobody."""
+"""Problems in one error message; a longer list would not be read."""
 
 
 def is_secret(path: str, field: Field | None = None) -> bool:
-    """Return whether the value of an argument must not be shown.
+    """Return whether to mask the value of an argument.
 
     >>> is_secret("api_key"), is_secret("login.password"), is_secret("max_tokens")
     (True, True, False)
@@ -82,7 +82,7 @@ def is_secret(path: str, field: Field | None = None) -> bool:
 
 
 class _Short(reprlib.Repr):
-    """Repr of the beginning only: a value may have megabytes."""
+    """Writes only the beginning of a value's repr, because a value may have megabytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class _Short(reprlib.Repr):
         self.maxstring = self.maxlong = self.maxother = 70
 
     def repr_int(self, x: int, level: int) -> str:
-        # Python refuses to write more than 4,300 digits in decimal.
+        # Python refuses to write more than 4,300 decimal digits.
         return super().repr_int(x, level) if x.bit_length() < 10_000 else f"an integer of {x.bit_length()} bits"
 
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
@@ -108,7 +108,7 @@ def _masked(value: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def shown(value: Any, *, secret: bool = False) -> str:
-    """Return a value for a message, about 60 characters of it.
+    """Return a value as a message shows it: at most 60 characters, secrets masked.
 
     >>> shown({"user": "me", "password": "pw"}), shown(None), shown("x", secret=True)
     ("{'password': '***', 'user': 'me'}", 'null', '***')
@@ -128,7 +128,7 @@ def unfit(path: str, field: Field, value: Any) -> str:
 
 
 def unknown(names: list[str], field: Field, path: str = "") -> str:
-    """Return the message for names that a field does not take."""
+    """Return the message for names that an object does not take."""
     valid = [child.name for child in field.children]
     named = ", ".join(shown(f"{path}.{name}" if path else name) for name in names[:MAX_PROBLEMS])
     more = f" and {len(names) - MAX_PROBLEMS} more" if len(names) > MAX_PROBLEMS else ""
@@ -138,13 +138,13 @@ def unknown(names: list[str], field: Field, path: str = "") -> str:
 
 
 def together(problems: list[str]) -> ArgumentsError:
-    """Return one error of several problems, at most three of them told."""
+    """Return one error for several problems, of which it tells at most three."""
     rest = len(problems) - MAX_PROBLEMS
     more = [f"... and {rest} more"] if rest > 0 else []
     return ArgumentsError("\n".join(problems[:MAX_PROBLEMS] + more))
 
 
-# What jsonschema found, in lines for people.
+# Errors of jsonschema as lines for people.
 
 _TOLD_BY_TYPE = frozenset(
     (
@@ -153,20 +153,20 @@ _TOLD_BY_TYPE = frozenset(
         *("minProperties", "maxProperties"),
     )
 )
-"""Keywords that `expected ...` spells out; the others need jsonschema's own words."""
+"""Keywords that `expected ...` covers; for the others the message of jsonschema is used."""
 
 MAX_NAME = 120
-"""Characters of a name in a message."""
+"""Characters of a name that a message shows."""
 
 MAX_MISSING = 20
-"""Missing names of one object in a message."""
+"""Missing names of one object that a message lists."""
 
 MAX_VALUES = 10_000
-"""Values inside of one that are looked at for a secret; one with more of them is not quoted."""
+"""Values inside a list or object that are searched for a secret; a larger one is not quoted."""
 
 
 def problems_of(errors: Iterable[ValidationError], arguments: dict[str, Any], root: Field) -> list[str]:
-    """Return one line a problem: what is missing, what is unknown, then what does not fit."""
+    """Return one line for each problem: missing names, unknown names, then values that do not fit."""
     missing: dict[tuple[str | int, ...], str] = {}
     unfitting: dict[str, None] = {}
     unknowns: dict[str, None] = {}
@@ -177,7 +177,9 @@ def problems_of(errors: Iterable[ValidationError], arguments: dict[str, Any], ro
         path = list(error.absolute_path)
         field = _field_at(root, path)
         if error.validator == "required" and isinstance(error.instance, dict):
-            if tuple(path) not in missing:  # each name that is missing is an error, and each knows all of them
+            if (
+                tuple(path) not in missing
+            ):  # jsonschema yields one error for each missing name, and each error lists all
                 missing[tuple(path)] = _missing(error, path, field)
         elif error.validator in ("additionalProperties", "unevaluatedProperties") and isinstance(error.instance, dict):
             names = [str(name) for name in error.instance if field.at(str(name)) is None]
@@ -193,7 +195,7 @@ def problems_of(errors: Iterable[ValidationError], arguments: dict[str, Any], ro
 
 def _line(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
     name = path_text(path) or "arguments"
-    if not error.validator:  # the schema `false`; jsonschema does not say where
+    if not error.validator:  # the schema `false`; jsonschema does not say which part of it
         forbidden = [path_text([*path, child.name]) for child in field.children if child.raw is False]
         return f"{listed(forbidden or [name])}: must be left out"
     if error.validator == "oneOf" and not error.context:
@@ -202,7 +204,7 @@ def _line(error: ValidationError, path: Sequence[str | int], field: Field) -> st
 
 
 def _in_its_words(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
-    """The message of jsonschema, unless it could have a secret in it: it starts with the value."""
+    """Return the message of jsonschema, or one without the value if that may hold a secret."""
     name = path_text(path) or "arguments"
     if _has_secret(error.instance) or is_secret(name, field):
         return f"{name}: does not fit {error.validator!r} of the schema, got {_got(error, path, field)}"
@@ -214,7 +216,7 @@ def _got(error: ValidationError, path: Sequence[str | int], field: Field) -> str
 
 
 def _has_secret(value: Any) -> bool:
-    """Whether a list or an object has a secret in it, or a text that speaks of one."""
+    """Return whether a list or an object contains a text that names a secret, or is too large to search."""
     waiting: list[Any] = [value] if isinstance(value, list | dict) else []
     for _ in range(MAX_VALUES):
         if not waiting:
@@ -230,7 +232,7 @@ def _has_secret(value: Any) -> bool:
 
 
 def missing_names(error: ValidationError) -> list[str]:
-    """Return the names that an object lacks, given its error of `required`."""
+    """Return the names that an object lacks, from jsonschema's error for `required`."""
     required = cast("list[Any]", error.validator_value)
     return [name for name in required if isinstance(name, str) and name not in cast("Any", error.instance)]
 
@@ -247,7 +249,7 @@ def _missing(error: ValidationError, path: Sequence[str | int], field: Field) ->
 
 
 def told_of(error: ValidationError) -> Iterator[ValidationError]:
-    """Yield, for a union's error, the errors of the variant that was meant; if none was, the error itself."""
+    """Yield, for a union's error, the errors of the variant that the value is meant for, else the error itself."""
     meant = _meant_variant(error) if isinstance(error.instance, dict | list) else []
     if not meant:
         yield error
@@ -256,10 +258,14 @@ def told_of(error: ValidationError) -> Iterator[ValidationError]:
 
 
 def _meant_variant(error: ValidationError) -> list[ValidationError]:
-    """The errors of the only variant with the value's type and `kind`-like constants, or with the fewest errors."""
+    """Return the errors of the one variant that matches the value's type and discriminator and has the fewest errors.
+
+    If no variant has the discriminator's value (a constant such as `kind`), return the first variant's error about it.
+    If no single variant is nearest, return an empty list.
+    """
     variants: dict[Any, list[ValidationError]] = {}
     for each in error.context if error.validator in ("anyOf", "oneOf") else ():
-        if each.schema_path:  # that of a variant `false`, which nobody meant, is empty
+        if each.schema_path:  # empty for a variant `false`, which no value is meant for
             variants.setdefault(each.schema_path[0], []).append(each)
     wrong = [next(filter(_is_discriminator, errors), None) for errors in variants.values()]
     if wrong and wrong[0] and all(each and each.path == wrong[0].path for each in wrong):
@@ -271,7 +277,7 @@ def _meant_variant(error: ValidationError) -> list[ValidationError]:
 
 
 def _excludes(error: ValidationError) -> bool:
-    """Whether an error of a variant means that another one was meant."""
+    """Return whether a variant's error shows that the value is meant for another variant."""
     return (not error.path and error.validator == "type") or _is_discriminator(error)
 
 
@@ -290,7 +296,7 @@ def _field_at(root: Field, path: Iterable[str | int]) -> Field:
 
 
 def path_text(path: Iterable[str | int]) -> str:
-    """Write a path as Python would.
+    """Return a path in the syntax of Python.
 
     >>> path_text(["items", 0, "price"])
     'items[0].price'
@@ -301,27 +307,24 @@ def path_text(path: Iterable[str | int]) -> str:
     return text
 
 
-# jsonschema, with three things of its own changed: what it imports, how it runs patterns, and how long it goes on.
-#
-# A server's patterns run within bounds (`schema.patterns`); one that is not checked fits every text. A validation
-# counts its steps, because references that double at each level take for ever (`limited_steps`).
-#
-# Beside JupyterLab jsonschema finds its optional `rfc3987_syntax`, which builds 38 parsers when it is imported: 1.3 s
-# of work in every kernel, for the formats "iri" and "iri-reference" alone. Here it is imported when one is checked.
+# jsonschema with three changes. A server's patterns run within limits (`schema.patterns`), and a pattern that is not
+# checked fits every text. A validation counts its steps, because references that double at each level never end
+# (`limited_steps`). And the optional `rfc3987_syntax`, which JupyterLab installs, is imported only when an IRI is
+# checked: its import builds 38 parsers, which costs every kernel 1.3 s for the formats "iri" and "iri-reference" alone.
 
 _GRAMMAR = "rfc3987_syntax"
 
 NAMES_A_STEP = 4
-"""Names of a list that take as long as one step."""
+"""Names in a list that take as long as one step."""
 
 MAX_KEPT = 256
-"""Lists of `enum` whose values are kept ready."""
+"""`enum` lists whose values are cached."""
 
 
 def import_jsonschema() -> ModuleType:
-    """Import jsonschema, and its grammar of IRIs at the first need of it; return the module.
+    """Import jsonschema with a lazy import of its IRI grammar, and return the module.
 
-    Whoever imports jsonschema afterwards has what is here, with all formats that it would have otherwise.
+    Later imports of jsonschema get this same module, with all its formats.
     """
     if "jsonschema" in sys.modules or _GRAMMAR in sys.modules or importlib.util.find_spec(_GRAMMAR) is None:
         return importlib.import_module("jsonschema")
@@ -340,25 +343,25 @@ def _is_valid_syntax(term: str, value: str) -> bool:
 
 
 def make_validator(schema: Any, format_checker: Any = None) -> Validator:
-    """Make a validator of the draft that a schema names (else 2020-12), which fetches nothing and bounds patterns."""
+    """Return a validator for the schema's draft (default 2020-12) that fetches nothing and limits patterns."""
     import_jsonschema()
     from referencing import Registry
 
     cls = _bounded(_draft_of(schema), _names_patterns(schema))
-    # An empty registry of our own: without one, jsonschema would fetch remote references.
+    # With an empty registry jsonschema does not fetch remote references.
     made: Validator = cls(schema, registry=Registry(), format_checker=format_checker)
     return made
 
 
 def schema_problem(schema: Any, cls: type[Validator] | None = None) -> ValidationError | None:
-    """Return what a metaschema finds wrong with a schema; None also for one that is too large to be checked.
+    """Return the error of a schema by its metaschema; None if it is valid or too large to be checked.
 
     Args:
         schema: The schema.
-        cls: The draft to check it by, instead of the one that it names (else 2020-12).
+        cls: The draft to check by, instead of the one that the schema names (default 2020-12).
 
     Raises:
-        RecursionError: It is nested too deeply.
+        RecursionError: The schema is nested too deeply.
     """
     from jsonschema.exceptions import best_match
 
@@ -388,7 +391,7 @@ def _metaschema_validator(cls: type[Validator]) -> Validator:
 
 @cache
 def _bounded(cls: type[Validator], named: bool) -> Any:
-    """Return a draft's class with patterns that are bounded; `named`: whether its schemas have `patternProperties`."""
+    """Return a draft's class that limits patterns and steps; `named`: whether the schema has `patternProperties`."""
     from jsonschema import validators
 
     whole: Any = cls.VALIDATORS["additionalProperties"]
@@ -396,7 +399,7 @@ def _bounded(cls: type[Validator], named: bool) -> Any:
     def additional(validator: Any, rest: Any, instance: Any, schema: Any) -> Iterator[Any]:
         patterns = schema.get("patternProperties")
         if patterns and isinstance(instance, dict):
-            # What fits no pattern, and a schema without them: the keyword itself would run them all as one.
+            # Removes the patterns and the names that match one: the original keyword would join and run them with `re`.
             spend_step(len(patterns) * len(instance))
             instance = {
                 name: value
@@ -416,7 +419,7 @@ def _bounded(cls: type[Validator], named: bool) -> Any:
     for keyword in ("required", "dependentRequired", "dependencies"):
         if keyword in cls.VALIDATORS:
             bounded[keyword] = _counting_names(cls.VALIDATORS[keyword])
-    if named:  # jsonschema's own keyword looks for the patterns of all schemas that took part, and runs them
+    if named:  # jsonschema's own keyword runs the patterns of every subschema without limits
         bounded["unevaluatedProperties"] = _nothing
     extending: Any = validators
     made = extending.extend(cls, bounded)
@@ -424,7 +427,7 @@ def _bounded(cls: type[Validator], named: bool) -> Any:
 
     def evolve_here(validator: Any, **changes: Any) -> Any:
         spend_step()
-        # A part that names its draft would be checked by the class of that draft, and its patterns without bounds.
+        # A part that names its draft would be checked by that draft's original class, whose patterns have no limits.
         part = changes.get("schema", validator.schema)
         if isinstance(part, dict) and "$schema" in part:
             changes["schema"] = {key: value for key, value in part.items() if key != "$schema"}
@@ -452,7 +455,7 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: An
 
 
 def _counting_names(keyword: Any) -> Any:
-    """Return a keyword that counts the names in its list, each of which may be an error."""
+    """Return a keyword that counts steps for the names in its list, because each of them may be an error."""
 
     def counted(validator: Any, names: Any, instance: Any, schema: Any) -> Any:
         lists = names.values() if isinstance(names, dict) else [names]
@@ -463,7 +466,7 @@ def _counting_names(keyword: Any) -> Any:
 
 
 def _enum(validator: Any, values: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    # jsonschema's own compares the value with each of the list, and writes all of them into its message.
+    # jsonschema's own keyword compares the value with each in the list, and writes the whole list into its message.
     from jsonschema import ValidationError
 
     if json_key(instance) not in keys_of(values):
@@ -471,7 +474,7 @@ def _enum(validator: Any, values: Any, instance: Any, schema: Any) -> Iterator[A
 
 
 def keys_of(values: list[Any]) -> frozenset[Hashable]:
-    """Return the values of an `enum` as `json_key` has them, kept for the list."""
+    """Return the `json_key` of each value of an `enum`, cached by the list's id."""
     known = _keys.get(id(values))
     if known is None or known[0] is not values:
         if len(_keys) >= MAX_KEPT:
@@ -481,11 +484,11 @@ def keys_of(values: list[Any]) -> frozenset[Hashable]:
 
 
 _keys: dict[int, tuple[list[Any], frozenset[Hashable]]] = {}
-"""The values of each `enum` that was checked, by its id."""
+"""The `enum` lists that were checked and the keys of their values, by id of the list."""
 
 
 def _unique_items(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    # jsonschema's own compares each item with all others where they are objects.
+    # jsonschema's own keyword compares each item with all others if they are objects.
     from jsonschema import ValidationError
 
     if unique and not is_unique(instance):
@@ -493,7 +496,7 @@ def _unique_items(validator: Any, unique: Any, instance: Any, schema: Any) -> It
 
 
 def is_unique(instance: Any) -> bool:
-    """Return whether a list has no value twice; what is no list has none."""
+    """Return whether a list has no equal values; True for anything else."""
     return not isinstance(instance, list) or len(set(map(json_key, instance))) == len(instance)
 
 
@@ -502,7 +505,7 @@ def _nothing(*_: Any) -> Iterator[Any]:
 
 
 def _names_patterns(schema: Any) -> bool:
-    """Whether `patternProperties` is anywhere in a schema."""
+    """Return whether `patternProperties` appears anywhere in a schema."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()
@@ -515,20 +518,18 @@ def _names_patterns(schema: Any) -> bool:
     return False
 
 
-# A fast yes by jsonschema-rs: 100,000 rows of an answer take milliseconds, and jsonschema is not imported for them.
-#
-# jsonschema has the last word on what does not fit here, and on what is not tried here. An Interrupt cannot end
-# native code, so a schema is read first, and a value is tried only if that takes a bounded number of steps.
-# jsonschema-rs is not built for a browser: there jsonschema decides everything.
+# A fast check by jsonschema-rs: 100,000 rows take milliseconds, and jsonschema need not be imported. If a value does
+# not fit or cannot be tried here, jsonschema decides. An Interrupt cannot end native code, so the schema is read first,
+# and a value is tried only if its steps are limited. jsonschema-rs is missing in a browser: there jsonschema decides.
 
 MAX_STEPS = 10_000_000
-"""Subschemas that one native validation may try: about a second."""
+"""Subschemas that one native validation may try: about one second."""
 
 MAX_LEVELS = 32
-"""Levels of a value whose steps are known, where references of a schema lead back to it."""
+"""Levels of a value for which the steps of a recursive schema are counted."""
 
 MAX_PARTS = 50_000
-"""Parts of a schema that are read to know them."""
+"""Parts of a schema that are read to count its steps."""
 
 _HERE = frozenset(("allOf", "anyOf", "oneOf", "not", "if", "then", "else"))
 _NAMED = frozenset(("properties", "$defs", "definitions"))
@@ -538,13 +539,13 @@ _FLAT = ANNOTATIONS.union(
     ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
     ("minItems", "maxItems", "minContains", "maxContains", "minProperties", "maxProperties"),
 )
-"""With those above all keywords that are tried here: each takes a time in proportion to the value."""
+"""With the sets above, all keywords that jsonschema-rs may check. Each takes time in proportion to the value."""
 
 _DRAFTS = ("2020-12/schema", "2019-09/schema", "draft-07/schema")
 
 
 def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
-    """Compile a schema into a function: True if a value surely fits, False for "not sure".
+    """Compile a schema into a function that returns True if a value surely fits, False if that is unknown.
 
     Args:
         schema: Any document.
@@ -558,7 +559,7 @@ def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
         reading = _Reading(copy.deepcopy(schema))
         steps = reading.steps(reading.root, MAX_LEVELS)
         is_valid = reading.compiled(formats)
-    except Exception:  # not to be tried here, invalid, a reference that leads nowhere; or there is no jsonschema-rs
+    except Exception:  # unlimited steps, an invalid schema, an unresolvable reference, or no jsonschema-rs
         return _unsure
     is_cheap = reading.ends and max(steps) <= CHECKS_PER_VALUE
 
@@ -571,7 +572,7 @@ def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
                 return False
         try:
             is_sure = bool(is_valid(value))
-        except Exception:  # a key that is no text, half of a surrogate pair
+        except Exception:  # a key that is not text, a lone surrogate
             is_sure = False
         if _ended:
             raise _ended.pop()
@@ -581,7 +582,7 @@ def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
 
 
 def is_surely_valid(schema: Any) -> bool:
-    """Return whether a schema is valid by its metaschema; False: the metaschema has to say.
+    """Return whether a schema is surely valid; if False, only the metaschema can tell.
 
     >>> is_surely_valid({"type": "object"}), is_surely_valid({"type": "int"})
     (True, False)
@@ -594,11 +595,11 @@ def _unsure(_: Any) -> bool:
 
 
 class _Reading:
-    """A schema that is made ready, and how many steps it takes for a value.
+    """Prepares a schema for jsonschema-rs, and counts the steps of a validation by it.
 
     Attributes:
-        root: The schema; it is changed.
-        ends: Whether it ends within `MAX_LEVELS`.
+        root: The schema, which this class modifies.
+        ends: Whether the schema describes at most `MAX_LEVELS` levels.
     """
 
     def __init__(self, root: Any) -> None:
@@ -610,17 +611,17 @@ class _Reading:
         self._parts = 0
 
     def compiled(self, formats: bool) -> Callable[[Any], bool]:
-        """Have jsonschema-rs compile what was read."""
+        """Return the check of jsonschema-rs for the schema; `steps` must have read it."""
         import jsonschema_rs
 
         keywords = {**self._keywords, "format": _FORMAT} if formats else self._keywords
         return jsonschema_rs.validator_for(self.root, validate_formats=False, offline=True, keywords=keywords).is_valid
 
     def steps(self, schema: Any, levels: int) -> list[int]:
-        """Return how many subschemas are tried at most for one value on each level, the first being `schema`'s own.
+        """Return, for each level from that of `schema` down, how many subschemas at most are tried for one value.
 
         Raises:
-            ValueError: Not all of it is to be tried here.
+            ValueError: jsonschema-rs must not check some part of it.
         """
         self._parts += 1
         if isinstance(schema, bool):
@@ -636,7 +637,7 @@ class _Reading:
         return found
 
     def _added(self, keyword: str, value: Any, levels: int) -> list[int]:
-        """Return the steps of one keyword."""
+        """Return the steps that one keyword adds."""
         parts = list(value.values()) if keyword in _NAMED else value if isinstance(value, list) else [value]
         if keyword == "$ref":
             return self._referenced(value, levels)
@@ -644,7 +645,7 @@ class _Reading:
             return functools.reduce(_sum, (self.steps(part, levels) for part in parts), [])
         if keyword in _NAMED or keyword in _INSIDE:
             inside = [0, *_most(self.steps(part, levels - 1) for part in parts)]
-            return [] if keyword in ("$defs", "definitions") else inside  # these are read, but not tried
+            return [] if keyword in ("$defs", "definitions") else inside  # definitions are read but not tried
         if keyword in _VALUES:
             if not set(map(type, parts)) <= {str, bool, type(None)}:
                 self._keywords[keyword] = _VALUES[keyword]
@@ -653,12 +654,12 @@ class _Reading:
         return []
 
     def _is_simple(self, schema: dict[str, Any]) -> bool:
-        """Whether a part says nothing of its draft or its id, and its names are texts, which are compared fast."""
+        """Return whether a part names no other draft or id and its names are texts, which compare fast."""
         names = (schema.get("required", []), schema.get("type", ""))
         if not all(isinstance(each, str) or set(map(type, each)) <= {str} for each in names):
             return False
         if schema.get("type") in ("number", ["number"]):
-            schema["type"] = ["integer", "number"]  # the same, but a number of 4,000 digits is not converted for it
+            schema["type"] = ["integer", "number"]  # the same, but does not convert a number of 4,000 digits
         if schema is self.root:
             return str(schema.get("$schema", _DRAFTS[0])).rstrip("#").endswith(_DRAFTS)
         return not schema.keys() & {"$id", "$schema"}
@@ -671,7 +672,7 @@ class _Reading:
             self._known[key] = None
             self._known[key] = self.steps(self._resolver.find(ref), levels)
         known = self._known[key]
-        if known is None:  # it leads back to itself, for the same value
+        if known is None:  # the reference leads to itself for the same value
             raise ValueError
         return known
 
@@ -685,11 +686,11 @@ def _most(each: Iterable[list[int]]) -> list[int]:
 
 
 _ended: list[BaseException] = []
-"""Interrupts in a keyword of ours, which jsonschema-rs takes for "does not fit"."""
+"""Interrupts raised in a custom keyword, which jsonschema-rs takes for "does not fit"."""
 
 
 def _keyword(fits: Callable[[Any, Any], bool]) -> Any:
-    """Make a keyword of ours, where the time or the meaning of jsonschema-rs's own is another one."""
+    """Return a custom keyword, for cases in which that of jsonschema-rs differs in time or meaning."""
 
     class Keyword:
         def __init__(self, schema: dict[str, Any], value: Any, path: list[str | int]) -> None:
@@ -729,28 +730,28 @@ _VALUES = {
     "enum": _keyword(lambda instance, values: json_key(instance) in keys_of(values)),
     "const": _keyword(lambda instance, value: json_key(instance) == json_key(value)),
 }
-"""For other values than texts, booleans and null."""
+"""Custom keywords, used only if a value is not text, a boolean or null."""
 _FORMAT = _keyword(fits_format)
 
 
-# Whether arguments fit a schema, said before anything is sent.
+# Validation of arguments before they are sent, and of results.
 
 MAX_COMPILED = 512
-"""Schemas whose compiled form is kept."""
+"""Schemas whose compiled form is cached."""
 
 MAX_ERRORS = 200
-"""Errors taken from jsonschema; each row of a long table may have one."""
+"""Errors taken from jsonschema in one validation; each row of a long table may have one."""
 
 
 @dataclass(slots=True)
 class _Compiled:
-    """A schema made ready. It holds the schema, so that the `id` it is kept under stays its own.
+    """A compiled schema. Holds the schema, so that no other object gets its `id`, the cache's key.
 
     Attributes:
-        fits: Whether a value surely fits.
-        names: The arguments that there are; None if it takes others.
-        validator: Made at the first need.
-        given_up: Whether a validation by jsonschema has taken all its steps; it is not tried again then.
+        fits: Returns whether a value surely fits.
+        names: All argument names; None if the schema takes others.
+        validator: Created on first use.
+        given_up: Whether a validation by jsonschema used up its steps. It is not tried again then.
     """
 
     schema: Mapping[str, Any]
@@ -760,28 +761,28 @@ class _Compiled:
     given_up: bool = False
 
     def takes(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether arguments surely fit, and there are no others."""
+        """Return whether arguments surely fit and none is unknown."""
         return (self.names is None or self.names.issuperset(arguments)) and self.fits(arguments)
 
 
 _compiled: dict[tuple[int, bool], _Compiled] = {}
-"""By the schema's id, and whether it is one of answers."""
+"""Cache by the schema's id and whether it is an output schema."""
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Raise unless the arguments are valid, by the draft that the schema names (else 2020-12).
+    """Raise unless the arguments are valid by the draft that the schema names (default 2020-12).
 
-    A name that the schema does not list is a mistake, too, unless the schema says that it takes more
-    (`additionalProperties`, `patternProperties`) or has no list of them. What cannot be decided here (a reference
-    to another document, an invalid schema) is left to the server: nothing is ever fetched.
+    An unlisted name is a mistake too, unless the schema allows more names (`additionalProperties`,
+    `patternProperties`) or lists none. An invalid schema or a reference to another document is left to the server:
+    nothing is fetched.
 
     Args:
         arguments: JSON values; see `to_json_value`.
-        schema: The tool's input schema. Its compiled form is kept for the object, so pass the same one.
+        schema: The tool's input schema. Its compiled form is cached by `id`, so pass the same object each time.
 
     Raises:
-        ArgumentsError: At most three problems, each on a line that names the argument, what was expected
-            and what was got.
+        ArgumentsError: The arguments are invalid. The message tells at most three problems, one on a line: the
+            argument, what was expected and what was given.
 
     >>> check_arguments({"n": "x"}, {"properties": {"n": {"type": "integer"}}})
     Traceback (most recent call last):
@@ -793,19 +794,19 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
 
 
 def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arguments of a call as they are sent: JSON values that are valid, with what was left out filled in.
+    """Return the arguments of a call as they are sent: valid JSON values, with defaults filled in.
 
-    Filled in is what the schema requires and has a default for, also inside of objects and lists.
+    Fills in a default only for a required name that is missing, also inside objects and lists.
 
     Args:
         arguments: Python objects by name; see `to_json_value`.
         schema: As for `check_arguments`.
 
     Returns:
-        The arguments, and by path the defaults that were filled in.
+        The arguments, and the defaults that were filled in, by path.
 
     Raises:
-        ArgumentsError: One has no JSON form, or they are not valid.
+        ArgumentsError: An argument has no JSON form, or the arguments are invalid.
 
     >>> schema = {"properties": {"scale": {"default": "css"}, "type": {}}, "required": ["scale"]}
     >>> prepare_arguments({"type": "png"}, schema)
@@ -821,7 +822,7 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
 
 
 def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], filled: dict[str, Any]) -> Any:
-    """Return a value with the required defaults that it lacks, each noted in `filled`."""
+    """Return a value with its missing required defaults, which are also added to `filled`."""
     if isinstance(value, list) and field is not None:
         return [_completed(item, field.at(index), (*path, index), filled) for index, item in enumerate(value)]
     if not isinstance(value, dict) or field is None or field.kind != "object":
@@ -834,28 +835,28 @@ def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], fil
 
 
 def schema_errors(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[ValidationError] | None:
-    """Return all that jsonschema finds wrong with arguments; None if they obviously fit.
+    """Return the errors of arguments by jsonschema; None if a fast check shows that they fit.
 
     Args:
         arguments: JSON values.
-        schema: As for `check_arguments`; names that it does not list are no error of jsonschema's.
+        schema: As for `check_arguments`; to jsonschema an unlisted name is no error.
     """
     compiled = _compile(schema)
     return None if compiled.takes(arguments) else _errors(compiled, dict(arguments))
 
 
 def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Raise unless structured content fits a tool's output schema, as far as patterns and steps are bounded.
+    """Raise unless structured content fits a tool's output schema, as far as the limits on patterns and steps allow.
 
     Args:
         structured: JSON values.
-        schema: The output schema. Its compiled form is kept for the object, so pass the same one.
+        schema: The output schema. Its compiled form is cached by `id`, so pass the same object each time.
 
     Returns:
-        The patterns against which a text of it could not be checked.
+        The patterns against which a text could not be checked.
 
     Raises:
-        ValueError: It does not fit, or the schema is invalid or refers to another document.
+        ValueError: The content does not fit, or the schema is invalid or refers to another document.
     """
     compiled = _compile(schema, answers=True)
     with unchecked() as patterns:
@@ -876,7 +877,7 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
         return []
     except ValueError:
         raise
-    except Exception as error:  # a reference that leads nowhere, or whatever an invalid keyword happens to raise
+    except Exception as error:  # an unresolvable reference, or any error from an invalid keyword
         raise ValueError(f"the output schema is invalid: {error}") from error
     if problem is not None:
         raise ValueError(f"Invalid structured content: {problem}") from problem
@@ -884,7 +885,7 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
 
 
 def is_bounded(schema: Mapping[str, Any]) -> bool:
-    """Return whether checking a value takes a bounded number of steps, as far as examples tell.
+    """Return whether validation stays within its steps, tried with example values.
 
     >>> is_bounded({"properties": {"n": {"type": "integer"}}, "required": ["n"]})
     True
@@ -925,7 +926,7 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
 
 
 def _errors(compiled: _Compiled, arguments: dict[str, Any]) -> list[ValidationError]:
-    """Return what jsonschema finds, up to where it cannot go on."""
+    """Return the errors that jsonschema finds until it ends, fails or runs out of steps."""
     found: list[ValidationError] = []
     if compiled.given_up:
         return found
@@ -937,7 +938,7 @@ def _errors(compiled: _Compiled, arguments: dict[str, Any]) -> list[ValidationEr
     except StepsExceeded:
         compiled.given_up = True
     except Exception:
-        # An invalid schema raises whatever its keyword happens to (TypeError, re.error, UnknownType,
-        # Unresolvable, RecursionError). The server made the schema, so the server shall judge.
+        # An invalid schema can raise anything (TypeError, re.error, UnknownType, Unresolvable, RecursionError).
+        # The server wrote the schema, so the server decides.
         pass
     return found
