@@ -150,7 +150,7 @@ class Watch:
 
         Args:
             changed: Called after each read that shows something new, and at the end.
-            seconds: The maximum duration.
+            seconds: The longest duration, in seconds.
             count: The number of updates after which it ends.
         """
         assert self._source is not None, "it is opened first"

@@ -130,7 +130,7 @@ class LogIn:
         where: The URL of the MCP server, without secrets.
         url: The log-in page of the authorization server.
         redirect_uri: Where that page sends the browser.
-        seconds: The deadline.
+        seconds: The deadline, in seconds.
         comes_from: Whether an answer with this issuer (RFC 9207), or with None, is from the authorization server. A
             code is checked when it is exchanged; an error from another issuer is not even shown.
 
@@ -381,7 +381,7 @@ class LogIns:
         possible: Whether a user can be asked now.
         confirm: Asks the user before this program registers at an authorization server: `async def (text)`,
             which returns None if no user can be asked. A program that sets only `authorizer` is not asked.
-        seconds: The deadline of a log-in.
+        seconds: The deadline of a log-in, in seconds.
         where: Where tokens are kept: auto, keyring, file or memory.
     """
 

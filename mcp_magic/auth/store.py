@@ -152,7 +152,7 @@ class FileStore:
 
 
 class KeyringStore:
-    """Keeps records in the system's keyring, and those that the keyring refuses in another store.
+    """Keeps records in the system's keyring, or in another store if the keyring refuses them.
 
     Args:
         backend: A `keyring` backend.

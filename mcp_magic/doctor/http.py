@@ -50,7 +50,7 @@ class HttpPatient:
 
     Args:
         spec: The spec of the server.
-        seconds: The deadline of each answer.
+        seconds: The deadline of each answer, in seconds.
         entrance: Logs in if the server asks for it; None for never.
 
     Attributes:

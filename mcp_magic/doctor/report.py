@@ -66,7 +66,7 @@ class Step:
         return next((status for status in _WORST if status in said), NOT_REACHED)
 
     def ok(self, text: str) -> None:
-        """Note a thing that is as it should be."""
+        """Note that something is as it should be."""
         self.remarks.append(Remark(OK, text))
 
     def skip(self, text: str) -> None:
@@ -74,11 +74,11 @@ class Step:
         self.remarks.append(Remark(SKIPPED, text))
 
     def warn(self, text: str, todo: str = "") -> None:
-        """Note a thing that works but will cause trouble."""
+        """Note that something works but will cause trouble."""
         self.remarks.append(Remark(WARNING, text, todo))
 
     def fail(self, text: str, todo: str = "") -> None:
-        """Note a thing that does not work."""
+        """Note that something does not work."""
         self.remarks.append(Remark(FAILED, text, todo))
 
     def __repr__(self) -> str:

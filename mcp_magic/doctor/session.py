@@ -154,7 +154,7 @@ async def judge_call(
         tools: The tools of the server.
         wanted: The tool; "" to pick one, None to call none.
         step: Gets the remarks.
-        seconds: The deadline of the answer.
+        seconds: The deadline of the answer, in seconds.
     """
     if wanted is None:
         step.skip("no call was asked for (--call)")

@@ -256,7 +256,7 @@ def _kind(answer: dict[str, Any]) -> str:
 
 
 class Tap:
-    """Sees the raw messages of a connection as they are sent and received, unmasked. Subclasses override the callbacks.
+    """Sees the messages of a connection as they are sent and received, unmasked. Subclasses override its callbacks.
 
     Attributes:
         reads_stderr: Whether it needs the lines of a server's stderr, which are read only on demand.
@@ -274,7 +274,7 @@ class Tap:
         """HTTP has answered the request with this id."""
 
     def garbage(self, text: str, instead: dict[str, Any] | None) -> None:
-        """The server wrote what is not a message; `instead` is the error that a request got in its place, or None."""
+        """The server wrote text that is no message; `instead` is the error that a request got in its place, or None."""
 
     def stderr(self, line: str) -> None:
         """The server wrote a line to its stderr."""
@@ -333,8 +333,8 @@ class Recorder:
     def message(self, direction: str, message: dict[str, Any]) -> Row | None:
         """Record a JSON-RPC message.
 
-        Runs twice per call, between unrelated work, so it costs what it must fetch into the processor's caches. It
-        therefore makes few objects and calls few functions.
+        Runs twice per call, between unrelated work, so most of its cost is filling the processor's caches. It therefore
+        creates few objects and calls few functions.
 
         Args:
             direction: `OUT` or `IN`.
@@ -501,5 +501,5 @@ def fault(entry: Entry) -> str | None:
         return None
     if asked_in_vain(error.get("message")):
         return SERVER
-    # an answer that comes in is to our request; one that goes out is to the server's
+    # an incoming answer belongs to our request, an outgoing one to the server's
     return who(of_code(error.get("code")), asked_by_us=entry.direction != OUT)
