@@ -33,12 +33,11 @@ __all__ = [
 ]
 
 
-# The entries of skills: what a server says of a skill before anything of it is read.
-#
+# The entries of skills: what a server says about a skill before it is read.
 # Source: MCP extension `io.modelcontextprotocol/skills` (SEP-2640), "Skill Entries".
 
 MAX_FILES = 512
-"""Files of a skill, and below its bytes: the limits that every host must take and may refuse beyond."""
+"""Most files of a skill; most bytes follow. Every host must accept so many and may refuse more."""
 MAX_BYTES = 16 * 1024 * 1024
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -47,7 +46,7 @@ _MANIFEST = "/SKILL.md"
 
 @dataclass(frozen=True)
 class SkillFile:
-    """A file of a skill: where it is, its digest (`sha256:` and 64 hexadecimal digits) and its size in bytes."""
+    """A file of a skill: its URI, its digest (`sha256:` and 64 hexadecimal digits) and its size in bytes."""
 
     uri: str
     digest: str
@@ -56,14 +55,14 @@ class SkillFile:
 
 @dataclass(frozen=True)
 class Skill:
-    """The entry of a skill. Two servers may have one of the same URI: server and URI together say which it is.
+    """The entry of a skill. Server and URI together identify it, because two servers may use the same URI.
 
     Attributes:
-        server: The server's name.
+        server: The name of the server.
         uri: The URI of its `SKILL.md`.
-        front_matter: What that begins with, as the server says: `name`, `description` and what the author added.
-        files: All its files; empty where the server makes them up as they are read.
-        problem: Why it cannot be loaded; "" if nothing speaks against it.
+        front_matter: Its front matter as the server gives it: `name`, `description` and the author's own fields.
+        files: All its files; empty if the server generates them when they are read.
+        problem: Why it cannot be loaded, or "".
     """
 
     server: str
@@ -74,12 +73,12 @@ class Skill:
 
     @property
     def name(self) -> str:
-        """Its name: a label, which need not be unique."""
+        """Its name: a label that need not be unique."""
         return str(self.front_matter.get("name", ""))
 
     @property
     def description(self) -> str:
-        """What it is for: text that nobody has checked."""
+        """Its description, which is unverified text."""
         return str(self.front_matter.get("description", ""))
 
     @property
@@ -89,7 +88,7 @@ class Skill:
 
 
 def read_entry(server: str, entry: Any) -> Skill:
-    """Read an entry; what is wrong with it is said in it, because one bad skill must not hide the others."""
+    """Read an entry. Its `problem` says what is wrong with it, because one bad skill must not hide the others."""
     given = entry if isinstance(entry, dict) else {}
     uri, front = given.get("uri"), given.get("frontmatter")
     uri = uri if isinstance(uri, str) else ""
@@ -122,7 +121,7 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
 
 
 def _is_whole(file: SkillFile) -> bool:
-    """Whether a file has what it must have; a server may have sent anything in its place."""
+    """Whether a file has all fields, with valid values; a server may have sent anything."""
     texts = isinstance(file.uri, str) and isinstance(file.digest, str)
     return texts and type(file.size) is int and file.size >= 0 and _DIGEST.fullmatch(file.digest) is not None
 
@@ -139,13 +138,13 @@ def _problem_of(uri: str, files: list[SkillFile]) -> str:
     return f"its files have {total} bytes; the limit is {MAX_BYTES}" if total > MAX_BYTES else ""
 
 
-# The YAML at the head of a Markdown file, and whether it says the same as a JSON object.
+# The YAML at the head of a Markdown file, and its comparison with a JSON object.
 
 MAX_CHARACTERS = 20_000
-"""Of front matter; its parser takes seconds for a megabyte."""
+"""Most characters of front matter; the parser takes seconds for a megabyte."""
 
 MAX_BRACKETS = 400
-"""Brackets of front matter; its parser takes the square of those that are open."""
+"""Most brackets of front matter; the parser takes quadratic time in the open ones."""
 
 _HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _ALIAS = re.compile(r"(?:^|[\s\[{,:-])[*&][^\s\]},]", re.MULTILINE)
@@ -159,7 +158,7 @@ def split_front_matter(text: str) -> tuple[str, str]:
     r"""Return the front matter of a Markdown text, as YAML, and the rest.
 
     Raises:
-        FrontMatterError: There is none.
+        FrontMatterError: The text has no front matter.
 
     >>> split_front_matter("---\nname: a\n---\nBody")
     ('name: a\n', 'Body')
@@ -171,13 +170,13 @@ def split_front_matter(text: str) -> tuple[str, str]:
 
 
 def same_front_matter(yaml_text: str, said: Mapping[str, Any]) -> bool:
-    r"""Whether YAML says, field by field, what a JSON object says.
+    r"""Whether YAML and a JSON object have the same fields and values.
 
-    JSON has no dates, so they are compared as they are written; and where YAML 1.1 and 1.2 differ (`yes`, `on`,
-    `1:30`), the server may have read it either way.
+    JSON has no dates, so dates are compared as text. Where YAML 1.1 and 1.2 differ (`yes`, `on`, `1:30`), the server
+    may have read either.
 
     Raises:
-        FrontMatterError: It cannot be read, or is no mapping.
+        FrontMatterError: The YAML cannot be read, or is not a mapping.
 
     >>> same_front_matter("released: 2026-07-28\nbeta: yes\n", {"released": "2026-07-28", "beta": True})
     True
@@ -192,7 +191,7 @@ def same_front_matter(yaml_text: str, said: Mapping[str, Any]) -> bool:
         raise FrontMatterError(f"its front matter has more than {MAX_BRACKETS} brackets")
     if _ALIAS.search(yaml_text):
         aliases = any(isinstance(event, yaml.AliasEvent) for event in _events(yaml_text))
-        if aliases:  # a few of them stand for gigabytes
+        if aliases:  # a few aliases can expand to gigabytes
             raise FrontMatterError("its front matter has YAML aliases")
     try:
         older = yaml.load(yaml_text, Loader=_loader(yaml, core=False))
@@ -214,7 +213,7 @@ def _events(text: str) -> Any:
 
 
 def _loader(yaml: Any, *, core: bool) -> Any:
-    """Return a loader that keeps dates as text; with `core` what only YAML 1.1 takes for something else is text too."""
+    """Return a loader that keeps dates as text. With `core`, values that only YAML 1.1 converts stay text too."""
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc,name-defined,unused-ignore]
         yaml_implicit_resolvers = {  # noqa: RUF012
@@ -232,42 +231,38 @@ def _loader(yaml: Any, *, core: bool) -> Any:
 
 
 def _same(read: Any, said: Any) -> bool:
-    """Compare as JSON does: `1` is not `true`, and 1 is 1.0."""
+    """Compare as JSON does: `1` is not `true`, and 1 equals 1.0."""
     if isinstance(read, dict):
         keys = {str(key): value for key, value in read.items()}
         return isinstance(said, dict) and keys.keys() == said.keys() and all(_same(keys[k], said[k]) for k in keys)
     if isinstance(read, list):
         return isinstance(said, list) and len(read) == len(said) and all(map(_same, read, said))
-    if isinstance(read, datetime.date):  # tagged as one
+    if isinstance(read, datetime.date):  # has an explicit tag
         return bool(read.isoformat() == said)
     if isinstance(read, bool) or isinstance(said, bool):
         return read is said
     return bool(read == said)
 
 
-# Skills that a server publishes: instructions and files, read when they are needed and held against their entry.
-#
-# A skill is a directory with a `SKILL.md`. Its entry says what its front matter is and lists every file with its size
-# and SHA-256; nothing of it is fetched before it is asked for, and nothing that is not as the entry says is given
-# out. A digest comes from the same server as the file: it shows that both belong together, not that they can be
-# trusted.
-#
+# Skills: a skill is a directory with a `SKILL.md`. The entry holds its front matter and lists every file with its size
+# and SHA-256. A file is fetched only on demand, and returned only if it matches the entry. The digest comes from the
+# same server as the file: it shows that both belong together, not that they can be trusted.
 # Source: MCP extension `io.modelcontextprotocol/skills` (SEP-2640), "Integrity and Verification".
 
 EXTENSION = "io.modelcontextprotocol/skills"
 
 MAX_PAGES = 1000
-"""Pages of a listing; a server that goes on longer never ends."""
+"""Most pages of a listing; a longer listing counts as endless."""
 
 
 class SkillServer(Protocol):
-    """A connection, as far as it is used here."""
+    """The part of a connection that skills need."""
 
     name: str
 
     @property
     def capabilities(self) -> ServerCapabilities | None:
-        """What the server says it can do."""
+        """The capabilities of the server."""
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send any request and return the `result` of its answer."""
@@ -284,7 +279,7 @@ class Skills:
 
     @property
     def offered(self) -> bool:
-        """Whether the server says that it publishes skills."""
+        """Whether the server announces skills."""
         capabilities = self._connection.capabilities
         return capabilities is not None and EXTENSION in (capabilities.extensions or {})
 
@@ -308,11 +303,11 @@ class Skills:
         raise InvalidResponseError(f"{self._connection.name}: its list of skills goes on after {MAX_PAGES} pages")
 
     async def get(self, uri: str) -> Skill:
-        """Return the entry of a skill, whether it is listed or not.
+        """Return the entry of a skill, listed or not.
 
         Raises:
             NotOfferedError: The server publishes no skills.
-            ProtocolError: It has no such skill.
+            ProtocolError: The server has no such skill.
         """
         answer = await self._ask("skills/get", {"uri": uri})
         skill = read_entry(self._connection.name, answer.get("skill"))
@@ -321,13 +316,13 @@ class Skills:
         return skill
 
     async def load(self, skill: Skill | str) -> LoadedSkill:
-        """Fetch the `SKILL.md` of a skill, and nothing else of it.
+        """Fetch the `SKILL.md` of a skill, and no other file.
 
         Args:
-            skill: Its entry, or its URI.
+            skill: The entry of the skill, or its URI.
 
         Raises:
-            VerificationError: The entry is not valid, or the file is not what the entry says.
+            VerificationError: The entry is not valid, or the file does not match it.
         """
         entry = await self.get(skill) if isinstance(skill, str) else skill
         if entry.problem:
@@ -356,13 +351,13 @@ class Skills:
 
 
 class LoadedSkill:
-    """A skill whose `SKILL.md` is what its entry says.
+    """A skill whose `SKILL.md` matches its entry.
 
     Attributes:
-        skill: The entry it is held against, as long as it is used.
-        result: `SKILL.md` as it was read.
-        text: The whole of `SKILL.md`.
-        instructions: What comes after the front matter: text of the server, which nobody has checked.
+        skill: The entry that all its files are checked against.
+        result: The result of reading `SKILL.md`.
+        text: The full text of `SKILL.md`.
+        instructions: The text after the front matter, which is unverified text of the server.
     """
 
     def __init__(self, skill: Skill, connection: SkillServer) -> None:
@@ -376,13 +371,13 @@ class LoadedSkill:
         return f"<LoadedSkill {self.skill.name!r} of {self.skill.server}: {len(self.text)} characters>"
 
     async def read(self, path: str) -> ResourceResult:
-        """Read a file of the skill from the server that has the skill.
+        """Read a file of the skill from its server.
 
         Args:
-            path: Its URI, or its path below the directory of `SKILL.md`.
+            path: The URI of the file, or its path below the directory of `SKILL.md`.
 
         Raises:
-            VerificationError: The skill has no such file (then nothing is fetched), or it is not what the entry says.
+            VerificationError: The skill has no such file (then nothing is fetched), or the file is not as in the entry.
         """
         uri = path if urlsplit(path).scheme else _resolved(self.skill.root, path)
         known = {file.uri: file for file in self.skill.files}
@@ -398,7 +393,7 @@ class LoadedSkill:
 
 
 def _resolved(root: str, path: str) -> str:
-    """Resolve a path within a skill, whatever its scheme.
+    """Resolve a path within a skill, for any URI scheme.
 
     >>> _resolved("skill://acme/refunds/", "examples/email.md")
     'skill://acme/refunds/examples/email.md'

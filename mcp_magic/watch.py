@@ -1,4 +1,4 @@
-"""Watches resources, logs and lists, and says what changed."""
+"""Watches of resources and logs, and the display of their changes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 __all__ = ["STDERR", "LogFollower", "Watch", "status_text", "update_line", "watch_parts"]
 
 
-# What a resource that is watched looks like: when it changed last, what changed, and what it is now.
+# The display of a watched resource: the last change, its time, and the contents.
 
 
 def status_text(watch: Watch) -> str:
-    """Return in one line how it stands: how many updates, when the last came, whether it goes on."""
+    """Return one line: the number of updates, the time of the last one, and whether the watch goes on."""
     count = counted(watch.updates, "updates")
     last = f", the last at {_clock(watch.changed_at)}" if watch.changed_at is not None else ""
     if watch.ended:
@@ -66,7 +66,7 @@ def _heading(watch: Watch) -> Part:
 
 
 def update_line(watch: Watch) -> str:
-    """Return an update as lines for a terminal: its number, and what changed or why it could not be read."""
+    """Return an update as lines for a terminal: its number, and the difference or why the read failed."""
     head = f"{_clock(watch.changed_at or time.time())} {one_line(watch.uri, 200)}: update {watch.updates:,}"
     if watch.problem:
         return f"{head}, not read: {shorten(watch.problem, 500)}"
@@ -79,38 +79,38 @@ def _clock(when: float | None) -> str:
     return time.strftime("%H:%M:%S", time.localtime(when))
 
 
-# A resource that is watched: read again whenever its server says that it changed, or every so often.
+# A watched resource: read again when its server announces a change, or at intervals.
 
 INTERVAL = 0.2
-"""Seconds between two readings at least: many updates a second become one."""
+"""Shortest interval between two reads in seconds: many updates within it become one."""
 
 SHARE = 4
-"""A reading is followed by a pause of so many times as long as it took: large resources are read less often."""
+"""Factor of the pause after a read to the duration of the read, so that large resources are read less often."""
 
 MAX_COMPARED = 1_000_000
-"""Characters of a text that is compared with the one before; of a longer one its size is told."""
+"""Most characters of a text that is compared with the one before; for a longer text only the size is shown."""
 
 
 MISSED = "the subscription was interrupted; what changed meanwhile was not announced"
 
 
 class Watch:
-    """A resource and its updates.
+    """A watched resource and its updates.
 
     Attributes:
-        server: The server's name.
-        uri: The resource.
-        every: Seconds between two readings, or None where the server announces changes.
-        updates: How many changes were announced, or seen.
-        result: What was read last.
-        difference: What changed last.
-        differed_at: When that was, or None.
-        problem: Why the last reading failed, or "".
-        began: When it began (`time.time()`).
-        changed_at: When the last update came, or None.
-        ended: Why it is over, or "".
+        server: The name of the server.
+        uri: The URI of the resource.
+        every: Interval between two reads in seconds, or None if the server announces changes.
+        updates: How many changes were announced or found.
+        result: The result of the last read that succeeded.
+        difference: The last difference.
+        differed_at: The time of the last difference, or None.
+        problem: Why the last read failed, or "".
+        began: The start (`time.time()`).
+        changed_at: The time of the last update, or None.
+        ended: Why it ended, or "".
         seconds: How long it lasted, or None while it goes on.
-        note: A line about it, or "".
+        note: A remark about the last update, or "".
     """
 
     def __init__(self, host: Host, server: str, uri: str, every: float | None = None) -> None:
@@ -146,12 +146,12 @@ class Watch:
     async def follow(
         self, changed: Callable[[], None], *, seconds: float | None = None, count: int | None = None
     ) -> None:
-        """Read again at each update, until `stop`, or the server is disconnected.
+        """Read again at each update, until `stop()` or until the server is disconnected.
 
         Args:
-            changed: Called after each reading that has something new, and at the end.
-            seconds: How long at most.
-            count: After how many updates it is enough.
+            changed: Called after each read that shows something new, and at the end.
+            seconds: The longest duration, in seconds.
+            count: The number of updates after which it ends.
         """
         assert self._source is not None, "it is opened first"
         self._work = work = asyncio.create_task(self._follow(self._source, changed, count))
@@ -167,7 +167,7 @@ class Watch:
             changed()
 
     def stop(self, why: str = "stopped") -> None:
-        """Watch no more. Stopping twice is fine."""
+        """End the watch. Idempotent."""
         self._end(why)
         if self._source is not None:
             self._source.close()
@@ -190,7 +190,7 @@ class Watch:
         self._end("the server was disconnected")
 
     async def _take(self, update: Update) -> bool:
-        """Read again; return whether there is something new to be seen."""
+        """Read again; return whether there is something new to show."""
         before, had = self.result, self.problem
         try:
             self.result = await self._host[self.server].read(self.uri)
@@ -202,7 +202,7 @@ class Watch:
         self.updates += update.changes or differs
         if update.changes or differs:
             self.changed_at = update.time
-        if differs:  # an update that brings nothing new leaves the last difference in sight
+        if differs:  # an update without a difference keeps the last difference on display
             self.difference, self.differed_at = difference(before, self.result), update.time
         return bool(update.changes) or differs or update.missed or self.problem != had
 
@@ -221,7 +221,7 @@ class Watch:
         return only(self.bundle(), include, exclude)
 
     def bundle(self) -> dict[str, Any]:
-        """Return what is displayed, by MIME type."""
+        """Return the display data by MIME type."""
         return bundle(watch_parts(self))
 
 
@@ -232,7 +232,7 @@ def _differs(before: ResourceResult | None, after: ResourceResult | None) -> boo
 
 
 def difference(before: ResourceResult | None, after: ResourceResult | None) -> list[Line]:
-    """Return how what was read differs from what was read before, short enough to be shown."""
+    """Return the difference between two reads, short enough to show."""
     old, new = (_comparable(result) for result in (before, after))
     if isinstance(old, str) and isinstance(new, str):
         if max(len(old), len(new)) > MAX_COMPARED:
@@ -244,7 +244,7 @@ def difference(before: ResourceResult | None, after: ResourceResult | None) -> l
 
 
 def _comparable(result: ResourceResult | None) -> Any:
-    """Return an object or an array, if that is what there is, else a text, if there is just one."""
+    """Return JSON data if it is an object or array, else the text; None unless there is exactly one text."""
     if result is None or len(result.contents) != 1 or len(result.texts) != 1:
         return None
     if len(result.texts[0]) > MAX_COMPARED:
@@ -260,23 +260,23 @@ def _size(result: ResourceResult | None) -> str:
     return f"{many}{sum(sizes):,} characters"
 
 
-# The log messages and the stderr of a server as they come, over sessions that are opened again.
+# New log messages and stderr lines of a server, across reopened sessions.
 
 STDERR = "stderr"
-"""What stands as the logger of a line of standard error."""
+"""The logger name of a stderr line."""
 
 POLL_SECONDS = 0.2
-"""Seconds between two looks at standard error, which is a file, and nobody says when it grows."""
+"""Interval in seconds at which stderr is read: it is a file, which gives no notice when it grows."""
 
 WAITING = 1000
-"""New lines that are kept until somebody takes them; of more the last ones."""
+"""Most new lines that wait to be taken; beyond that the oldest are dropped."""
 
 
 class LogFollower:
-    """A context in which the new log messages and lines of one server are collected, secrets masked.
+    """A context that collects the new log messages and stderr lines of one server, secrets masked.
 
     Args:
-        current: Returns the connection as it is now, or None when it is gone.
+        current: Returns the current connection, or None if it is gone.
     """
 
     def __init__(self, current: Callable[[], Connection | None]) -> None:
@@ -291,7 +291,7 @@ class LogFollower:
         self._attend()
         if self._lines is not None:
             for _ in self._lines.read():
-                pass  # what was there before
+                pass  # skips earlier lines
         return self
 
     def __exit__(
@@ -300,7 +300,7 @@ class LogFollower:
         self._leave()
 
     async def take(self) -> list[LogMessage] | None:
-        """Wait for something new, a moment at most, and return it; None when the connection is gone."""
+        """Wait briefly for something new and return it; None if the connection is gone and all is taken."""
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL_SECONDS):
                 await self._woken.wait()
@@ -312,7 +312,7 @@ class LogFollower:
         return new if new or self._connection is not None else None
 
     def _attend(self) -> None:
-        """Follow the connection that there is now, and the file that its server writes to."""
+        """Follow the current connection and its stderr file."""
         connection = self._current()
         if connection is not self._connection:
             self._leave()

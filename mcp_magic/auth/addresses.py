@@ -1,8 +1,8 @@
-"""Which addresses a log-in may lead to: a server on the internet must not make this machine query its own network.
+"""The addresses that a log-in may query: a server on the internet must not reach into this machine's network.
 
-The MCP server names its authorization server, and the authorization server names its endpoints. An address on this
-machine or in its network is queried only if the MCP server is there as well, or if the person named that host.
-Link-local addresses, where clouds give out credentials, are queried only if the person named them.
+The MCP server names its authorization server, which names its endpoints. The log-in queries an address on this machine
+or in its network only if the MCP server is there too, or if the user named that host. It queries a link-local address,
+where clouds give out credentials, only if the user named it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["Reach", "host_and_port", "is_private"]
 
 LOOKUP_SECONDS = 3.0
-"""Seconds a DNS lookup may take. A name that is not found leads nowhere, or a proxy finds it."""
+"""Deadline of a DNS lookup in seconds. A name that is not found is either dead or resolved by a proxy."""
 
 _EMBEDDED = int(ip_address("64:ff9b::"))
-"""The prefix of IPv6 addresses that stand for IPv4 ones (NAT64, RFC 6052)."""
+"""The prefix of IPv6 addresses that embed IPv4 addresses (NAT64, RFC 6052)."""
 
 _METADATA = ip_address("fd00:ec2::254")
-"""Where Amazon's machines get their credentials over IPv6."""
+"""The address that gives AWS machines their credentials over IPv6."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -35,12 +35,12 @@ Address = IPv4Address | IPv6Address
 
 
 def host_and_port(url: str) -> str:
-    """Return a URL's host and port, without user info."""
+    """Return the host and port of a URL, without user info."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def is_private(url: str) -> bool:
-    """Whether others on the way cannot read what is sent to a URL: it has TLS, or leads to this machine.
+    """Whether a request to a URL cannot be read on its way: the URL has TLS or leads to this machine.
 
     >>> is_private("http://127.0.0.1:9000/token"), is_private("http://auth.example.com/token")
     (True, False)
@@ -50,11 +50,11 @@ def is_private(url: str) -> bool:
 
 
 class Reach:
-    """Where the log-in of one server may lead.
+    """The addresses that the log-in of one server may query.
 
     Args:
-        url: The MCP server's.
-        named: Other URLs that the person named.
+        url: The URL of the MCP server.
+        named: Other URLs that the user named.
     """
 
     def __init__(self, url: str, named: Iterable[str | None] = ()) -> None:
@@ -63,11 +63,11 @@ class Reach:
         self._peer: Address | None = None
 
     def remember_peer(self, response: httpx2.Response) -> None:
-        """Remember the address from which the MCP server answers."""
+        """Remember the address from which the MCP server answered."""
         self._peer = _peer(response.extensions.get("network_stream")) or self._peer
 
     async def refused(self, url: str) -> str:
-        """Return the forbidden address to which a URL leads; "" if the URL may be queried."""
+        """Return the forbidden address that a URL leads to, or "" if the URL may be queried."""
         host = _host(url)
         if host in self._named:
             return ""
@@ -90,9 +90,9 @@ class Reach:
         return all(map(_is_internal, addresses))
 
     def watching(self, request: httpx2.Request, refuse: Callable[[str], Exception]) -> Callable[..., Awaitable[None]]:
-        """Return the `trace` extension of a request, which closes a connection that leads to a forbidden address.
+        """Return the `trace` extension of a request; it closes a connection that leads to a forbidden address.
 
-        A second lookup of a name may give another address (DNS rebinding), so this looks at the connection itself.
+        A second lookup of a name may return another address (DNS rebinding), so this checks the connection itself.
 
         Args:
             request: The request.
@@ -105,7 +105,7 @@ class Reach:
             nonlocal asked
             if event == "connection.connect_tcp.started":
                 asked = str(info.get("host", "")).strip("[]")
-            elif event == "connection.connect_tcp.complete" and asked == host not in self._named:  # else it is a proxy
+            elif event == "connection.connect_tcp.complete" and asked == host not in self._named:  # a proxy otherwise
                 stream = info["return_value"]
                 peer = _peer(stream)
                 if peer is not None and (address := await self._refused([peer])):
@@ -123,7 +123,7 @@ def _host(url: str) -> str:
 
 
 def _peer(stream: Any) -> Address | None:
-    """Return the other end of a connection, if it is known."""
+    """Return the address of the other end of a connection, or None if it is unknown."""
     try:
         return ip_address(str(stream.get_extra_info("server_addr")[0]).partition("%")[0])
     except (OSError, AttributeError, ValueError, TypeError, IndexError):
@@ -131,7 +131,7 @@ def _peer(stream: Any) -> Address | None:
 
 
 async def _addresses(host: str) -> list[Address]:
-    """Return the addresses of a host, which may be written as an address; none if it is not found."""
+    """Return the addresses of a host name or literal address, or [] if the name is not found."""
     with suppress(ValueError):
         return [ip_address(host.partition("%")[0])]
     if host == "localhost" or host.endswith(".localhost"):
@@ -144,7 +144,7 @@ async def _addresses(host: str) -> list[Address]:
 
 
 def _is_internal(address: Address) -> bool:
-    """Whether an address is not one of the internet.
+    """Whether an address is outside the public internet.
 
     >>> [_is_internal(ip_address(text)) for text in ("127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "0.0.0.0")]
     [True, True, True, True, True]

@@ -1,11 +1,11 @@
-"""The OAuth client of a session: how it gets a token, and how its requests use the token.
+"""The OAuth client of a session: gets tokens and puts them on requests.
 
-From top to bottom: `log_in_with` lets an HTTP client log in. `SessionAuth` sends the requests of the session; where the
-server refuses one, it has `OAuthClient` refresh the token or log in: discovery, registration, the authorization request
-of a person (or the grant of a program), token exchange; and later refresh and step-up.
+`log_in_with` adds the log-in to an HTTP client. `SessionAuth` sends the requests of the session. When the server
+refuses a request, it has `OAuthClient` refresh the token or log in: discovery, registration, authorization request of a
+user (or the grant of a program), token exchange. Refresh and step-up come later.
 
-The URLs, parsers and checks are the SDK's (`mcp.client.auth`); the order is kept here. The SDK's own client holds a
-lock from before a request is sent until its answer begins, so that one slow call would hold up all others.
+URLs, parsers and checks are the SDK's (`mcp.client.auth`); this module decides the order. The SDK's own client holds a
+lock from before a request is sent until its answer begins, so one slow call would delay all others.
 """
 
 from __future__ import annotations
@@ -78,42 +78,42 @@ if TYPE_CHECKING:
 __all__ = ["OWN", "AuthContext", "OAuthClient", "SessionAuth", "log_in_with", "may_log_in"]
 
 OWN = "mcp_magic_oauth"
-"""Extension of requests that belong to a log-in: they are not traced, and are no requests of the session."""
+"""Extension of requests that belong to a log-in. They are not traced and do not count as requests of the session."""
 
 ATTEMPTS = 6
-"""Times a request is sent: with a nonce, after a refresh, a log-in, a step-up, another request's log-in."""
+"""Most times one request is sent: with a nonce, after a refresh, a log-in, a step-up, another request's log-in."""
 
 ASK_SECONDS = 15.0
-"""Seconds an authorization server has for an answer."""
+"""Deadline of a request to an authorization server, in seconds."""
 
 REDIRECTS = 5
 
 ANY_PORT = "http://127.0.0.1/callback"
-"""Stands in for the redirect URI as long as no callback waits."""
+"""Placeholder of the redirect URI while no callback server runs."""
 
 _BACKGROUND = frozenset(("subscriptions/listen", "ping"))
-"""Requests that no person waits for: they refresh a token, but begin no log-in."""
+"""Requests that no user waits for. They may refresh a token but do not start a log-in."""
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 _UNUSABLE = (OAuthFlowError, ValueError, OverflowError)
-"""What an answer of an authorization server raises that cannot be used; a token may expire in 10**400 seconds."""
+"""Errors that an unusable answer of an authorization server raises; `expires_in` may be 10**400 seconds."""
 
 _SECRETS = ("code", "code_verifier", "refresh_token", "client_secret", "client_assertion", "assertion")
-"""Parameters of a token request that must not be shown, although an error of the token endpoint may repeat them."""
+"""Secret parameters of a token request. They are masked because an error of the token endpoint may repeat them."""
 
 
 @dataclass(frozen=True)
 class AuthContext:
-    """What a log-in needs of its session.
+    """The parts of a session that its log-in needs.
 
     Attributes:
-        server: The server's name.
-        spec: Where it is, and how to log in.
-        logins: Ask the person, and say where tokens are kept.
-        learn: Called with all tokens and secrets, so that they are masked wherever they turn up.
+        server: The name of the server.
+        spec: The spec of the server, with its log-in options.
+        logins: Asks the user, and says where tokens are kept.
+        learn: Called with all tokens and secrets, so that they are masked everywhere.
         hide: Masks all known secrets in a text.
-        is_open: Whether the session is open. A log-in that fails ends a session only while it is being opened.
+        is_open: Whether the session is open. A failed log-in ends a session only while the session opens.
     """
 
     server: str
@@ -125,7 +125,7 @@ class AuthContext:
 
 
 def may_log_in(spec: HttpSpec | SseSpec) -> bool:
-    """Whether a session may log in: not if its spec forbids it, or brings an Authorization header of its own."""
+    """Whether a session may log in: its spec allows it and, in mode auto, sets no Authorization header."""
     own = any(name.lower() == "authorization" for name in spec.headers)
     return spec.auth.mode != "none" and not (own and spec.auth.mode == "auto")
 
@@ -137,14 +137,14 @@ def log_in_with(http: httpx2.AsyncClient, context: AuthContext) -> None:
 
 
 class SessionAuth(httpx2.Auth):
-    """Sends the requests of a session with a token, and gets a new token where the server refuses one.
+    """Sends the requests of a session with a token, and gets a new token when the server refuses one.
 
-    Requests are sent as they are until one is refused: most servers never ask for a log-in, and the keyring may ask
-    for a password. Requests do not wait for each other; only what gets a new token holds a lock, and one log-in serves
-    all requests that wait for it.
+    Sends requests unchanged until one is refused: most servers never ask for a log-in, and reading the keyring may
+    prompt for a password. Requests do not wait for each other. Only getting a new token holds a lock, and one log-in
+    serves all requests that wait for it.
 
     Args:
-        http: Sends the requests of the log-in as well.
+        http: The session's HTTP client; it sends the requests of the log-in too.
         context: The session.
     """
 
@@ -158,7 +158,7 @@ class SessionAuth(httpx2.Auth):
         self._failed_at = 0.0
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request, again and again as long as there is a better token."""
+        """Send a request, and resend it as long as a better token can be had."""
         refusal: httpx2.Response | None = None
         if self._oauth is None and self._context.spec.auth.mode == "auto":
             refusal = yield request
@@ -171,7 +171,7 @@ class SessionAuth(httpx2.Auth):
             token, response = oauth.token, None
             if token is not None or "refresh" in tried or not oauth.can_refresh:
                 if token is None and refusal is not None:
-                    response, refusal = refusal, None  # this is how the server answers a request without a token
+                    response, refusal = refusal, None  # the server's answer to a request without a token
                 else:
                     oauth.prepare(request)
                     response = yield request
@@ -184,7 +184,7 @@ class SessionAuth(httpx2.Auth):
                 again = self._survive(error)
             if not again:
                 if response is None:
-                    yield request  # without a token; the server says what is wrong
+                    yield request  # without a token: the server says what is wrong
                 return
 
     async def _open(self) -> OAuthClient:
@@ -207,15 +207,15 @@ class SessionAuth(httpx2.Auth):
         tried: set[str],
         began: float,
     ) -> bool:
-        """Get a token that the server accepts; one request does, and the others that wait use it.
+        """Get a token that the server accepts. One request gets it; the others wait and use it.
 
         Args:
-            oauth: Gets it.
+            oauth: Gets the token.
             request: The refused request.
-            response: The refusal; None if nothing was sent, because the token has expired.
-            token: What was sent with it.
-            tried: What has been tried for this request.
-            began: When it began (`time.monotonic()`).
+            response: The refusal, or None if the request was not sent because its token has expired.
+            token: The token that was sent with the request.
+            tried: The ways already tried for this request.
+            began: When the request began (`time.monotonic()`).
 
         Returns:
             Whether to send the request again.
@@ -224,7 +224,7 @@ class SessionAuth(httpx2.Auth):
             tried.add("nonce")
             return True
         if self._logging_in and not self._may_ask_for(request):
-            return False  # it may tell the server that the call that wants the log-in has been cancelled
+            return False  # it may tell the server that the call waiting for the log-in was cancelled
         async with self._renewing:
             if oauth.token not in (None, token):
                 return True
@@ -236,7 +236,7 @@ class SessionAuth(httpx2.Auth):
             if response is None or not self._may_log_in(request, response):
                 return False
             if self._failure is not None and self._failed_at > began:
-                raise self._failure  # another request has just asked for the same, in vain
+                raise self._failure  # another request has just failed at the same
             step = str(response.status_code)
             if step in tried:
                 raise AuthorizationError(refused_again(response, oauth.scope, oauth.parties))
@@ -251,7 +251,7 @@ class SessionAuth(httpx2.Auth):
             return again
 
     def _survive(self, error: AuthorizationError) -> bool:
-        """Note that there is no token. That ends a session which is being opened; else the refusal goes through."""
+        """Record a failed log-in. Raises the error while the session opens; later the refusal itself is passed on."""
         self._failure, self._failed_at = error, time.monotonic()
         if (attempt := current.get()) is not None:
             attempt.error = error
@@ -266,7 +266,7 @@ class SessionAuth(httpx2.Auth):
         )
 
     def _may_ask_for(self, request: httpx2.Request) -> bool:
-        """Whether a log-in may begin for this request: it takes no person, or one waits for the answer."""
+        """Whether this request may start a log-in: the log-in needs no user, or a user waits for the answer."""
         spec = self._context.spec
         if not spec.auth.interactive:
             return True
@@ -280,25 +280,25 @@ class SessionAuth(httpx2.Auth):
 
 
 def _is_refusal(response: httpx2.Response) -> bool:
-    """Whether a server wants a token, or one with more scopes (RFC 6750, section 3.1)."""
+    """Whether a server asks for a token, or for a token with more scopes (RFC 6750, section 3.1)."""
     if response.status_code == 403:
         return extract_field_from_www_auth(response, "error") == "insufficient_scope"
     return response.status_code == 401
 
 
 def _challenge(response: httpx2.Response) -> str:
-    """Return the scheme that a server asks for: "bearer" or "dpop" if it is among them, "" if it names none."""
+    """Return the scheme that a challenge asks for: "bearer" or "dpop" if listed, else the first one, "" without any."""
     words: list[str] = response.headers.get("www-authenticate", "").lower().split()
     return next((word for word in words if word in ("bearer", "dpop")), words[0] if words else "")
 
 
 class OAuthClient:
-    """The client of one session at its authorization server: what it knows, and the steps by which it gets a token.
+    """The OAuth client of one session: holds its state and runs the steps that get a token.
 
     Args:
-        http: The session's HTTP client. Requests of a log-in go over it, but without the session's token.
+        http: The session's HTTP client. It sends requests of the log-in without the session's token.
         context: The session.
-        kept: What outlives this kernel.
+        kept: The tokens and the state that outlive this kernel.
     """
 
     def __init__(self, http: httpx2.AsyncClient, context: AuthContext, kept: KeptTokens) -> None:
@@ -320,7 +320,7 @@ class OAuthClient:
         self._sent_secrets: list[str] = []
 
     def _make_metadata(self) -> OAuthClientMetadata:
-        """Return how this client describes itself when it registers."""
+        """Return the metadata with which this client registers."""
         options = self._options
         scope = " ".join(options.scopes) or None
         if options.interactive:
@@ -334,11 +334,11 @@ class OAuthClient:
         grant = JWT_BEARER_GRANT_TYPE if options.grant == "jwt_bearer" else options.grant
         return OAuthClientMetadata(redirect_uris=None, grant_types=[grant], scope=scope)
 
-    # What is known
+    # State
 
     @property
     def token(self) -> str | None:
-        """The access token; None if there is none, or if it has expired."""
+        """The access token, or None if there is none or it has expired."""
         tokens = self._state.current_tokens
         return tokens.access_token if tokens is not None and self._state.is_token_valid() else None
 
@@ -354,7 +354,7 @@ class OAuthClient:
 
     @property
     def parties(self) -> Parties:
-        """Who takes part in the log-in, for messages."""
+        """The servers of the log-in, for messages."""
         metadata, context = self._state.oauth_metadata, self._context
         issuer = str(metadata.issuer) if metadata is not None else self._state.auth_server_url or ""
         return Parties(context.server, context.spec.where, host_and_port(issuer), self._hide)
@@ -366,7 +366,7 @@ class OAuthClient:
         return text
 
     async def load(self) -> None:
-        """Read what earlier kernels have kept."""
+        """Read the state that earlier kernels saved."""
         record, state = await self._load_tokens(), self._state
         registered = read_model(OAuthClientInformationFull, record.get("client"))
         state.client_info = self._registered_by_hand() or registered
@@ -384,12 +384,12 @@ class OAuthClient:
             self._prover = Prover(record["dpop_key"])
         return record
 
-    # The requests of the session
+    # Requests of the session
 
     def prepare(self, request: httpx2.Request) -> None:
-        """Put the token on a request before it is sent; with a proof if the token is bound to a key (RFC 9449)."""
+        """Put the token on a request before it is sent, with a proof if the token is bound to a key (RFC 9449)."""
         if (row := being_sent.get()) is not None:
-            row[STATUS] = None  # the trace shows the last answer, not the refusal before it
+            row[STATUS] = None  # the trace shows the last answer, not an earlier refusal
         for name in ("Authorization", "DPoP"):
             request.headers.pop(name, None)
         if (token := self.token) is None:
@@ -400,7 +400,7 @@ class OAuthClient:
             request.headers["Authorization"] = f"Bearer {token}"
 
     def observe(self, response: httpx2.Response) -> None:
-        """Remember the nonce of an answer, and the address from which the server refuses a request."""
+        """Remember the nonce of an answer, and the peer address if the answer is a refusal."""
         if self._prover is not None:
             self._prover.remember_nonce(response)
         if _is_refusal(response):
@@ -410,20 +410,20 @@ class OAuthClient:
         """Whether a server asks for the same request with its nonce in the proof (RFC 9449, section 9)."""
         return self._bound and extract_field_from_www_auth(response, "error") == "use_dpop_nonce"
 
-    # A log-in
+    # Log-in
 
     async def log_in(self, request: httpx2.Request, response: httpx2.Response) -> bool:
         """Get a token, in the order of the MCP specification ("Authorization Flow").
 
         Args:
             request: The refused request.
-            response: Its refusal: 401, or 403 to step up to more scopes.
+            response: The refusal: 401, or 403 to step up to more scopes.
 
         Returns:
-            Whether there is a token; False if the server seems to know nothing of OAuth.
+            Whether there is a token; False if the server does not seem to support OAuth.
 
         Raises:
-            AuthorizationError: It failed; says whose fault that is.
+            AuthorizationError: The log-in failed; the message says whose fault that is.
         """
         state, scheme = self._state, _challenge(response)
         guessing = self._options.mode == "auto" and not scheme
@@ -446,11 +446,11 @@ class OAuthClient:
                 return False
             failure = explain(error, self.parties)
         if failure is not None:
-            raise failure  # outside of the `except`, so without context: the SDK's errors quote answers with tokens
+            raise failure  # outside the `except`, so without context: the SDK's errors quote answers, tokens included
         return True
 
     async def _log_in_person(self) -> None:
-        """Let a person log in with a browser (authorization code, PKCE)."""
+        """Let a user log in with a browser (authorization code, PKCE)."""
         self._check_client()
         if not await self._context.logins.can_ask():
             raise AuthorizationError(self._unattended())
@@ -464,7 +464,7 @@ class OAuthClient:
             callback.close()
 
     async def _log_in_program(self) -> None:
-        """Log in without a person: with the client's own credentials, or with an assertion (RFC 7523)."""
+        """Log in without a user: with the client's own credentials, or with an assertion (RFC 7523)."""
         self._check_issuer()
         await self._prepare_exchange()
         await self._exchange(await self._grant())
@@ -472,13 +472,13 @@ class OAuthClient:
     # Discovery
 
     async def _discover(self, response: httpx2.Response) -> None:
-        """Find the authorization server (RFC 9728), and its endpoints (RFC 8414)."""
+        """Find the authorization server (RFC 9728) and its endpoints (RFC 8414)."""
         state = self._state
         await self._discover_resource(extract_resource_metadata_from_www_auth(response))
         issuer = self._expected_issuer()
         if state.client_info is not None and not credentials_match_issuer(
             state.client_info, issuer, state.client_metadata_url
-        ):  # the authorization server has changed: the old one's credentials are not shown to it
+        ):  # the authorization server changed: it must not see the old one's credentials
             state.client_info = state.oauth_metadata = None
             state.clear_tokens()
         for url in build_oauth_authorization_server_metadata_discovery_urls(state.auth_server_url, state.server_url):
@@ -486,7 +486,7 @@ class OAuthClient:
             goes_on, metadata = await handle_auth_metadata_response(answer)
             if metadata is not None:
                 if state.auth_server_url is None and issuers_match(str(metadata.issuer), issuer):
-                    issuer = str(metadata.issuer)  # a root issuer with or without its slash
+                    issuer = str(metadata.issuer)  # a root issuer may have its slash or not
                 validate_metadata_issuer(metadata, issuer)
                 state.oauth_metadata = metadata
                 self._offers_dpop = await _offers_dpop(answer)
@@ -514,7 +514,7 @@ class OAuthClient:
             raise OAuthFlowError(f"Protected resource metadata request failed: HTTP {failed}")
 
     def _expected_issuer(self) -> str:
-        """Return the issuer that metadata and client must belong to: without advertisement the MCP server's origin."""
+        """Return the issuer that metadata and client must belong to; by default the MCP server's origin."""
         url = httpx2.URL(self._state.server_url)
         return self._state.auth_server_url or f"{url.scheme}://{url.netloc.decode()}"
 
@@ -531,10 +531,10 @@ class OAuthClient:
             "belong: they were not sent."
         )
 
-    # Scopes, and step-up to more of them
+    # Scopes and step-up
 
     def _choose_scope(self, response: httpx2.Response, granted: str | None, *, stepping_up: bool) -> None:
-        """Ask for what the person named, else for what the server suggests; a step-up adds to what was granted."""
+        """Choose the scopes: those the user named, else those the server suggests. A step-up adds to those granted."""
         metadata, named = self._state.client_metadata, " ".join(self._options.scopes)
         suggested = get_client_metadata_scopes(
             extract_scope_from_www_auth(response),
@@ -553,7 +553,7 @@ class OAuthClient:
     # Registration
 
     def _registered_by_hand(self) -> OAuthClientInformationFull | None:
-        """Return the client that the spec names; a program without a name has an empty one, and never registers."""
+        """Return the client that the spec names, or None. A `jwt_bearer` client may have no id, and never registers."""
         options = self._options
         if options.client_id is None and options.grant != "jwt_bearer":
             return None
@@ -575,7 +575,7 @@ class OAuthClient:
             )
 
     def _open_callback(self) -> CallbackServer:
-        """Listen where the client is registered to be sent back to, else on any port, and register again."""
+        """Listen on the registered redirect port if it is free, else on any port and register again."""
         options, state = self._options, self._state
         uris = (state.client_info.redirect_uris if state.client_info is not None else None) or []
         port = options.redirect_port or next((uri.port for uri in uris if uri.port), 0)
@@ -593,7 +593,7 @@ class OAuthClient:
         return callback
 
     async def _register(self) -> None:
-        """Become known to the authorization server: by the URL of a metadata document, or dynamically (RFC 7591)."""
+        """Register at the authorization server: by the URL of a metadata document, or dynamically (RFC 7591)."""
         state, metadata = self._state, self._state.client_metadata
         if state.client_info is not None:
             return
@@ -622,10 +622,10 @@ class OAuthClient:
         await self._kept.set_client_info(client)
 
     async def _ask_to_register(self, url: str) -> None:
-        """Ask the person before this program makes itself known anywhere; once, naming all hosts that take part.
+        """Ask the user once before this program registers anywhere; the question names all hosts of the log-in.
 
         Raises:
-            AuthorizationError: The answer is no, or there is none.
+            AuthorizationError: The user says no, or no user can be asked.
         """
         metadata, parties = self._state.oauth_metadata, self.parties
         page = str(metadata.authorization_endpoint) if metadata is not None else url
@@ -653,10 +653,10 @@ class OAuthClient:
             'Without a person: auth = { grant = "client_credentials", ... }, or a header Authorization.'
         )
 
-    # The authorization request
+    # Authorization request
 
     async def _ask_person(self, callback: CallbackServer) -> dict[str, Any]:
-        """Send the person to the authorization server, and return the token request for the code that comes back."""
+        """Send the user to the authorization server, and return the token request for the code that comes back."""
         state, parties, logins = self._state, self.parties, self._context.logins
         assert state.client_info is not None
         assert state.client_metadata.redirect_uris is not None
@@ -674,14 +674,14 @@ class OAuthClient:
         if scope := state.client_metadata.scope:
             query["scope"] = scope
             if "offline_access" in scope.split():
-                query["prompt"] = "consent"  # OpenID Connect wants it for refresh tokens
+                query["prompt"] = "consent"  # OpenID Connect requires it for refresh tokens
         endpoint = self._endpoint("authorization_endpoint", "/authorize")
         url = f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query)}"
         await self._check_page(url)
         login = LogIn(parties.server, parties.where, url, callback.redirect_uri, logins.seconds, self._comes_from)
         callback.expect(login.redirected)
         answer = await logins.ask(login)
-        if answer.state != nonce:  # the address of the page has a `state` of its own
+        if answer.state != nonce:  # a pasted address of the log-in page has another `state`
             raise AuthorizationError(
                 f"{parties.server}: the answer belongs to another log-in (wrong state); try again."
             )
@@ -695,7 +695,7 @@ class OAuthClient:
         }
 
     async def _check_page(self, url: str) -> None:
-        """Raise unless a person may be sent to a log-in page, and its server takes PKCE's S256."""
+        """Raise unless the user may be sent to a log-in page, and its server supports PKCE with S256."""
         parties, metadata = self.parties, self._state.oauth_metadata
         if why := why_not_open(url):
             host = f" at {host_of(url)}" if host_of(url) else ""
@@ -718,7 +718,7 @@ class OAuthClient:
             return False
         return True
 
-    # The grant of a program
+    # Grant of a program
 
     async def _grant(self) -> dict[str, Any]:
         """Return the token request of a program."""
@@ -747,10 +747,10 @@ class OAuthClient:
         signed = SignedJWTParameters(issuer=client, subject=client, signing_key=key, signing_algorithm=algorithm)
         return await signed.create_assertion_provider()(str(metadata.issuer))
 
-    # The token exchange
+    # Token exchange
 
     async def _prepare_exchange(self) -> None:
-        """Choose how the client authenticates and whether tokens are bound to a key; keep what a refresh needs."""
+        """Choose the client authentication and whether to bind tokens to a key; save the state that a refresh needs."""
         state, client = self._state, self._state.client_info
         if client is not None and client.client_secret and self._options.token_endpoint_auth_method is None:
             metadata = state.oauth_metadata
@@ -776,24 +776,24 @@ class OAuthClient:
         return self._offers_dpop and bool(self._asks_dpop or advertised)
 
     async def _exchange(self, form: dict[str, Any]) -> None:
-        """Get a token for a code, for credentials or for an assertion."""
+        """Exchange a code, credentials or an assertion for a token."""
         answer = await self._request_token(form)
         if answer.status_code not in (200, 201):
             body = (await answer.aread()).decode("utf-8", "replace")
             raise AuthorizationError(f"{self.parties.server}: {token_refusal(answer.status_code, body, self.parties)}")
         tokens = await handle_token_response_scopes(answer)
         if tokens.scope is None:
-            tokens.scope = self._state.client_metadata.scope  # it is what was asked for (RFC 6749, section 5.1)
+            tokens.scope = self._state.client_metadata.scope  # the requested ones (RFC 6749, section 5.1)
         await self._take(tokens)
 
     async def _take(self, tokens: OAuthToken) -> None:
-        self._state.update_token_expiry(tokens)  # raises if it is later than a clock can say
+        self._state.update_token_expiry(tokens)  # raises if the time is too large for a clock
         self._state.current_tokens = tokens
         await self._kept.set_tokens(tokens)
         await self._kept.save(bound=self._bound)
 
     async def _request_token(self, form: dict[str, Any]) -> httpx2.Response:
-        """Send a token request, with a proof of our key if there is one (RFC 9449, section 5)."""
+        """Send a token request, with a proof if this client has a key (RFC 9449, section 5)."""
         form, headers = self._state.prepare_token_auth(form | self._resource(), dict(_FORM))
         self._sent_secrets = [form[name] for name in _SECRETS if form.get(name)]
         endpoint, prover = self._endpoint("token_endpoint", "/token"), self._prover
@@ -812,14 +812,14 @@ class OAuthClient:
         return answer
 
     def _resource(self) -> dict[str, str]:
-        """Return the parameter that names the server for which a token is meant (RFC 8707)."""
+        """Return the parameter that names the server that the token is for (RFC 8707)."""
         state = self._state
         if not state.should_include_resource_param(state.protocol_version):
             return {}
         return {"resource": state.get_resource_url()}
 
     def _endpoint(self, name: str, path: str) -> str:
-        """Return an endpoint of the authorization server; without metadata it is a path at the MCP server's origin."""
+        """Return an endpoint of the authorization server; without metadata, a path at the MCP server's origin."""
         if endpoint := getattr(self._state.oauth_metadata, name, None):
             return str(endpoint)
         return urljoin(self._state.get_authorization_base_url(self._state.server_url), path)
@@ -827,7 +827,7 @@ class OAuthClient:
     # Refresh
 
     async def refresh(self, token: str | None) -> None:
-        """Use the refresh token, unless another kernel has just done so. If it is refused, there is no token any more.
+        """Use the refresh token, unless another kernel has just done so. Forget the tokens if the refresh is refused.
 
         Args:
             token: The access token that was refused, or None.
@@ -871,10 +871,10 @@ class OAuthClient:
             forgotten["client"] = None
         await self._kept.save(**forgotten)
 
-    # What goes to an authorization server
+    # Requests to the authorization server
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request of the log-in; redirects are followed within its origin.
+        """Send a request of the log-in. Follows redirects within its origin.
 
         Raises:
             AuthorizationError: It would be readable on the way, leads to a forbidden address, or is not answered.
@@ -923,7 +923,7 @@ class OAuthClient:
 
 
 def _algorithm(pem: str) -> str:
-    """Return the algorithm that goes with a key (RFC 7518, RFC 8037)."""
+    """Return the algorithm that fits a key (RFC 7518, RFC 8037)."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -939,14 +939,14 @@ def _algorithm(pem: str) -> str:
 
 
 async def _offers_dpop(answer: httpx2.Response) -> bool:
-    """Whether metadata offer tokens that are bound to a key (RFC 9449, section 5.1); the SDK's model drops that."""
+    """Whether metadata offer tokens bound to a key (RFC 9449, section 5.1); the SDK's model drops that field."""
     metadata = _json(await answer.aread())
     algorithms = metadata.get("dpop_signing_alg_values_supported") if isinstance(metadata, dict) else None
     return isinstance(algorithms, list) and ALGORITHM in algorithms
 
 
 def _json(text: str | bytes) -> Any:
-    """Return the value of a JSON text; None if it is none."""
+    """Return the value of a JSON text, or None if it is not valid."""
     try:
         return json.loads(text)
     except ValueError:

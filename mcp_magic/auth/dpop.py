@@ -1,7 +1,7 @@
-"""DPoP (RFC 9449): tokens that are worth nothing without a key of this kernel.
+"""DPoP (RFC 9449): tokens that are worthless without a key of this kernel.
 
-The SDK (2.3) knows bearer tokens only. Here are the proofs on requests, the nonces, and the `token_type: DPoP` of a
-token endpoint.
+The SDK (2.3) supports bearer tokens only. This module adds the proofs on requests, the nonces, and the
+`token_type: DPoP` of a token endpoint.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NONCE = "DPoP-Nonce"
 
 
 class Prover:
-    """Signs proofs with a key of its own, and remembers the nonces that servers ask for.
+    """Signs proofs with its own key, and remembers the nonces that servers ask for.
 
     Args:
-        pem: The private key (PEM, P-256); None to make one.
+        pem: The private key (PEM, P-256); None creates one.
     """
 
     def __init__(self, pem: str | None = None) -> None:
@@ -45,7 +45,7 @@ class Prover:
 
     @cached_property
     def pem(self) -> str:
-        """The private key."""
+        """The private key (PEM)."""
         from cryptography.hazmat.primitives import serialization as s
 
         return self._key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()).decode()
@@ -57,7 +57,7 @@ class Prover:
         return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
 
     def sign(self, request: httpx2.Request, token: str | None = None) -> None:
-        """Put a new proof on a request; with a token, one that is bound to the token."""
+        """Put a new proof on a request. With a token, the proof is bound to the token, which is put on too."""
         import jwt
 
         parts = urlsplit(str(request.url))
@@ -76,7 +76,7 @@ class Prover:
         request.headers["DPoP"] = jwt.encode(claims, self._key, algorithm=ALGORITHM, headers=headers)
 
     def remember_nonce(self, response: httpx2.Response) -> None:
-        """Remember the nonce that a server gives (RFC 9449, section 8)."""
+        """Remember the nonce in a server's answer (RFC 9449, section 8)."""
         if nonce := response.headers.get(NONCE):
             self._nonces[urlsplit(str(response.request.url)).netloc] = nonce[:500]
 

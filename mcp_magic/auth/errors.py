@@ -1,6 +1,6 @@
-"""What went wrong in a log-in, in words: whose fault it is, and what to do.
+"""Messages for failed log-ins: whose fault it is, and what to do.
 
-The texts of the SDK are not repeated: some of them hold the authorization server's answer, tokens included.
+They do not repeat the SDK's messages, because some of those quote the authorization server's answer, tokens included.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["Parties", "explain", "refused_again", "refused_registration", "token
 
 @dataclass(frozen=True)
 class Parties:
-    """Who takes part in a log-in.
+    """The servers of a log-in.
 
     Attributes:
-        server: The MCP server's name.
-        where: Its URL, without secrets.
-        issuer: The host of the authorization server, or "" as long as it is not known.
-        hide: Masks the secrets that are known.
+        server: The name of the MCP server.
+        where: The URL of the MCP server, without secrets.
+        issuer: The host of the authorization server, or "" while it is unknown.
+        hide: Masks the known secrets in a text.
     """
 
     server: str
@@ -40,12 +40,12 @@ class Parties:
 
     @property
     def authority(self) -> str:
-        """The authorization server, for a message."""
+        """The host of the authorization server, or a description of it, for a message."""
         return self.issuer or "the authorization server"
 
 
 def explain(error: Exception, parties: Parties) -> AuthorizationError:
-    """Return what an error of the SDK's checks means."""
+    """Return the error that explains an error of the SDK's checks."""
     for pattern, words in _WORDS:
         if match := re.match(pattern, str(error), re.DOTALL):
             hosts = [one_line(text, 100) for text in match.groups()]
@@ -58,7 +58,7 @@ def explain(error: Exception, parties: Parties) -> AuthorizationError:
 
 
 def token_refusal(status: int, body: str, parties: Parties) -> str:
-    """Say what an error of the token endpoint means (RFC 6749, section 5.2)."""
+    """Return what an error of the token endpoint means (RFC 6749, section 5.2)."""
     code, why = _oauth_error(body)
     because = f" {sentence('It says', parties.hide(why))}" if why else ""
     if status >= 500 or status == 429:
@@ -69,7 +69,7 @@ def token_refusal(status: int, body: str, parties: Parties) -> str:
 
 
 def refused_registration(status: int, body: str, parties: Parties) -> str:
-    """Say that an authorization server does not register this program (RFC 7591, section 3.2.2)."""
+    """Return the message that an authorization server does not register this program (RFC 7591, section 3.2.2)."""
     code, why = _oauth_error(body)
     reason = one_line(parties.hide(why or code), 200)
     refused = sentence(f"{parties.authority} does not let new clients register (HTTP {status})", reason)
@@ -80,12 +80,12 @@ def refused_registration(status: int, body: str, parties: Parties) -> str:
 
 
 def refused_again(response: httpx2.Response, given: str | None, parties: Parties) -> str:
-    """Say that a server does not accept a token that it has just been given.
+    """Return the message that a server refuses a token that was just issued for it.
 
     Args:
         response: The refusal, 401 or 403.
         given: The scopes of the token.
-        parties: Who took part in the log-in.
+        parties: The servers of the log-in.
     """
     if response.status_code == 403:
         match = re.search(r'scope="([^"]*)"', response.headers.get("www-authenticate", ""))
@@ -101,7 +101,7 @@ def refused_again(response: httpx2.Response, given: str | None, parties: Parties
 
 
 def _oauth_error(body: str) -> tuple[str, str]:
-    """Return the code and the description of an OAuth error; "" for what is not there."""
+    """Return the code and the description of an OAuth error, "" for each that is missing."""
     try:
         error = json.loads(body)
     except ValueError:
@@ -120,7 +120,7 @@ TOKEN_ERRORS = {
     "invalid_target": "it gives no tokens for this server (resource)",
     "invalid_request": "it did not understand the request",
 }
-"""Error codes of the token endpoint -> what they mean."""
+"""Error code of the token endpoint -> its meaning."""
 
 _WORDS = [
     (r"Invalid registration response", "{at} answered the registration with something that is none; its fault."),
@@ -147,4 +147,4 @@ _WORDS = [
         "{where} could not say where to log in (HTTP {0}); its fault, try again later.",
     ),
 ]
-"""The SDK's texts -> ours."""
+"""Pattern of a message of the SDK -> our message."""

@@ -1,4 +1,4 @@
-"""A log-in: what you are shown, the page that the browser comes back to, and how long it waits."""
+"""A log-in by a user: the message, the callback page for the browser, and the deadline."""
 
 from __future__ import annotations
 
@@ -34,10 +34,8 @@ __all__ = [
 ]
 
 
-# What is said of a log-in, and of what came of it.
-#
-# Pure functions to text and markup. The address leads to the authorization server that the MCP server names: its host
-# is shown, and nothing is opened by itself. What is left in the notebook afterwards has no address.
+# The messages of a log-in. They show the host of the authorization server, because the MCP server chose it, and
+# nothing opens by itself. The message that stays in the notebook afterwards has no URL.
 
 SIGNS = {"done": "✓ came back", "refused": "✗ refused", "cancelled": "… cancelled", "": "… not answered"}
 
@@ -48,7 +46,7 @@ ELSEWHERE = (
 
 
 def login_html(login: LogIn) -> str:
-    """Return who wants which log-in where, with the link, as a page of its own."""
+    """Return the question with its link: who asks for which log-in, and where. Shown as a page of its own."""
     server, where = tag("b", one_line(login.server, 100)), tag("code", one_line(login.where, 200))
     host = tag("b", login.host, style="font-size:1.15em")
     parts: list[object] = [tag("p", joined(["Server ", server, " (", where, ") wants you to log in at ", host]))]
@@ -59,19 +57,19 @@ def login_html(login: LogIn) -> str:
 
 
 def login_text(login: LogIn) -> str:
-    """Return the same for a terminal, with the whole address."""
+    """Return the question for a terminal, with the full URL."""
     first = f"Server {one_line(login.server, 100)} ({one_line(login.where, 200)}) wants you to log in at {login.host}."
     return "\n".join([first, f"It asks for: {_scopes(login)}", f"Open  {clean(login.url)}"])
 
 
 def outcome_text(login: LogIn, seconds: float) -> str:
-    """Return one line: whose log-in it was, and what came of it."""
+    """Return one line with the log-in and its outcome."""
     server = one_line(login.server, 100)
     return f"{SIGNS[login.outcome]}: log-in to {server} at {login.host} ({_scopes(login)}), {duration(seconds)}"
 
 
 def login_bundle(login: LogIn, seconds: float) -> dict[str, str]:
-    """Return the same as a mimebundle, which needs no kernel."""
+    """Return the outcome as a mimebundle, which needs no kernel."""
     server = tag("b", one_line(login.server, 100))
     rest = f" at {login.host} ({_scopes(login)}), {duration(seconds)}"
     line = joined([tag("b", SIGNS[login.outcome]), ": log-in to ", server, rest])
@@ -82,27 +80,25 @@ def _scopes(login: LogIn) -> str:
     return listed(one_line(scope, 60) for scope in login.scopes) if login.scopes else "no scope in particular"
 
 
-# One log-in of a person: what they are shown, how the answer comes back, and how a host asks them.
-#
-# The authorization server sends the browser back to a page on this machine (RFC 8252, section 7.3). A person whose
-# browser is on another machine copies the address of that page and pastes it.
+# One log-in: the authorization server sends the browser back to a page on this machine (RFC 8252, section 7.3). If the
+# browser runs on another machine, the user copies the address of that page and pastes it.
 
 T = TypeVar("T")
 
 LOGIN_SECONDS = 300.0
-"""Seconds a person has to log in."""
+"""Deadline of the user's log-in, in seconds."""
 
 GIVEN_UP_SECONDS = 0.1
-"""Seconds between two checks whether the request that needs the log-in has been given up."""
+"""Interval in seconds at which a log-in checks whether the request that needs it was cancelled."""
 
 FAREWELL_SECONDS = 2.0
-"""Seconds the authorizer has to put away what it showed, after the answer has come."""
+"""Seconds that the authorizer has to remove its output after the answer."""
 
 SILENT_SECONDS = 10.0
 """Seconds a connection may stay without a request; browsers open some in advance."""
 
 MOST_CONNECTIONS = 32
-"""Connections at a time, each a thread; the oldest makes room for one more."""
+"""Most connections at a time, each with a thread; the oldest is closed for one more."""
 
 CALLBACK_PATH = "/callback"
 """The path of the redirect URI."""
@@ -119,7 +115,7 @@ NOTHING = ("Nothing here", "This address only waits for the end of a log-in.")
 
 @dataclass(frozen=True)
 class Redirected:
-    """What the authorization server sends back with the browser (RFC 6749, section 4.1.2; RFC 9207)."""
+    """The authorization response, which the browser brings (RFC 6749, section 4.1.2; RFC 9207)."""
 
     code: str = field(repr=False)
     state: str = field(repr=False)
@@ -127,16 +123,16 @@ class Redirected:
 
 
 class LogIn:
-    """A log-in that waits for a person.
+    """A log-in that waits for a user.
 
     Args:
-        server: The MCP server's name.
-        where: Its URL, without secrets.
-        url: The page to open, at the authorization server.
-        redirect_uri: Where the browser is sent from there.
-        seconds: How long it waits.
-        comes_from: Whether an answer with this issuer (RFC 9207), or with none, is from that server. A code is checked
-            when it is exchanged; an error from elsewhere is not even shown.
+        server: The name of the MCP server.
+        where: The URL of the MCP server, without secrets.
+        url: The log-in page of the authorization server.
+        redirect_uri: Where that page sends the browser.
+        seconds: The deadline, in seconds.
+        comes_from: Whether an answer with this issuer (RFC 9207), or with None, is from the authorization server. A
+            code is checked when it is exchanged; an error from another issuer is not even shown.
 
     Attributes:
         stale: How many answers belonged to other log-ins.
@@ -176,14 +172,14 @@ class LogIn:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes that are asked for."""
+        """The requested scopes."""
         return tuple(self._scope.split())
 
     def pasted(self, text: str) -> str:
-        """Take the address to which the browser was sent, as a person copied it. From any thread.
+        """Take the redirect address that the user pasted. Thread-safe.
 
         Returns:
-            `""` if it is the answer to this log-in, else what is wrong with it.
+            `""` if it answers this log-in, else what is wrong with it.
         """
         text = text.strip().strip("'\"<>")
         query = parse_qs(urlsplit(text).query) if "?" in text else {}
@@ -194,15 +190,15 @@ class LogIn:
         return ""
 
     def redirected(self, url: str) -> str:
-        """Take the URL that the browser asked the callback for. From any thread.
+        """Take the URL that the browser requested from the callback server. Thread-safe.
 
         Returns:
-            `"done"`, `"refused"`, or `"stale"` if it is no answer to this log-in.
+            `"done"`, `"refused"`, or `"stale"` if it does not answer this log-in.
         """
         return self._take(parse_qs(urlsplit(url).query))
 
     def cancel(self) -> None:
-        """End the log-in because the person does not want it. From any thread."""
+        """End the log-in because the user cancels it. Thread-safe."""
         self._settle("cancelled", AuthorizationError(f"{self.server}: the log-in at {self.host} was cancelled."))
 
     async def answered(self) -> None:
@@ -224,7 +220,7 @@ class LogIn:
         return "done"
 
     def _settle(self, outcome: str, answer: Redirected | AuthorizationError) -> None:
-        with suppress(RuntimeError):  # the loop has ended
+        with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self._set_answer, outcome, answer)
 
     def _set_answer(self, outcome: str, answer: Redirected | AuthorizationError) -> None:
@@ -241,13 +237,13 @@ class LogIn:
         """Return the answer.
 
         Raises:
-            AuthorizationError: It was refused or cancelled.
+            AuthorizationError: The log-in was refused or cancelled.
         """
         return self._answer.result()
 
 
 def refusal(reply: dict[str, str], host: str) -> str:
-    """Say what the error of an authorization response means (RFC 6749, section 4.1.2.1)."""
+    """Return what the error of an authorization response means (RFC 6749, section 4.1.2.1)."""
     why = one_line(reply.get("error_description", ""), 200)
     code = one_line(reply["error"], 40)
     because = f" {sentence('It says', why)}" if why else ""
@@ -264,7 +260,7 @@ def refusal(reply: dict[str, str], host: str) -> str:
 class CallbackServer(ThreadingHTTPServer):
     """The page on 127.0.0.1 to which the browser returns after a log-in.
 
-    It runs on a thread, so that the browser gets its answer also while `input()` holds the event loop.
+    It runs on a thread, so that it answers the browser even while `input()` blocks the event loop.
 
     Args:
         port: The port; 0 for a free one.
@@ -292,19 +288,19 @@ class CallbackServer(ThreadingHTTPServer):
 
     @property
     def redirect_uri(self) -> str:
-        """The address of the page."""
+        """The URL of the page."""
         return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
 
     def expect(self, judge: Callable[[str], str]) -> None:
-        """Pass each URL of the page that is requested from now on to a function, on a thread.
+        """Pass each later request of the page to a function, on a thread.
 
         Args:
-            judge: Returns `"done"`, `"refused"`, or `"stale"` for what is no answer to this log-in.
+            judge: Takes the URL; returns `"done"`, `"refused"`, or `"stale"` if it does not answer this log-in.
         """
         self._judge = judge
 
     def judge(self, query: str) -> str:
-        """Return what a query of the page means."""
+        """Return the judgement on a request of the page."""
         return self._judge(f"{self.redirect_uri}?{query}")
 
     def close(self) -> None:
@@ -316,7 +312,7 @@ class CallbackServer(ThreadingHTTPServer):
         self._thread.join()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer on a thread; the oldest connection makes room where there are too many."""
+        """Answer on a thread; close the oldest connection if there are too many."""
         if len(self._open) >= MOST_CONNECTIONS:
             self._hang_up(next(iter(self._open)))
         self._open[request] = None
@@ -328,7 +324,7 @@ class CallbackServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a browser that hung up."""
+        """Ignore a browser that closed its connection."""
 
     def _hang_up(self, connection: socket.socket) -> None:
         self._open.pop(connection, None)
@@ -369,23 +365,23 @@ class _CallbackPage(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: the address holds the code."""
+        """Log nothing: the URL holds the code."""
 
 
 Authorizer = Callable[[LogIn], Awaitable[None]]
-"""Shows a log-in to the person, and returns when it is answered: any `async def (login) -> None`."""
+"""Shows a log-in to the user and returns when it is answered: any `async def (login) -> None`."""
 
 
 @dataclass
 class LogIns:
-    """How the sessions of a host log in.
+    """The way in which the sessions of a host log in.
 
     Attributes:
-        authorizer: Shows a log-in to the person; None if no person can be asked.
-        possible: Whether a person can be asked at this moment.
-        confirm: Asks the person for a yes before this program registers at an authorization server: `async def (text)`,
-            which returns None if no person can be asked. A program that sets only `authorizer` is not asked.
-        seconds: How long a log-in may take.
+        authorizer: Shows a log-in to the user; None if no user can be asked.
+        possible: Whether a user can be asked now.
+        confirm: Asks the user before this program registers at an authorization server: `async def (text)`,
+            which returns None if no user can be asked. A program that sets only `authorizer` is not asked.
+        seconds: The deadline of a log-in, in seconds.
         where: Where tokens are kept: auto, keyring, file or memory.
     """
 
@@ -400,7 +396,7 @@ class LogIns:
         """Return the store of tokens.
 
         Raises:
-            MissingDependencyError: The setting asks for a keyring, and there is none.
+            MissingDependencyError: The setting asks for a keyring, and none is available.
         """
         if self.where not in self._stores:
             self._stores[self.where] = make_store(self.where)
@@ -412,30 +408,30 @@ class LogIns:
         possible: Callable[[], Awaitable[bool]] | None = None,
         confirm: Callable[[str], Coroutine[Any, Any, bool | None]] | None = None,
     ) -> None:
-        """Ask the person in this way from now on; without an authorizer not at all."""
+        """Set how to ask the user from now on; without an authorizer the user is not asked."""
         self.authorizer, self.possible, self.confirm = authorizer, possible, confirm
 
     async def can_ask(self) -> bool:
-        """Whether a person can be asked."""
+        """Whether a user can be asked."""
         return self.authorizer is not None and (self.possible is None or await self.possible())
 
     async def ask(self, login: LogIn) -> Redirected:
-        """Let the person log in. The clock of the call that needs it stands still; the log-in ends with that call.
+        """Let the user log in. The deadline of the call that needs the log-in pauses; the log-in ends with that call.
 
         Raises:
-            AuthorizationError: They did not log in, or not in time.
+            AuthorizationError: The user did not log in, or not in time.
         """
         return await _ask_person(self._show(login), f"{login.server}: the log-in at {login.host} was interrupted.")
 
     async def permits(self, text: str, interrupted: str) -> bool | None:
-        """Ask the person for a yes; None if no person can be asked.
+        """Ask the user for a yes; return None if no user can be asked.
 
         Args:
             text: The question.
-            interrupted: The message of the error if the call that needs the answer has ended.
+            interrupted: The message of the error if the call that needs the answer ends.
 
         Raises:
-            AuthorizationError: The call that needs the answer has ended, or the person did not answer in time.
+            AuthorizationError: The call that needs the answer ended, or the user did not answer in time.
         """
         if self.confirm is None:
             return True
@@ -476,7 +472,7 @@ class LogIns:
 
 
 async def _ask_person(question: Coroutine[Any, Any, T], interrupted: str) -> T:
-    """Ask below the cell that called, and return the answer; the clock of the call stands still meanwhile."""
+    """Ask below the cell that called, and return the answer. The deadline of the call pauses meanwhile."""
     with person_asked():
         call, attempt = current_call(), current.get()
         asking = asyncio.ensure_future(question) if call is None else call.ask(question)
@@ -485,6 +481,6 @@ async def _ask_person(question: Coroutine[Any, Any, T], interrupted: str) -> T:
                 await asyncio.wait({asking}, timeout=GIVEN_UP_SECONDS)
         finally:
             asking.cancel()
-    if not asking.done() or asking.cancelled():  # in the handshake era its request goes on
+    if not asking.done() or asking.cancelled():  # in the handshake era the request goes on
         raise AuthorizationError(interrupted)
     return asking.result()

@@ -1,4 +1,4 @@
-"""Logging out: revoke the tokens of a server if that is possible (RFC 7009), and forget them here in any case."""
+"""Log-out: revokes the tokens of a server if it can (RFC 7009), and deletes them here in any case."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["LoggedOut", "log_out"]
 
 REVOKE_SECONDS = 5.0
-"""Seconds an authorization server has to revoke a token; it is forgotten here all the same."""
+"""Deadline of a revocation, in seconds. The tokens are deleted here even if it is missed."""
 
 
 @dataclass(frozen=True)
 class LoggedOut:
-    """How the log-in of one client ended.
+    """The result of the log-out of one client.
 
     Attributes:
         authority: The host of the authorization server, or "".
-        done: `"revoked"`, or why it was only forgotten.
+        done: `"revoked"`, or why the tokens were only deleted here.
     """
 
     authority: str
@@ -36,10 +36,10 @@ class LoggedOut:
 
 
 async def log_out(spec: UrlSpec, logins: LogIns) -> list[LoggedOut]:
-    """Revoke and forget all tokens and registrations of a server.
+    """Revoke and delete all tokens and registrations of a server.
 
     Returns:
-        What was done, for each client; nothing if nothing was kept.
+        The result for each client; empty if nothing was kept.
     """
     key = server_key(spec.url)
     store = await asyncio.to_thread(logins.store)
@@ -62,7 +62,7 @@ async def _revoke(record: Record, spec: UrlSpec) -> LoggedOut:
     if await Reach(spec.url, [getattr(getattr(spec, "auth", None), "issuer", None)]).refused(endpoint):
         return LoggedOut(authority, "forgotten; it wanted that to be told to an address of this machine or its network")
     client, secret = _client(record, spec)
-    # a refresh token first: what it gave ends with it, at most servers
+    # the refresh token first: most servers revoke its access tokens with it
     kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]
     name = client.get("client_id", "")
     forms = [{"token": tokens[kind], "token_type_hint": kind, "client_id": name} for kind in kinds]

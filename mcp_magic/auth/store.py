@@ -1,6 +1,6 @@
-"""Where tokens are kept: the system's keyring, a file that only its owner can read, or this process's memory.
+"""The token store: the system's keyring, a file that only its owner can read, or this process's memory.
 
-One JSON object is kept for each server. Its key holds a hash of the server's URL, because the URL may hold a secret.
+It keeps one JSON object per server. The key holds a hash of the server's URL, because the URL may hold a secret.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ SERVICE = "mcp_magic"
 """The service name of our entries in a keyring."""
 
 LOCK_SECONDS = 15.0
-"""Seconds to wait while another kernel refreshes a token; after that it hangs, and this kernel refreshes the token."""
+"""Seconds to wait while another kernel refreshes a token. After that it counts as hung, and this kernel refreshes."""
 
 POLL_SECONDS = 0.03
 
 FAR = 2**30
 
 RECOMMENDED = 1
-"""The lowest priority of a keyring backend that is reliable (keyring, "Recommended backends")."""
+"""The lowest priority of a reliable keyring backend (keyring, "Recommended backends")."""
 
 Record = dict[str, Any]
 
@@ -62,10 +62,10 @@ class Store(Protocol):
     """Keeps a record for each key."""
 
     def load(self, key: str) -> Record:
-        """Return the record, {} if there is none."""
+        """Return the record, or {} if there is none."""
 
     def save(self, key: str, record: Record) -> None:
-        """Keep a record; an empty one is deleted."""
+        """Save a record; delete an empty one."""
 
 
 def server_key(url: str) -> str:
@@ -83,7 +83,7 @@ def server_key(url: str) -> str:
 
 
 def tokens_folder() -> Path:
-    """Return the folder of the files, below Jupyter's data directory. Does not create it."""
+    """Return the folder of the token files, below Jupyter's data directory. Does not create it."""
     from jupyter_core.paths import jupyter_data_dir
 
     return Path(jupyter_data_dir()) / "mcp_magic" / "tokens"
@@ -96,18 +96,18 @@ class MemoryStore:
         self._records: dict[str, str] = {}
 
     def load(self, key: str) -> Record:
-        """Return the record, {} if there is none."""
+        """Return the record, or {} if there is none."""
         return _read(self._records.get(key))
 
     def save(self, key: str, record: Record) -> None:
-        """Keep a record; an empty one is deleted."""
+        """Save a record; delete an empty one."""
         self._records.pop(key, None)
         if record:
             self._records[key] = json.dumps(record)
 
 
 class FileStore:
-    """Keeps each record in a file of its own (mode 0600, in a folder of mode 0700), which is replaced in one step.
+    """Keeps each record in its own file (mode 0600, in a folder of mode 0700), which is replaced atomically.
 
     Args:
         folder: The folder; by default below Jupyter's data directory.
@@ -121,14 +121,14 @@ class FileStore:
         return self.folder / f"{key.rpartition(' ')[2]}.json"
 
     def load(self, key: str) -> Record:
-        """Return the record, {} if there is none, or none that can be read."""
+        """Return the record, or {} if there is none or it cannot be read."""
         try:
             return _read(self.path(key).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError):
             return {}
 
     def save(self, key: str, record: Record) -> None:
-        """Keep a record; an empty one is deleted.
+        """Save a record; delete an empty one.
 
         Raises:
             OSError: The folder cannot be written to.
@@ -138,7 +138,7 @@ class FileStore:
             path.unlink(missing_ok=True)
             return
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(OSError):  # the folder may have been there, with a mode of its own
+        with suppress(OSError):  # the folder may exist with another mode
             self.folder.chmod(0o700)
         fresh = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
         try:
@@ -152,11 +152,11 @@ class FileStore:
 
 
 class KeyringStore:
-    """Keeps records in the system's keyring, and in a file those that the keyring refuses.
+    """Keeps records in the system's keyring, or in another store if the keyring refuses them.
 
     Args:
         backend: A `keyring` backend.
-        otherwise: Keeps what the keyring refuses: the one of Windows has room for 2,560 bytes, and it may be locked.
+        otherwise: Keeps what the keyring refuses: a keyring may be locked, and that of Windows takes 2,560 bytes.
     """
 
     def __init__(self, backend: Any, otherwise: Store) -> None:
@@ -164,14 +164,14 @@ class KeyringStore:
         self._otherwise = otherwise
 
     def load(self, key: str) -> Record:
-        """Return the record, {} if there is none."""
+        """Return the record, or {} if there is none."""
         record: Record = {}
-        with suppress(Exception):  # a keyring that is locked, or whose service is gone
+        with suppress(Exception):  # the keyring is locked, or its service is gone
             record = _read(self._backend.get_password(SERVICE, key))
         return record or self._otherwise.load(key)
 
     def save(self, key: str, record: Record) -> None:
-        """Keep a record; an empty one is deleted."""
+        """Save a record; delete an empty one."""
         try:
             if record:
                 self._backend.set_password(SERVICE, key, json.dumps(record))
@@ -189,11 +189,11 @@ def make_store(where: str = "auto", folder: Path | None = None) -> Store:
     """Return the store for the setting `MCPMagics.tokens`.
 
     Args:
-        where: `"auto"` is the keyring if there is a reliable one, else a file.
-        folder: The folder of files.
+        where: The setting; `"auto"` means the keyring if there is a reliable one, else a file.
+        folder: The folder of the files.
 
     Raises:
-        MissingDependencyError: `"keyring"`, and there is none.
+        MissingDependencyError: The setting is `"keyring"`, and none is available.
     """
     if where == "memory":
         return MemoryStore()
@@ -212,7 +212,7 @@ def make_store(where: str = "auto", folder: Path | None = None) -> Store:
 
 
 def _keyring(priority: float) -> Any:
-    """Return the keyring backend in use, or None if there is none that keeps anything."""
+    """Return the keyring backend in use, or None if it keeps nothing or is not reliable enough."""
     try:
         import keyring
         from keyring.backends import fail, null
@@ -220,7 +220,7 @@ def _keyring(priority: float) -> Any:
         backend = keyring.get_keyring()
         if isinstance(backend, fail.Keyring | null.Keyring) or backend.priority < priority:
             return None
-    except Exception:  # none installed, or one that cannot start
+    except Exception:  # not installed, or cannot start
         return None
     return backend
 
@@ -263,7 +263,7 @@ else:
 
 @asynccontextmanager
 async def locked(path: Path) -> AsyncIterator[None]:
-    """Hold the lock of a file. Goes on without it if the file cannot be made, or if the lock is held for too long."""
+    """Hold the lock of a file. Goes on without it if the file cannot be created or the lock is held for too long."""
     descriptor = None
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -283,12 +283,12 @@ async def locked(path: Path) -> AsyncIterator[None]:
 
 
 class KeptTokens:
-    """The tokens of one client at one server (the SDK's `TokenStorage`), and what else outlives a kernel.
+    """The tokens of one client at one server (the SDK's `TokenStorage`), and the other state that outlives a kernel.
 
     Args:
-        store: Keeps them.
-        url: The server's URL.
-        options: The client's settings.
+        store: Keeps the record.
+        url: The URL of the server.
+        options: The settings of the client.
         learn: Called with all secrets that are read or written, so that they are never shown.
     """
 
@@ -302,15 +302,15 @@ class KeptTokens:
             options.issuer,
             *sorted(options.scopes),
         ]
-        self._client = sha256(json.dumps(client).encode()).hexdigest()[:16]  # among those of the server; no secrets
+        self._client = sha256(json.dumps(client).encode()).hexdigest()[:16]  # the client's key in a record; no secrets
         self._learn = learn
         self._writing = asyncio.Lock()
 
     @property
     def lock_file(self) -> Path | None:
-        """The file that a kernel locks to refresh the token; None if no other kernel sees these tokens.
+        """The file that a kernel locks to refresh the token, or None if no other kernel sees these tokens.
 
-        Without the lock two kernels could use one refresh token: it is worth nothing after its first use.
+        Without the lock two kernels could use the same refresh token, which is worthless after its first use.
         """
         if isinstance(self._store, FileStore):
             return self._store.path(self._server).with_suffix(".lock")
@@ -333,8 +333,8 @@ class KeptTokens:
             await asyncio.to_thread(self._change, changes)
 
     def _alone(self) -> AbstractAsyncContextManager[None]:
-        """Keep other kernels from changing the record, which holds the other clients of this server as well."""
-        lock_file = self.lock_file  # a refresh holds this one when it saves
+        """Keep other kernels from changing the record, which holds the other clients of this server too."""
+        lock_file = self.lock_file  # a refresh already holds this one when it saves
         return nullcontext() if lock_file is None else locked(lock_file.with_suffix(".saving"))
 
     def _change(self, changes: dict[str, Any]) -> None:
@@ -345,14 +345,14 @@ class KeptTokens:
         self._store.save(self._server, {client: kept for client, kept in whole.items() if kept})
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens; None if there are none, or none that can be read."""
+        """Return the tokens, or None if there are none or they cannot be read."""
         from mcp.shared.auth import OAuthToken
 
         tokens: OAuthToken | None = read_model(OAuthToken, (await self.load()).get("tokens"))
         return tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep tokens, and when they expire."""
+        """Save tokens and the time when they expire."""
         expires = None if tokens.expires_in is None else time.time() + int(tokens.expires_in)
         await self.save(tokens=tokens.model_dump(mode="json", exclude_none=True), expires_at=expires)
 
@@ -365,12 +365,12 @@ class KeptTokens:
         return client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep the registration of this client."""
+        """Save the registration of this client."""
         await self.save(client=client_info.model_dump(mode="json", exclude_none=True))
 
 
 def read_model(kind: Any, value: Any) -> Any:
-    """Return a model of the SDK from its JSON; None if there is nothing, or nothing valid."""
+    """Return a model of the SDK from its JSON, or None if it is missing or not valid."""
     try:
         return kind.model_validate(value) if value else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""An examination: which steps it takes, in which order, and its report."""
+"""The examination of a server: its steps in order, and its report."""
 
 from __future__ import annotations
 
@@ -56,28 +56,28 @@ __all__ = ["STEPS", "Examination", "Recording", "Stop", "examine", "meant", "old
 VERSION_SECONDS = 5.0
 
 _TELL_VERSIONS = ("python", "python3", "node", "npx", "npm", "uvx", "uv", "deno", "bun", "bunx", "docker", "podman")
-"""Programs that are known to say their version and nothing else when they are asked for it."""
+"""Programs known to print only their version when they are called with `--version`."""
 
 
 def meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
-    """Return the spec and the name that a target means.
+    """Return the spec and the session name that a target means.
 
     Args:
-        target: What `Host.connect` takes.
-        options: Its options.
+        target: Anything that `Host.connect` takes.
+        options: The options of `Host.connect`.
 
     Raises:
-        MCPMagicError: It means nothing.
+        MCPMagicError: The target means nothing.
     """
     command = target if isinstance(target, list | tuple) else ()
     return resolve_target(None if command else target, command=command, **options)
 
 
 async def resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str] | None:
-    """Say what a target means.
+    """Resolve a target and note what it means.
 
     Returns:
-        The spec and a name, or None if it means nothing.
+        The spec and a session name, or None if the target means nothing.
     """
     found: list[ServerEntry] = []
     find = options.get("find_entry") or find_server
@@ -152,7 +152,7 @@ async def _command(spec: StdioSpec, step: Step) -> bool:
 
 
 async def _version(program: str) -> str:
-    """Return what a known program says of its version, "" if it is not known or says nothing in time."""
+    """Return the version that a known program prints, or "" if it is not known or prints nothing in time."""
     if Path(program).name.rstrip("0123456789.") not in _TELL_VERSIONS:
         return ""
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
@@ -170,11 +170,11 @@ async def _version(program: str) -> str:
 
 
 def older(spec: HttpSpec) -> SseSpec:
-    """Return what a session falls back to where the server does not know streamable HTTP."""
+    """Return the spec that a session falls back to if the server does not support streamable HTTP."""
     return SseSpec(**{field.name: getattr(spec, field.name) for field in fields(SseSpec)})
 
 
-# One examination: the steps in their order, what each stands on, and the clearing up.
+# One examination: the steps in their order, their dependencies, and the cleanup.
 
 STEPS = (
     *("resolve", "connect", "TLS", "HTTP", "handshake", "version", "capabilities", "lists", "schemas"),
@@ -186,14 +186,14 @@ class Examination:
     """The examination of one server.
 
     Args:
-        host: Whose rules hold, and whose trace has the messages.
+        host: Provides the rules and the trace.
         call: The tool to call, "" to pick one, None for none.
-        title: What is examined.
-        login: Whether the person may be asked to log in.
+        title: The name of the target in the report.
+        login: Whether the user may be asked to log in.
 
     Attributes:
-        steps: By name.
-        title: What is examined.
+        steps: The steps by name.
+        title: The name of the target in the report.
     """
 
     def __init__(self, host: Host, call: str | None, title: str, *, login: bool = False) -> None:
@@ -209,14 +209,14 @@ class Examination:
         self._masked: Callable[[str], str] = str
 
     def report(self) -> DoctorReport:
-        """Return what was found; secrets are masked, whoever repeated them."""
+        """Return the report, with secrets masked everywhere."""
         for step in self.steps.values():
             step.remarks = [Remark(status, *map(self._masked, said)) for status, *said in step.remarks]
         return DoctorReport(self.title, list(self.steps.values()), self._findings)
 
     @contextmanager
     def step(self, name: str) -> Iterator[Step]:
-        """Time a step; an error of ours in it is what it found."""
+        """Time a step. An `MCPMagicError` in it fails the step and raises `Stop`."""
         step = self.steps[name]
         started = time.perf_counter()
         failure: MCPMagicError | None = None
@@ -231,10 +231,10 @@ class Examination:
             step.fail(first, " ".join(more.split()))
             raise Stop
 
-    # A server that is not connected
+    # A server without a session
 
     async def of_spec(self, spec: Spec, name: str) -> None:
-        """Go through all steps with a session of its own; everything that is started is ended."""
+        """Run all steps with a session of its own. Ends all that it starts."""
         self._masked = spec.masked
         try:
             spec = await self._approach(spec)
@@ -249,7 +249,7 @@ class Examination:
             self._clear_up()
 
     async def _approach(self, spec: Spec) -> Spec:
-        """Come as near as one can without a session, and return where to open one."""
+        """Run the steps before a session, and return the spec to open it with."""
         if isinstance(spec, StdioSpec):
             self._skip("TLS", "HTTP", why="a process speaks over its input and output")
             await self._process(spec)
@@ -293,7 +293,7 @@ class Examination:
         self._masked = lambda text: entrance.hide(spec.masked(text))
         with self.step("HTTP") as step:
             answers = await look_at_http(spec, HttpPatient(spec, spec.timeout, entrance), step)
-        if answers is None:  # of the old transport, to which a session falls back, or none at all
+        if answers is None:  # the server has the old transport, which a session falls back to, or does not answer
             if step.status == FAILED:
                 raise Stop
             return older(spec)
@@ -325,7 +325,7 @@ class Examination:
             judge_closing(time.perf_counter() - started, step)
 
     def _clear_up(self) -> None:
-        """End what is still there, without waiting: whoever interrupted need not wait for that."""
+        """End what still runs, without waiting, so that an interrupt takes effect at once."""
         if self._patient is not None:
             self._patient.kill()
         connection = self._connection
@@ -333,10 +333,10 @@ class Examination:
             closing = asyncio.ensure_future(connection.close())
             self._host.keep_until_done(closing)
 
-    # A session that is open
+    # An open session
 
     async def of_session(self, connection: Connection) -> None:
-        """Go through the steps that leave an open session as it is."""
+        """Run the steps that leave an open session unchanged."""
         self._connection = connection
         spec = connection.spec
         self._masked = spec.masked
@@ -354,7 +354,7 @@ class Examination:
         await self._look(spec)
         self._skip("close", why="the session is left open")
 
-    # What both have
+    # Both
 
     async def _look(self, spec: Spec) -> None:
         connection = self._connection
@@ -379,7 +379,7 @@ class Examination:
 
     @contextmanager
     def _going_on(self, name: str) -> Iterator[Step]:
-        """Add to a step that was begun before: its times are summed."""
+        """Add to an earlier step; the times are summed."""
         before = self.steps[name].seconds or 0.0
         try:
             with self.step(name) as step:
@@ -393,18 +393,16 @@ class Examination:
             self.steps[name].skip(why)
 
 
-# Reports of the doctor on a cassette: an examination that was recorded is not made again.
-#
-# Sessions that are open, and servers in this kernel, are looked at all the same, because what follows stands on it;
-# what is shown is the recorded report, with the times of then.
+# Doctor reports on a cassette: replay gives the recorded report, with the recorded times, and repeats no examination.
+# Open sessions and in-process servers are still examined, because the steps that follow depend on them.
 
 
 class Recording:
-    """One examination, and what the cassette that is in has of it.
+    """One examination and its record on the inserted cassette.
 
     Args:
-        titles: What the report may be called: the name, or what the target is called by default.
-        target: What is examined, in words.
+        titles: Possible titles of the report: the session name, or the default name of the target.
+        target: A description of the target.
         call: The tool to call, "" to pick one, None for none.
     """
 
@@ -415,7 +413,7 @@ class Recording:
         self._number: int | None = None
 
     def _found(self, cassette: Cassette) -> Examined | None:
-        """Return the report of the same examination: the first that was not given yet, or else the last."""
+        """Return the report of the same examination: the first one not used yet, else the last one."""
         equal = [one for one in cassette.examined if one.report.get("call") == self._call]
         same = [one for one in equal if one.report.get("title") in self._titles]
         same = same or [one for one in equal if one.report.get("target") == self._target]
@@ -426,10 +424,10 @@ class Recording:
         return found
 
     def replayed(self, host: Host) -> DoctorReport | None:
-        """Return the recorded report of a server that is not to be reached; the trace hears what was said to it.
+        """Return the recorded report, and add the recorded messages to the trace; None if the server is to be examined.
 
         Raises:
-            CassetteError: There is none, and the cassette only replays.
+            CassetteError: There is no such report, and the cassette only replays.
         """
         cassette = self._cassette
         if cassette is None or not cassette.replays:
@@ -451,7 +449,7 @@ class Recording:
 
     @contextmanager
     def examining(self) -> Iterator[None]:
-        """Have the sessions that are opened meanwhile recorded as those of this examination."""
+        """Record the sessions opened in this context as those of this examination."""
         if self._cassette is not None and self._cassette.records and self._known is None:
             self._number = self._cassette.next_examination()
         token = examining.set(self._number)
@@ -461,7 +459,7 @@ class Recording:
             examining.reset(token)
 
     def keep(self, report: DoctorReport) -> DoctorReport:
-        """Write a report onto the cassette, or return the recorded one in its place."""
+        """Write a report to the cassette, or return the recorded report in its place."""
         if self._known is not None:
             return _report(self._known.report)
         cassette = self._cassette
@@ -472,7 +470,7 @@ class Recording:
 
 
 def _plain(report: DoctorReport) -> dict[str, Any]:
-    """Return a report as JSON has it."""
+    """Return a report as JSON data."""
     steps: list[dict[str, Any]] = []
     for step in report.steps:
         found = [list(remark)[: 3 if remark.todo else 2] for remark in step.remarks]
@@ -485,7 +483,7 @@ def _plain(report: DoctorReport) -> dict[str, Any]:
 
 
 def _report(entry: dict[str, Any]) -> DoctorReport:
-    """Return the report that a line has."""
+    """Return the report that a cassette line holds."""
     steps = [Step(one["step"], [Remark(*found) for found in one["found"]], one["seconds"]) for one in entry["steps"]]
     findings = None
     if "findings" in entry:
@@ -494,7 +492,7 @@ def _report(entry: dict[str, Any]) -> DoctorReport:
     return DoctorReport(entry["title"], steps, findings)
 
 
-# The doctor: goes step by step until it finds out why a server does not work.
+# The entry point.
 
 
 async def examine(
@@ -509,19 +507,19 @@ async def examine(
     """Examine a server: resolve, connect, TLS, HTTP, handshake, version, capabilities, lists, schemas, ping, close.
 
     Args:
-        host: Its rules hold, its trace has the messages. A session of that name is examined and left as it is;
-            for all other targets one is opened, and ended afterwards.
-        target: What `Host.connect` takes, or a `Connection`.
-        name: What the session is called in the trace.
-        call: A tool to call, "" for one that is read-only and needs nothing, None for none.
-        login: Whether the person may be asked to log in; a token that is kept is used in any case.
-        **options: Those of `Host.connect`.
+        host: Provides the rules and the trace. An open session of that name is examined and left unchanged; for any
+            other target a session is opened, and closed afterwards.
+        target: Anything that `Host.connect` takes, or a `Connection`.
+        name: The session's name in the trace.
+        call: The tool to call, "" for a read-only one without required arguments, None for none.
+        login: Whether the user may be asked to log in; a stored token is used in any case.
+        **options: The options of `Host.connect`.
 
     Returns:
-        What was found; a sick server raises nothing. Where a cassette is replayed, what was found then.
+        The report; a failing server raises nothing. While a cassette is replayed, the recorded report.
 
     Raises:
-        CassetteError: The cassette that is in has not examined this server.
+        CassetteError: The inserted cassette has no examination of this server.
     """
     quiet_sdk_logging()
     known = _session(host, target)
@@ -573,7 +571,7 @@ def _session(host: Host, target: Any) -> Connection | None:
 def _called_by(
     known: Connection | None, target: Any, name: str | None, options: dict[str, Any]
 ) -> tuple[list[str], bool]:
-    """Return what a report will be called, and whether the server is looked at while others are replayed."""
+    """Return the possible titles of a report, and whether the server is examined although a cassette is replayed."""
     if known is not None and (known.state == "open" or not name):
         return [name or known.name], known.state == "open"
     try:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Entrance", "HttpPatient", "look_at_http", "read_challenge"]
 
 
-# What a URL answers to plain HTTP requests: statuses, types, redirects, where else the server may be.
+# Plain HTTP requests, without the SDK, so that statuses, content types and redirects can be seen.
 
 BODY_BYTES = 4 * 1024 * 1024
 """Bytes of an answer that are read."""
@@ -46,17 +46,17 @@ _ACCEPT = "application/json, text/event-stream"
 
 
 class HttpPatient:
-    """A URL that is asked by hand.
+    """A URL that the doctor queries without a session.
 
     Args:
-        spec: Where it is.
-        seconds: The time that an answer may take.
-        entrance: How it logs in where that is wanted; None for never.
+        spec: The spec of the server.
+        seconds: The deadline of each answer, in seconds.
+        entrance: Logs in if the server asks for it; None for never.
 
     Attributes:
-        entrance: The same.
-        redirects: Where redirects led, in order.
-        session: The session id of a handshake, or "".
+        entrance: As above.
+        redirects: The targets of the redirects, in order.
+        session: The session id from a handshake, or "".
     """
 
     def __init__(self, spec: HttpSpec | SseSpec, seconds: float, entrance: Entrance | None = None) -> None:
@@ -82,14 +82,14 @@ class HttpPatient:
         )
 
     async def discover(self, **headers: str) -> Reply:
-        """Ask for `server/discover`."""
+        """Send `server/discover`."""
         from mcp_types.version import LATEST_MODERN_VERSION
 
         told = {"mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": "server/discover", **headers}
         return await self._post(discover(), told)
 
     async def initialize(self) -> Reply:
-        """Ask for `initialize`, and end at once the session that this opens."""
+        """Send `initialize`, and end at once the session that it opens."""
         reply = await self._post(initialize(), {})
         self.session = reply.headers.get("mcp-session-id", "")
         if self.session:
@@ -97,20 +97,20 @@ class HttpPatient:
         return reply
 
     async def post_at(self, path: str) -> Reply:
-        """Ask for `server/discover` at another path of the same server."""
+        """Send `server/discover` to another path of the same server."""
         return await self._send("POST", urljoin(self._url, path), {}, discover(), 1)
 
     async def get_at(self, path: str = "") -> Reply:
         """Get the URL, or another path of the same server, as a client of the old HTTP+SSE transport does.
 
-        Only the beginning of a stream is read.
+        Reads only the beginning of a stream.
         """
         return await self._send("GET", urljoin(self._url, path), {"accept": "text/event-stream"}, None, 0)
 
     async def document(self, url: str) -> Reply:
-        """Get a JSON document of another server: none of this server's credentials go there.
+        """Get a JSON document from another server, without this server's credentials.
 
-        Not from this machine or its network, if the server is outside.
+        Refuses addresses of this machine and its network if the MCP server is outside.
         """
         issuer = getattr(getattr(self._spec, "auth", None), "issuer", None)
         if address := await Reach(self._url, [issuer]).refused(url):
@@ -120,7 +120,7 @@ class HttpPatient:
         return await self._send("GET", url, {"accept": "application/json"}, None, 0, foreign=True)
 
     async def _post(self, message: dict[str, Any], headers: Mapping[str, str]) -> Reply:
-        """Send a request; redirects that keep it a POST are followed within the origin, as a session does."""
+        """Send a request. Follows redirects that keep the POST within the origin, as a session does."""
         while True:
             reply = await self._send("POST", self._url, headers, message, message["id"])
             location = reply.headers.get("location", "")
@@ -159,7 +159,7 @@ class HttpPatient:
 
 
 async def _read(response: httpx2.Response, reply: Reply, number: int) -> None:
-    """Read an answer: a document to its end, of an event stream until the answer is there."""
+    """Read an answer: a document to its end, an event stream until the answer arrives."""
     stream = "event-stream" in reply.headers.get("content-type", "")
     data = b""
     async for chunk in _chunks(response):
@@ -182,36 +182,35 @@ async def _chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
 
 
 def _event(data: bytes, number: int) -> dict[str, Any] | None:
-    """Return the answer in what has come of an event stream."""
+    """Return the answer in the part of an event stream that has arrived, or None."""
     for line in data.replace(b"\r\n", b"\n").split(b"\n")[:-1]:
         if line.startswith(b"data:") and (found := is_message(line[5:].strip(), number)):
             return found
     return None
 
 
-# What log-in a server wants: its challenge and the documents that it names, read out; nobody is logged in.
-#
+# The log-in that a server asks for: its challenge and the documents that it names. Nothing here logs in.
 # Sources: RFC 9110, section 11.6.1; RFC 9728 (protected resource metadata); RFC 8414 (authorization server metadata);
 # specification, "Authorization".
 
 _PARAMETER = re.compile(r'([A-Za-z_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
 MAX_DOCUMENTS = 6
-"""Documents that are asked for; the specification has up to five places for them."""
+"""Most documents that are fetched; the specification has up to five places for them."""
 
 
 async def read_challenge(
     reply: Reply, patient: HttpPatient, url: str, step: Step, *, sent: bool, last: bool = True
 ) -> None:
-    """Note what log-in a 401 asks for.
+    """Note the log-in that a 401 asks for.
 
     Args:
         reply: The answer with status 401.
         patient: Fetches the documents.
-        url: The server's.
-        step: Where it is noted.
+        url: The URL of the server.
+        step: Gets the remarks.
         sent: Whether credentials were sent.
-        last: Whether it is the last word: then the step has failed.
+        last: Whether nothing else is tried: then the step fails.
     """
     header = reply.headers.get("www-authenticate", "")
     scheme = header.split(maxsplit=1)[0].rstrip(",") if header else ""
@@ -264,7 +263,7 @@ async def _resource(patient: HttpPatient, named: str | None, url: str) -> dict[s
 
 
 async def _issuer(patient: HttpPatient, issuer: str, url: str, step: Step) -> None:
-    """Note what an authorization server says it can do."""
+    """Note the capabilities of an authorization server."""
     from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
     for place in build_oauth_authorization_server_metadata_discovery_urls(issuer, url)[:MAX_DOCUMENTS]:
@@ -284,7 +283,7 @@ async def _issuer(patient: HttpPatient, issuer: str, url: str, step: Step) -> No
 
 
 async def _document(patient: HttpPatient, url: str) -> dict[str, Any] | None:
-    """Return a JSON object, or None; only http(s), with none of the server's credentials."""
+    """Return a JSON object, or None. Only http(s), without the server's credentials."""
     if urlsplit(url).scheme not in ("http", "https"):
         return None
     reply = await patient.document(url)
@@ -297,19 +296,19 @@ async def _document(patient: HttpPatient, url: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-# The step HTTP: what a URL answers, and what that means.
+# The step HTTP: the answers of a URL and their meaning.
 
 _ELSEWHERE = ("/mcp", "/mcp/", "/sse")
 _FOREIGN_PAGE = "http://a-page-somewhere.example"
 _FINAL = (401, 403, 407, 408, 413, 429)
-"""Statuses after which nothing else is worth a try; so are those from 500."""
+"""Statuses after which no other request is tried; statuses from 500 count too."""
 
 
 async def look_at_http(spec: HttpSpec, patient: HttpPatient, step: Step) -> tuple[Reply, Reply] | None:
-    """Ask by hand for both beginnings of a session.
+    """Send both opening requests of a session.
 
     Returns:
-        The answers to `server/discover` and to `initialize`, or None if this is no MCP endpoint.
+        The answers to `server/discover` and to `initialize`, or None if this is not an MCP endpoint.
     """
     _judge_scheme(spec, step)
     first = await patient.discover()
@@ -321,7 +320,7 @@ async def look_at_http(spec: HttpSpec, patient: HttpPatient, step: Step) -> tupl
     if let_in is None or await _refused(spec, patient, let_in, step):
         return None
     first, second = let_in, await patient.initialize()
-    if second.status == 401:  # a server of the older versions may not know `server/discover` to anybody
+    if second.status == 401:  # a handshake server may reject `server/discover` before it checks the token
         let_in = await _let_in(spec, patient, second, patient.initialize, step)
         if let_in is None or await _refused(spec, patient, let_in, step):
             return None
@@ -343,17 +342,17 @@ async def look_at_http(spec: HttpSpec, patient: HttpPatient, step: Step) -> tupl
 async def _let_in(
     spec: HttpSpec, patient: HttpPatient, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
 ) -> Reply | None:
-    """Get past a 401, if there is a way.
+    """Get past a 401, if that is possible.
 
     Args:
-        spec: Where the server is.
-        patient: It.
-        reply: What it answered.
-        again: Asks the same, with a token; the first time that takes as long as the person does.
-        step: Where it is noted.
+        spec: The spec of the server.
+        patient: The URL of the server.
+        reply: Its answer.
+        again: Repeats the request with a token. The first time takes as long as the user's log-in.
+        step: Gets the remarks.
 
     Returns:
-        What it answers then, the same where there is no way, or None if it was tried in vain.
+        The answer with the token; `reply` if there is no log-in to try, None if the log-in did not help.
 
     Raises:
         AuthorizationError: The log-in failed.
@@ -406,7 +405,7 @@ def _unanswered(spec: HttpSpec, reply: Reply, step: Step) -> None:
 
 
 async def _refused(spec: HttpSpec, patient: HttpPatient, reply: Reply, step: Step) -> bool:
-    """Note a status that says all there is to say; a JSON-RPC error under it is MCP, and no such."""
+    """Note a status that ends the step and return True; not for a JSON-RPC error, because that is MCP."""
     status = reply.status or 0
     if status == 401:
         sent = any(name.lower() == "authorization" for name in spec.headers)
@@ -427,7 +426,7 @@ async def _refused(spec: HttpSpec, patient: HttpPatient, reply: Reply, step: Ste
 
 
 async def _no_mcp(spec: HttpSpec, patient: HttpPatient, reply: Reply, step: Step) -> None:
-    """Say what is there instead of an MCP endpoint, and look whether one is nearby."""
+    """Note what the URL has instead of an MCP endpoint, and look for an endpoint nearby."""
     kind = reply.headers.get("content-type", "").partition(";")[0] or "nothing"
     said = f"HTTP {reply.status} with {kind}, which is no MCP"
     page = await patient.get_at()
@@ -453,28 +452,28 @@ async def _speaks(patient: HttpPatient, path: str) -> bool:
 
 
 async def _judge_origin(spec: HttpSpec, patient: HttpPatient, step: Step) -> None:
-    """Note a server of this machine that any web page may use (specification, "Security Warning" of transports)."""
+    """Warn if any web page may use a server on this machine (specification, "Security Warning" of transports)."""
     if IN_BROWSER or not is_local(urlsplit(spec.url).hostname or ""):
-        return  # a browser names the site of its own page
+        return  # a browser sets the origin to that of its own page
     reply = await patient.discover(origin=_FOREIGN_PAGE)
     if reply.status is not None and reply.status < 400 and reply.message is not None:
         todo = "it must check the Origin header, or any web page can call its tools (DNS rebinding)"
         step.warn("it answers a request that comes from a web page of another site", todo)
 
 
-# How an examination gets past a 401: with a token that is kept, or by the log-in of a session.
+# The log-in of an examination: with a stored token, or by the log-in of a session.
 
 
 class Entrance:
     """The log-in of an examination.
 
     Args:
-        logins: How it is done; without an authorizer nobody is asked.
-        name: What the server is called.
-        spec: The server.
+        logins: Asks the user; without an authorizer no user is asked.
+        name: The name of the server.
+        spec: The spec of the server.
 
     Attributes:
-        open: Whether requests go out with a token.
+        open: Whether requests are sent with a token.
     """
 
     def __init__(self, logins: LogIns, name: str, spec: HttpSpec | SseSpec) -> None:
@@ -493,7 +492,7 @@ class Entrance:
         await self._authorizer(login)
 
     async def try_it(self) -> bool:
-        """Send with a token from now on, if there may be one: whether that is of use."""
+        """Send a token from now on, if there may be one; return whether that is so."""
         from mcp_magic.auth.client import may_log_in
 
         if may_log_in(self._spec):
@@ -508,7 +507,7 @@ class Entrance:
         return bool((await kept.load()).get("tokens"))
 
     def put_on(self, client: httpx2.AsyncClient) -> None:
-        """Let a client of the examination send with a token, if it is to."""
+        """Let an HTTP client send the token, if requests are to have one."""
         if self.open:
             from mcp_magic.auth.client import AuthContext, log_in_with
 
@@ -517,16 +516,16 @@ class Entrance:
 
     @property
     def asks(self) -> bool:
-        """Whether a person, or the program itself, is to log in where no token is kept."""
+        """Whether the user, or the program itself, logs in if no token is stored."""
         return self._authorizer is not None or not self._spec.auth.interactive
 
     @property
     def how(self) -> str:
-        """How it was entered."""
+        """How the log-in was done, for a remark."""
         if self._by_person:
             return "you have logged in; the token is kept"
         return "the token that is kept is taken" if self._spec.auth.interactive else "the program has logged in"
 
     def hide(self, text: str) -> str:
-        """Return a text without the tokens."""
+        """Return a text with the tokens masked."""
         return self._recorder.hide(text)

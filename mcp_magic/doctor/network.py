@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["Certificate", "is_local", "look_at_tls", "proxy_of", "reach", "read_certificate"]
 
 
-# A server's certificate, read whether it can be trusted or not.
+# The certificate of a server, read even if it is not trusted.
 
 
 class Certificate(NamedTuple):
-    """What a certificate says of itself.
+    """The contents of a certificate.
 
     Attributes:
-        subject: Whose it is.
-        issuer: Who signed it.
-        names: The host names and addresses that it is for.
-        days: Days until it expires; negative if it has.
+        subject: The subject, its owner.
+        issuer: The issuer, who signed it.
+        names: The host names and addresses that it is valid for.
+        days: Days until it expires; negative if it has expired.
     """
 
     subject: str
@@ -47,7 +47,7 @@ class Certificate(NamedTuple):
 
     @property
     def self_signed(self) -> bool:
-        """Whether it is signed by itself."""
+        """Whether it is self-signed."""
         return self.subject == self.issuer
 
 
@@ -55,7 +55,7 @@ def read_certificate(der: bytes) -> Certificate:
     """Read a certificate (X.509, DER).
 
     Raises:
-        ValueError: It is none.
+        ValueError: The data is not a certificate.
     """
     from cryptography import x509
 
@@ -82,12 +82,12 @@ def _names(certificate: x509.Certificate) -> tuple[str, ...]:
 # The way to a URL: name, connection, TLS.
 
 CONNECT_SECONDS = 10.0
-"""Seconds for a name, for a TCP connection, for a TLS handshake."""
+"""Deadline in seconds of a name lookup, of a TCP connection and of a TLS handshake."""
 
 _UNSEEN = "the browser makes the connection"
 
 FEW_DAYS = 14
-"""Days before the end of a certificate from which on it is worth a word."""
+"""A certificate that expires within so many days gets a warning."""
 
 
 def _place(spec: UrlSpec) -> tuple[SplitResult, str, int]:
@@ -105,7 +105,7 @@ def is_local(host: str) -> bool:
 
 
 def proxy_of(spec: UrlSpec) -> str:
-    """Return the proxy that the environment names for a URL, without its credentials; "" if there is none."""
+    """Return the proxy that the environment sets for a URL, without its credentials, or "" if there is none."""
     parts, host, _ = _place(spec)
     scheme = {"wss": "https", "ws": "http"}.get(parts.scheme, parts.scheme)
     found = getproxies().get(scheme) or getproxies().get("all")
@@ -116,7 +116,7 @@ async def reach(spec: UrlSpec, step: Step) -> bool:
     """Look the name up and connect.
 
     Returns:
-        Whether somebody listens.
+        Whether the server accepts connections.
     """
     if IN_BROWSER:
         step.skip(_UNSEEN)
@@ -167,10 +167,10 @@ async def _addresses(host: str, port: int, step: Step) -> list[str] | None:
 
 
 async def look_at_tls(spec: UrlSpec, step: Step) -> bool:
-    """Look at the certificate, first as a stranger, then as this host judges it.
+    """Read the certificate without verification, then verify it as a session does.
 
     Returns:
-        Whether a session may go over it.
+        Whether a session may use the connection.
     """
     if IN_BROWSER:
         step.skip(_UNSEEN)
@@ -230,7 +230,7 @@ async def _certificate(host: str, port: int, step: Step) -> tuple[str, Certifica
 
 
 async def _verified(spec: UrlSpec, host: str, port: int) -> str:
-    """Return why the certificate is not trusted, "" if it is."""
+    """Return why the certificate is not trusted, or "" if it is."""
     try:
         await _handshake(tls_context(spec), host, port)
     except TimeoutError:

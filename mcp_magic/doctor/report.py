@@ -1,4 +1,4 @@
-"""What the doctor found: steps, and the report of them."""
+"""The steps and the report of an examination."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _MARKS = {OK: "✓", WARNING: "!", FAILED: "✗", SKIPPED: "–", NOT_REACHED: "
 _WORST = (FAILED, WARNING, OK, SKIPPED, NOT_REACHED)
 
 MAX_TEXT = 600
-"""Characters of a remark that are shown."""
+"""Most characters of a remark that are shown."""
 
 
 class Stop(Exception):
-    """A step failed, and the others cannot be reached."""
+    """A step failed, and the steps after it cannot run."""
 
 
 class Remark(NamedTuple):
-    """One thing that a step found.
+    """One finding of a step.
 
     Attributes:
         status: `OK`, `WARNING`, `FAILED` or `SKIPPED`.
-        text: What; words of the server in it are not escaped.
-        todo: What to do, or "".
+        text: The finding; text from the server in it is not escaped.
+        todo: What to do about it, or "".
     """
 
     status: str
@@ -50,8 +50,8 @@ class Step:
     """A step of the examination.
 
     Attributes:
-        name: What was looked at.
-        remarks: What was found, in order.
+        name: The name of the step.
+        remarks: The findings, in order.
         seconds: How long it took, or None if it was not reached.
     """
 
@@ -61,24 +61,24 @@ class Step:
 
     @property
     def status(self) -> str:
-        """The worst of its remarks; `NOT_REACHED` without any."""
+        """The worst status of its remarks; `NOT_REACHED` without any."""
         said = {remark.status for remark in self.remarks}
         return next((status for status in _WORST if status in said), NOT_REACHED)
 
     def ok(self, text: str) -> None:
-        """Note what is as it should be."""
+        """Note that something is as it should be."""
         self.remarks.append(Remark(OK, text))
 
     def skip(self, text: str) -> None:
-        """Note why there is nothing to look at."""
+        """Note why there is nothing to examine."""
         self.remarks.append(Remark(SKIPPED, text))
 
     def warn(self, text: str, todo: str = "") -> None:
-        """Note what works and will trouble somebody."""
+        """Note that something works but will cause trouble."""
         self.remarks.append(Remark(WARNING, text, todo))
 
     def fail(self, text: str, todo: str = "") -> None:
-        """Note what does not work."""
+        """Note that something does not work."""
         self.remarks.append(Remark(FAILED, text, todo))
 
     def __repr__(self) -> str:
@@ -86,12 +86,12 @@ class Step:
 
 
 class DoctorReport:
-    """What an examination found.
+    """The result of an examination.
 
     Attributes:
-        target: What was examined, in words.
+        target: A description of the target.
         steps: The steps, in order.
-        findings: What is wrong with the definitions, or None where they were not reached.
+        findings: The problems in the definitions, or None if that step was not reached.
     """
 
     def __init__(self, target: str, steps: Sequence[Step], findings: Findings | None = None) -> None:
@@ -107,7 +107,7 @@ class DoctorReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed; warnings there may be."""
+        """Whether no step failed; there may be warnings."""
         return all(step.status != FAILED for step in self.steps)
 
     @property
@@ -117,13 +117,13 @@ class DoctorReport:
 
     @property
     def problems(self) -> list[str]:
-        """What failed and what was warned of, a line each."""
+        """The failures and warnings, one line each."""
         bad = ((step, remark) for step in self.steps for remark in step.remarks if remark.status in (FAILED, WARNING))
         return [f"{step.name}: {_told(remark)}" for step, remark in bad]
 
     @property
     def df(self) -> pd.DataFrame:
-        """A row for each remark: step, status, what, todo, and the milliseconds of the step."""
+        """A row per remark: step, status, text, todo, and the milliseconds of the step."""
         import pandas as pd
 
         rows = []
@@ -181,7 +181,7 @@ class DoctorReport:
 
 
 def _whole(html: Markup) -> Markup:
-    """Let a table take the room that it needs: what is at its end must not have to be scrolled to."""
+    """Give a table its full height, so that its end is visible without scrolling."""
     return Markup(html.replace('<div class="mcp-scroll">', '<div class="mcp-scroll" style="max-height:none">', 1))
 
 

@@ -42,18 +42,18 @@ __all__ = [
 ]
 
 
-# Requests on an open session that leave no trace in its counters, and failures in words.
+# Requests on an open session that do not change its counters, and messages for their failures.
 
 
 class Asked(NamedTuple):
-    """What came of a request.
+    """The outcome of a request.
 
     Attributes:
         result: The result, or None.
-        seconds: How long it took.
-        problem: Why there is none, in words.
+        seconds: How long the request took.
+        problem: Why there is no result, or "".
         code: The JSON-RPC error code, or None.
-        unread: The result that breaks the protocol, as it came, or None.
+        unread: The raw result that breaks the protocol, or None.
     """
 
     result: dict[str, Any] | None
@@ -64,9 +64,9 @@ class Asked(NamedTuple):
 
 
 async def ask(connection: Connection, method: str, params: Mapping[str, Any] | None = None, *, seconds: float) -> Asked:
-    """Send a request as it is and return the `result` of its answer, nothing checked.
+    """Send one request and return its raw `result`, unchecked.
 
-    Health, retries and renewal of the session are left out: an examination must not change what it looks at.
+    Bypasses health, retries and renewal of the session: an examination must not change what it examines.
     """
     from mcp_types import Request
     from pydantic import TypeAdapter
@@ -91,16 +91,16 @@ async def ask(connection: Connection, method: str, params: Mapping[str, Any] | N
     return Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, outcome.result)
 
 
-# What is looked at on an open session: version, ping, a call.
+# Checks of an open session: version, ping, a call.
 
 PINGS = 3
 
 MAX_SHOWN = 6
-"""Findings of the lint that the step names; the report has them all."""
+"""Most lint findings that the step shows; the report has them all."""
 
 
 def judge_version(connection: Connection, step: Step) -> None:
-    """Note who the server is and which protocol the session speaks."""
+    """Note who the server is and which protocol version the session has."""
     from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, LATEST_PROTOCOL_VERSION
 
     version = connection.protocol_version
@@ -119,7 +119,7 @@ def judge_version(connection: Connection, step: Step) -> None:
 
 
 def judge_findings(findings: Findings, step: Step) -> None:
-    """Name the worst of what the lint found."""
+    """Note the worst lint findings."""
     step.ok(findings.note or findings.empty)
     serious = [*findings.of(ERROR), *findings.of(WARNING)]
     for found in serious[:MAX_SHOWN]:
@@ -147,14 +147,14 @@ async def judge_ping(connection: Connection, step: Step, seconds: float) -> None
 async def judge_call(
     connection: Connection, tools: Sequence[Tool], wanted: str | None, step: Step, seconds: float
 ) -> None:
-    """Call one tool that is harmless, as the person's own call: consent rules hold.
+    """Call one harmless tool as the user's own call, so that the consent rules apply.
 
     Args:
         connection: The session.
-        tools: What it offers.
+        tools: The tools of the server.
         wanted: The tool; "" to pick one, None to call none.
-        step: Where it is noted.
-        seconds: The time that the answer may take.
+        step: Gets the remarks.
+        seconds: The deadline of the answer, in seconds.
     """
     if wanted is None:
         step.skip("no call was asked for (--call)")
@@ -219,15 +219,15 @@ def _kinds(result: Any) -> str:
     return listed([*dict.fromkeys(blocks), *structured]) if blocks or structured else "nothing"
 
 
-# What a server announces, and what it really lists: all pages, by hand.
+# The capabilities that a server announces, and what it really lists: all pages, fetched without the SDK's checks.
 
 METHOD_NOT_FOUND = -32601
 
 LIST_SECONDS = 30.0
-"""Seconds that all pages of a list may take."""
+"""Deadline of all pages of a list, in seconds."""
 
 PAGE_SECONDS = 15.0
-"""Seconds that one page may take."""
+"""Deadline of one page, in seconds."""
 
 _WIRE = {
     "tools": ("tools/list", "tools", "name"),
@@ -235,27 +235,27 @@ _WIRE = {
     "templates": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
     "prompts": ("prompts/list", "prompts", "name"),
 }
-"""Kind -> method, field of a page, what an item is known by."""
+"""Kind -> method, field of a page, field that identifies an item."""
 
 _MODELS = {"tools": "Tool", "resources": "Resource", "templates": "ResourceTemplate", "prompts": "Prompt"}
 
 
 @dataclass
 class Offer:
-    """One list.
+    """One list of a server.
 
     Attributes:
         kind: `"tools"`, `"resources"`, `"templates"` or `"prompts"`.
-        announced: Whether its capability is announced.
-        items: What was listed, as it came; also where the answer as a whole breaks the protocol.
-        parsed: The same as definitions.
-        unread: Those of them that are none: what is meant, and what is wrong with it.
-        pages: How many pages it had.
-        seconds: How long they took.
-        problem: Why it could not be had, or "".
-        code: The JSON-RPC error code of that.
-        todo: What to do about that.
-        odd: What is wrong with it, and what to do, where it could be had.
+        announced: Whether the server announces its capability.
+        items: The raw items; also those of an answer that as a whole breaks the protocol.
+        parsed: The valid items as definitions.
+        unread: The invalid items: which one, and what is wrong with it.
+        pages: How many pages the list has.
+        seconds: How long the pages took.
+        problem: Why the list could not be fetched, or "".
+        code: The JSON-RPC error code of the problem.
+        todo: What to do about the problem.
+        odd: Problems of a list that could be fetched, each with what to do.
     """
 
     kind: str
@@ -272,7 +272,7 @@ class Offer:
 
 
 async def fetch_offers(connection: Connection, seconds: float) -> dict[str, Offer]:
-    """Fetch all lists at the same time, those too that are not announced."""
+    """Fetch all lists concurrently, including those that the server does not announce."""
     fetched = await asyncio.gather(*(_fetch(connection, kind, min(seconds, PAGE_SECONDS)) for kind in _WIRE))
     return {offer.kind: offer for offer in fetched}
 
@@ -309,7 +309,7 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
 
 
 def _parse(offer: Offer) -> None:
-    """Make definitions of the items, and note which are none and which are there twice."""
+    """Parse the items into definitions, and note invalid and duplicate ones."""
     import mcp_types
     from pydantic import ValidationError
 
@@ -330,7 +330,7 @@ def _parse(offer: Offer) -> None:
 
 
 def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: Step) -> None:
-    """Hold what is announced against what is answered."""
+    """Compare the announced capabilities with the answers."""
     capabilities = connection.capabilities
     said = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
     step.ok(f"announced: {listed(_words(said), 12)}" if said else "it announces nothing")
@@ -355,7 +355,7 @@ def _words(said: dict[str, Any]) -> list[str]:
 
 
 def judge_lists(offers: dict[str, Offer], step: Step) -> None:
-    """Note what was listed, and what is wrong with how."""
+    """Note the sizes of the lists and their problems."""
     for offer in offers.values():
         if offer.problem:
             unknown = offer.code == METHOD_NOT_FOUND

@@ -1,4 +1,4 @@
-"""The doctor's steps for a process: it starts it by hand and reads what it writes."""
+"""The doctor's steps for a stdio server: it starts the process itself and reads its output."""
 
 from __future__ import annotations
 
@@ -38,22 +38,21 @@ __all__ = [
 ]
 
 
-# The two messages by which a session may begin, as they go over the wire, and what an answer to them says.
-#
+# The two requests that may open a session, as JSON-RPC messages, and what their answers mean.
 # Sources: specification 2026-07-28, "Discovery"; specification 2025-11-25, "Lifecycle".
 
 
 @dataclass
 class Reply:
-    """What came back for a request.
+    """The answer to a request.
 
     Attributes:
         message: The JSON-RPC answer, or None.
-        seconds: The time until it came.
-        failure: Why there is none, in words: `"no answer in 5 s"`.
-        garbage: What came instead and is no message.
+        seconds: The time until it arrived.
+        failure: Why there is no answer: `"no answer in 5 s"`.
+        garbage: The output that arrived instead and is not a message.
         status: The HTTP status, or None.
-        headers: HTTP headers, names in lower case.
+        headers: The HTTP headers, names in lower case.
         body: The beginning of the HTTP body.
     """
 
@@ -67,13 +66,13 @@ class Reply:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """The result, if it is one."""
+        """The result, or None."""
         found = (self.message or {}).get("result")
         return found if isinstance(found, dict) else None
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """The JSON-RPC error, if it is one."""
+        """The JSON-RPC error, or None."""
         found = (self.message or {}).get("error")
         return found if isinstance(found, dict) else None
 
@@ -111,7 +110,7 @@ def initialized() -> dict[str, Any]:
 
 
 def is_message(text: str | bytes, number: int | None = None) -> dict[str, Any] | None:
-    """Return a JSON-RPC message, or None; with a number only the answer with that id, or an error without one."""
+    """Parse a JSON-RPC message, or return None. With a number: only the answer with that id, or an error without id."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -125,12 +124,12 @@ def is_message(text: str | bytes, number: int | None = None) -> dict[str, Any] |
 
 
 def judge_eras(step: Step, discovered: Reply | None, initialized: Reply | None) -> bool:
-    """Note which ways of beginning a session the server takes.
+    """Note which ways of opening a session the server supports.
 
     Args:
-        step: The handshake.
-        discovered: The answer to `server/discover`, or None if it was not asked.
-        initialized: The answer to `initialize`, or None if it was not asked.
+        step: The step handshake, which gets the remarks.
+        discovered: The answer to `server/discover`, or None if that was not sent.
+        initialized: The answer to `initialize`, or None if that was not sent.
 
     Returns:
         Whether one of them works.
@@ -173,7 +172,7 @@ def _initialized(step: Step, reply: Reply, *, modern: bool) -> bool:
 
 
 def refused(reply: Reply) -> str:
-    """Return why a request has no result, in words."""
+    """Return why a request has no result."""
     if reply.error is not None:
         code = reply.error.get("code")
         said = str(reply.error.get("message") or "")[:120]
@@ -183,24 +182,22 @@ def refused(reply: Reply) -> str:
     return reply.failure or "its answer is no JSON-RPC"
 
 
-# A stdio server under observation: a process of our own, spoken to by hand.
-#
-# The SDK hides the process. Here it can be seen: whether it starts, what it writes that is no message, how it ends
-# when its input ends, and whom it leaves behind.
+# A stdio server as a process of the doctor. The SDK hides the process. Here the doctor sees whether it starts, what it
+# writes besides messages, how it ends when its input ends, and which processes it leaves behind.
 
 LINE_BYTES = 32 * 1024 * 1024
-"""Bytes of one line of its output; a message that is longer is a fault of its own."""
+"""Most bytes of one output line; a longer message is a fault of the server."""
 
 GRACE_SECONDS = 2.0
 """Seconds that hosts give a server after the end of its input, and after SIGTERM (specification, "Shutdown"; SDK)."""
 
 CHILD_SECONDS = 0.5
-"""Seconds that the processes which it started may take to follow it."""
+"""Seconds that the server's child processes have to end after it."""
 
 GARBAGE_LINES = 5
 
 LOOK_SECONDS = 0.05
-"""Seconds between two looks at a process that has not read what it was asked."""
+"""Interval in seconds at which the doctor checks whether a process has read its input."""
 
 
 @dataclass
@@ -210,8 +207,8 @@ class Ending:
     Attributes:
         seconds: The time from the end of its input.
         how: `"by itself"`, `"SIGTERM"` or `"SIGKILL"`.
-        code: Its exit code; negative: the signal.
-        children: Whether processes that it started outlived it; they are ended.
+        code: The exit code; a negative one is the signal.
+        children: Whether its child processes outlived it; they were killed.
     """
 
     seconds: float
@@ -221,12 +218,12 @@ class Ending:
 
 
 class Patient:
-    """A process that is started, asked and ended.
+    """A process that the doctor starts, queries and ends.
 
     Attributes:
-        pid: Its process id.
-        garbage: Lines of its output that are no messages, the first few.
-        echoes: Whether it sends back what it is sent.
+        pid: The process id.
+        garbage: The first output lines that are not messages.
+        echoes: Whether it sends back its input.
     """
 
     def __init__(self, spec: StdioSpec) -> None:
@@ -238,32 +235,32 @@ class Patient:
 
     @property
     def pid(self) -> int:
-        """Its process id, 0 before it is started."""
+        """The process id, 0 before the start."""
         return self._process.pid if self._process is not None else 0
 
     @property
     def code(self) -> int | None:
-        """Its exit code, or None while it runs."""
+        """The exit code, or None while it runs."""
         return self._process.returncode if self._process is not None else None
 
     @property
     def stderr(self) -> str:
-        """The end of its standard error, secrets masked."""
+        """The end of its stderr, secrets masked."""
         return self._spec.masked(self._errlog.tail())
 
     def heard(self) -> str:
-        """Return what it has said, on its stderr and where it writes messages."""
+        """Return its output so far that is not messages: the end of stderr, and stray lines on stdout."""
         return "\n".join([self.stderr, *self.garbage])
 
     async def start(self) -> None:
-        """Start it as the SDK does; once more where it was put down.
+        """Start it as the SDK does; start it again after `put_down`.
 
         Raises:
             OSError: It cannot be started.
         """
         from mcp.client.stdio import get_default_environment
 
-        if self._process is not None:  # once more
+        if self._process is not None:  # a restart
             self._errlog, self.garbage = ErrorLog(), []
         self._process = await asyncio.create_subprocess_exec(
             self._spec.command,
@@ -279,7 +276,7 @@ class Patient:
         self._errlog.keep_small()
 
     async def tell(self, message: dict[str, Any]) -> None:
-        """Write a message; if nobody reads any more, nothing happens."""
+        """Write a message. Does nothing if the process no longer reads."""
         assert self._process is not None
         assert self._process.stdin is not None
         with suppress(ConnectionError, RuntimeError):
@@ -287,7 +284,7 @@ class Patient:
             await self._process.stdin.drain()
 
     async def ask(self, message: dict[str, Any], seconds: float) -> Reply:
-        """Write a request and wait for its answer; what comes before it and is no message is kept."""
+        """Write a request and wait for its answer. Keeps stray output lines that precede the answer."""
         started = time.perf_counter()
         reply = Reply()
         try:
@@ -305,7 +302,7 @@ class Patient:
         return reply
 
     async def ask_patiently(self, message: dict[str, Any], seconds: float, silence: float) -> Reply:
-        """Write a request as `ask` does, and wait no longer than for `silence` seconds after it was read."""
+        """Write a request as `ask` does, but wait at most `silence` seconds after the process has read it."""
         asking = asyncio.ensure_future(self.ask(message, seconds))
         stdin = self._process.stdin if self._process is not None else None
         try:
@@ -317,7 +314,7 @@ class Patient:
             asking.cancel()
 
     def hide_noise(self) -> None:
-        """Keep out of its stderr what it wrote about `server/discover`."""
+        """Drop from its stderr the messages about `server/discover`."""
         self._errlog.hide(NOISE)
 
     async def _answer(self, number: int) -> dict[str, Any] | None:
@@ -332,7 +329,7 @@ class Patient:
         return None
 
     async def end(self) -> Ending:
-        """End it as hosts do: end its input, then SIGTERM, then SIGKILL, each after a while."""
+        """End it as hosts do: close its input, then SIGTERM, then SIGKILL, with a grace period after each."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -354,11 +351,11 @@ class Patient:
         return Ending(seconds, how, process.returncode, left)
 
     def terminate(self) -> None:
-        """Tell it and its children to end."""
+        """Send SIGTERM to it and its children."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it and its children at once; when they have ended already nothing happens."""
+        """Kill it and its children. Idempotent."""
         if self._process is None:
             return
         self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -368,13 +365,13 @@ class Patient:
         self._errlog.close()
 
     async def put_down(self) -> None:
-        """End it and its children at once, and wait until it is gone."""
+        """Kill it and its children, and wait until it has ended."""
         self.kill()
         if self._process is not None:
             await self._ended(GRACE_SECONDS)
 
     async def _drain(self) -> None:
-        """Read what it still says, so that it is not kept from ending by a full pipe."""
+        """Read its remaining output, because a full pipe would keep it from ending."""
         assert self._process is not None
         assert self._process.stdout is not None
         with suppress(ValueError, ConnectionError):
@@ -382,7 +379,7 @@ class Patient:
                 pass
 
     async def _ended(self, seconds: float) -> bool:
-        """Wait until the process has ended. Not `wait()`: that waits for children which hold its output, too."""
+        """Wait until the process has ended. Not `wait()`, which also waits for children that hold its output."""
         assert self._process is not None
         until = time.perf_counter() + seconds
         while self._process.returncode is None and time.perf_counter() < until:
@@ -397,7 +394,7 @@ class Patient:
                 self._process.send_signal(number)
 
     async def _left_behind(self) -> bool:
-        """Whether its process group, which it leads, still has somebody in it after a moment."""
+        """Whether a process is left in its process group, which it leads, after a moment."""
         if not hasattr(os, "killpg") or self.code is None:
             return False
         until = time.perf_counter() + CHILD_SECONDS
@@ -410,22 +407,22 @@ class Patient:
         return True
 
 
-# The step connect for a command: start it, ask it, and how it ends.
+# The step connect for a command: start the process, send the opening requests, and end it.
 
 SLOW_CLOSE_SECONDS = 2.0
 
 DISCOVER_SECONDS = 10.0
-"""Seconds after which a server that does not answer `server/discover` is asked in the older way, as the SDK does."""
+"""Deadline of `server/discover` in seconds; after it `initialize` is sent, as the SDK does."""
 
 SILENT_SECONDS = 3.0
-"""The same for a server that has read it."""
+"""The same deadline, from the moment the server has read the request."""
 
 
 async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply | None, Reply | None] | None:
-    """Start a server and ask it for both beginnings of a session, the older one in a second process if need be.
+    """Start a server and send it both opening requests, `initialize` to a second process if necessary.
 
     Returns:
-        The answers to `server/discover` and to `initialize`, or None if there was no process to answer.
+        The answers to `server/discover` and to `initialize`, or None if no process could answer.
     """
     problem = ""
     try:
@@ -461,7 +458,7 @@ async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[
 
 
 async def _asked(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply, Reply | None]:
-    """Ask for `server/discover`, and for `initialize` where that is refused."""
+    """Send `server/discover`, and `initialize` if the first is refused."""
     first = await patient.ask_patiently(discover(), min(DISCOVER_SECONDS, spec.timeout), SILENT_SECONDS)
     if first.result is not None:
         return first, None
@@ -472,7 +469,7 @@ async def _asked(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply, 
 
 
 async def _started_again(patient: Patient, spec: StdioSpec, step: Step) -> Reply:
-    """Start a process again that did not answer `server/discover`, and ask it for `initialize`, as a session does."""
+    """Restart a process that did not answer `server/discover`, and send it `initialize`, as a session does."""
     how = "does not answer" if patient.code is None else f"ended {_how(patient.code)} at"
     await patient.put_down()
     await patient.start()
@@ -487,7 +484,7 @@ def _how(code: int) -> str:
 
 
 async def _older_way(spec: StdioSpec) -> Reply | None:
-    """Ask a new process for `initialize`: one that was asked for `server/discover` keeps to that."""
+    """Send `initialize` to a new process: one that has answered `server/discover` no longer accepts it."""
     again = Patient(spec)
     try:
         await again.start()
@@ -496,7 +493,7 @@ async def _older_way(spec: StdioSpec) -> Reply | None:
     except OSError:
         return None
     finally:
-        again.kill()  # nothing is left to kill unless this was interrupted
+        again.kill()  # already ended, unless this was interrupted
     return reply
 
 
@@ -544,7 +541,7 @@ def judge_ending(ending: Ending, step: Step) -> None:
 
 
 def judge_closing(seconds: float, step: Step) -> None:
-    """Note how long the end of a session took."""
+    """Note how long closing a session took."""
     said = f"the session ended in {duration(seconds)}"
     if seconds > SLOW_CLOSE_SECONDS:
         step.warn(said, "a server should end when its client leaves")

@@ -1,3 +1,3 @@
-"""Spans of what is done here, their export, and counters."""
+"""OpenTelemetry spans, their export, and metrics."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What stands between spans and an exporter: a switch, and a filter that lets nothing secret through.
+"""The path from spans to an exporter: a switch, and a filter that removes secrets.
 
-Needs `opentelemetry-sdk`; only `telemetry/telemetry.py` imports this, when spans are to be exported.
+Needs `opentelemetry-sdk`. Only `telemetry/telemetry.py` imports this module, when spans are to be exported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["ALLOWED", "CleanExporter", "ConsoleExporter", "Switch", "SwitchedPro
 SCOPES = (SCOPE, SDK_SCOPE)
 
 MAX_TEXT = 200
-"""Characters of a name or an attribute."""
+"""Most characters of a name or an attribute."""
 
 ALLOWED = frozenset(
     (
@@ -39,16 +39,16 @@ ALLOWED = frozenset(
         *("server.address", "server.port", "network.transport", "network.protocol.name", "mcp_magic.server"),
     )
 )
-"""Attributes that are exported. What is not here stays: the SDK may add more, and some could hold what is secret."""
+"""The only attributes that are exported: the SDK may add others, and some of those could hold secrets."""
 
 _NAMED = ("tools/call", "prompts/get")
-"""Methods whose `name` is a tool's or a prompt's; another method's may be anything."""
+"""Methods whose `name` is that of a tool or a prompt; with other methods it may be anything."""
 
 
 def cleaned(span: ReadableSpan) -> ReadableSpan:
-    """Return a span without what may be secret: events (the text of errors), the words of its status, other attributes.
+    """Return a span without its potential secrets: events, status text, and attributes that are not in `ALLOWED`.
 
-    The SDK puts the text of errors into its spans, which may repeat arguments.
+    The SDK puts the text of errors into its spans, and that may repeat arguments.
     """
     kept = {name: _cut(value) for name, value in (span.attributes or {}).items() if name in ALLOWED}
     return ReadableSpan(
@@ -83,11 +83,11 @@ def _scope(span: ReadableSpan) -> str:
 
 
 class CleanExporter(SpanExporter):
-    """Hands spans on, cleaned, and counts what became of them.
+    """Exports cleaned spans and counts the results.
 
     Attributes:
-        sent: Spans that the exporter took.
-        failed: Spans that it could not get rid of.
+        sent: Spans that the exporter accepted.
+        failed: Spans that it failed to export.
     """
 
     def __init__(self, exporter: Any) -> None:
@@ -95,9 +95,9 @@ class CleanExporter(SpanExporter):
         self.sent = self.failed = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Export; an exporter that raises has failed."""
+        """Export the spans; an exporter that raises has failed."""
         result = None
-        with suppress(Exception):  # the exporter is not ours, and its thread has nobody to tell
+        with suppress(Exception):  # a foreign exporter, on a thread that cannot report an error
             result = self._exporter.export([cleaned(span) for span in spans])
         if result is SpanExportResult.SUCCESS:
             self.sent += len(spans)
@@ -111,10 +111,10 @@ class CleanExporter(SpanExporter):
 
 
 class ConsoleExporter(SpanExporter):
-    """Writes a line a span to stdout, below the cell that made it."""
+    """Writes one line per span to stdout, below the cell that made it."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write them."""
+        """Write the spans."""
         for span in spans:
             sys.stdout.write(_line(span) + "\n")
         return SpanExportResult.SUCCESS
@@ -130,17 +130,17 @@ def _line(span: ReadableSpan) -> str:
 
 
 class Switch(SpanProcessor):
-    """Stands in a provider for good, as nothing can be taken out of one, and hands spans on while it has a target.
+    """A permanent processor in a provider, which cannot remove processors; passes spans on while it has a target.
 
     Attributes:
-        target: Where they go, or None.
+        target: The processor that gets the spans, or None.
     """
 
     def __init__(self) -> None:
         self.target: SpanProcessor | None = None
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Hand on what the SDK and this package made; what other libraries put into spans nobody has looked at."""
+        """Pass on spans of the SDK and this package; spans of other libraries may hold secrets."""
         target = self.target
         if target is not None and _scope(span) in SCOPES:
             target.on_end(span)
@@ -151,20 +151,19 @@ class Switch(SpanProcessor):
             self.target.shutdown()
 
     def force_flush(self, timeout_millis: int = 30000) -> bool:
-        """Export what waits."""
+        """Export the pending spans."""
         return self.target is None or self.target.force_flush(timeout_millis)
 
 
 def processor(exporter: SpanExporter, *, at_once: bool) -> SpanProcessor:
-    """Return what gives spans to an exporter, from a thread of its own or at once."""
+    """Return a processor that exports spans at once, or in batches on its own thread."""
     return SimpleSpanProcessor(exporter) if at_once else BatchSpanProcessor(exporter)
 
 
 class SwitchedProvider(TracerProvider):
-    """A provider that makes no spans while the switch is off, so that no server is handed a trace context either.
+    """A provider that makes no spans while the switch is off, so that servers get no trace context either.
 
-    What the environment says of names and sampling holds (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
-    `OTEL_TRACES_SAMPLER`).
+    The environment sets name and sampling (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`).
     """
 
     def __init__(self, switch: Switch) -> None:
@@ -175,7 +174,7 @@ class SwitchedProvider(TracerProvider):
         self._switch = switch
 
     def get_tracer(self, *arguments: Any, **named: Any) -> Tracer:
-        """Return a tracer that looks at the switch."""
+        """Return a tracer that obeys the switch."""
         return _SwitchedTracer(self._switch, super().get_tracer(*arguments, **named))
 
 

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series", "exposition"]
 
 
-# Counters as Prometheus reads them.
-#
-# Source: https://prometheus.io/docs/instrumenting/exposition_formats/, text format 0.0.4.
+# The Prometheus text format 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
 
 
 def exposition(metrics: Metrics) -> str:
-    """Return counters as text; a metric of which there is nothing yet has its head only."""
+    """Return counters as text; a metric without values has only its head."""
     lines = [
         *_head("mcp_magic_calls_total", "counter", "Tool calls that were sent and have ended."),
         *(_sample("mcp_magic_calls_total", _of(key), series.calls) for key, series in metrics.items()),
@@ -77,40 +75,38 @@ def _sample(name: str, labels: dict[str, str], value: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    # A lone surrogate cannot be written as UTF-8.
+    # UTF-8 cannot encode a lone surrogate.
     text = text.encode("utf-8", "replace").decode("utf-8")
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
-# Counts what becomes of calls: how many, how they ended, how long they took, by server and tool.
-#
-# No dependency and no clock of its own: a call costs a few dictionary look-ups. What is counted stays in this process
-# until somebody asks for it.
+# The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
+# cost a call a few dictionary lookups. The counts stay in this process until they are read.
 
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds in seconds (OpenTelemetry semantic conventions, `mcp.client.operation.duration`)."""
 
 LIMIT = 2000
-"""Pairs of server and tool that are told apart. A model may make up any number of names."""
+"""Most pairs of server and tool with their own counters, because a model may invent any number of names."""
 
 OTHER = "(other)"
-"""What the pairs beyond the limit are counted under."""
+"""The name under which the pairs beyond the limit are counted."""
 
 MAX_NAME = 200
-"""Characters of a name that are kept; the specification allows a tool 128."""
+"""Most characters of a name that are kept; the specification allows a tool 128."""
 
 
 class Series:
     """The calls of one tool of one server.
 
     Attributes:
-        calls: How many were sent and have ended.
-        errors: How many of them failed, by kind: the class of the error, `"tool_error"` where the tool itself
-            reported one, `"cancelled"` where nobody waited for the answer any more.
-        seconds: How long they took together.
-        longest: How long the longest took.
-        shortest: How long the shortest took.
-        buckets: How many took up to each of `BUCKETS` and longer than the one before; the last: longer than all.
+        calls: How many calls have ended.
+        errors: How many of them failed, by kind: the class of the error, `"tool_error"` if the tool itself reported it,
+            `"cancelled"` if the call was cancelled.
+        seconds: Their total duration.
+        longest: The longest duration.
+        shortest: The shortest duration.
+        buckets: Calls up to each of `BUCKETS` and longer than the bound before it; the last: longer than all bounds.
     """
 
     __slots__ = ("buckets", "calls", "errors", "longest", "seconds", "shortest")
@@ -125,13 +121,13 @@ class Series:
 
     @property
     def failed(self) -> int:
-        """How many failed."""
+        """How many calls failed."""
         return sum(self.errors.values())
 
     def quantile(self, share: float) -> float:
-        """Return the seconds within which a share of the calls ended: exact to a bucket, between its bounds linear.
+        """Return the duration in seconds within which a share of the calls ended, interpolated linearly in its bucket.
 
-        It is never less than the shortest nor more than the longest.
+        The result is never less than the shortest duration nor more than the longest.
 
         >>> series = Series()
         >>> for seconds in (0.015, 0.03, 0.03, 0.3): series.add(seconds)
@@ -168,12 +164,12 @@ class Series:
 
 
 class Metrics:
-    """The counters of one host: a mapping from (server, tool) to what became of its calls.
+    """The counters of one host: a mapping from (server, tool) to the series of its calls.
 
-    `host.metrics["math", "add"].calls`. They go on when a session is opened again under its name.
+    Read `host.metrics["math", "add"].calls`. The counters continue when a session is reopened under its name.
 
     Args:
-        settle: Counts the messages that are still to be counted: the trace does it for many at once.
+        settle: Counts the pending messages: the trace counts many at once.
     """
 
     def __init__(self, settle: Callable[[], None] = lambda: None) -> None:
@@ -185,10 +181,10 @@ class Metrics:
         """Count a call that has ended.
 
         Args:
-            server: The connection's name.
-            tool: The tool's name on that server.
-            seconds: How long it took.
-            error: What kind of failure it was, or "".
+            server: The name of the connection.
+            tool: The name of the tool on that server.
+            seconds: How long the call took.
+            error: The kind of its failure, or "".
         """
         series = self._series.get((server, tool))
         if series is None:
@@ -203,9 +199,9 @@ class Metrics:
 
     @property
     def traffic(self) -> Mapping[tuple[str, str], tuple[int, int]]:
-        """By (server, direction of `core.trace`) how many messages there were and how many bytes they had.
+        """The numbers of messages and bytes, by (server, direction as in `mcp_magic.trace.trace`).
 
-        Only while the trace is on, which measures them.
+        Counted only while the trace is on, because the trace measures them.
         """
         self._settle()
         return self._traffic
@@ -217,19 +213,19 @@ class Metrics:
         return self._series.setdefault(key, Series())
 
     def clear(self) -> None:
-        """Begin again at zero."""
+        """Reset all counters to zero."""
         self._series.clear()
         self._settle()
         self._traffic.clear()
 
     @property
     def calls(self) -> int:
-        """All calls."""
+        """The number of all calls."""
         return sum(series.calls for series in self._series.values())
 
     @property
     def errors(self) -> dict[str, int]:
-        """All failures, by kind."""
+        """The number of all failures, by kind."""
         found: dict[str, int] = {}
         for series in self._series.values():
             for kind, count in series.errors.items():
@@ -238,7 +234,7 @@ class Metrics:
 
     @property
     def seconds(self) -> float:
-        """What all calls took together."""
+        """The total duration of all calls."""
         return sum(series.seconds for series in self._series.values())
 
     def items(self) -> list[tuple[tuple[str, str], Series]]:
@@ -263,7 +259,7 @@ class Metrics:
         ]
 
     def text(self) -> str:
-        """Return everything in Prometheus' text format, version 0.0.4, for a scraper or a `.prom` file."""
+        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file."""
         return exposition(self)
 
     def __getitem__(self, key: tuple[str, str]) -> Series:

@@ -39,31 +39,29 @@ __all__ = [
 ]
 
 
-# Spans of OpenTelemetry: our own around calls, models and agents, and what the SDK's are given besides.
-#
-# The API is a dependency of the SDK and does nothing unless somebody has set up a provider
-# (`telemetry/telemetry.py`, or the program that we run in). Names follow the semantic conventions for MCP and
-# for generative AI. A span never has arguments, results, or the text of an error: those are a server's or a person's,
-# and may be secret.
+# Our spans around calls, models and agents, and our additions to the SDK's spans. The API is a dependency of the SDK
+# and does nothing without a provider, which `telemetry/telemetry.py` or the program around us sets up. Names follow the
+# semantic conventions for MCP and for generative AI. A span never holds arguments, results or the text of an error,
+# because those may be secret.
 
 SCOPE, SDK_SCOPE = "mcp_magic", "mcp-python-sdk"
 """The instrumentation scopes of our spans and of the SDK's."""
 
 SERVER = "mcp_magic.server"
-"""The attribute with the connection's name; the conventions have none for it."""
+"""The attribute for the connection's name; the conventions define none."""
 
 TOOL_ERROR = "tool_error"
 """`error.type` of a call whose tool reported an error (semantic conventions for MCP)."""
 
 WAITING = 1000
-"""Spans that are remembered until their answer comes."""
+"""Most spans that wait for the answer to their request."""
 
 _TARGETS = {"tools/call": ("execute_tool", "gen_ai.tool.name"), "prompts/get": ("", "gen_ai.prompt.name")}
-"""Method -> `gen_ai.operation.name`, and the attribute that its `name` is."""
+"""Method -> `gen_ai.operation.name`, and the attribute for its `name`."""
 
 
 def error_kind(error: BaseException) -> str:
-    """Return what kind of failure an error is: the name of its class, never its text.
+    """Return the kind of an error: the name of its class, never its text.
 
     >>> error_kind(ValueError("secret")), error_kind(asyncio.CancelledError())
     ('ValueError', 'cancelled')
@@ -72,7 +70,7 @@ def error_kind(error: BaseException) -> str:
 
 
 def place(spec: Spec) -> dict[str, str | int]:
-    """Return the attributes that say where a server is: host and port, nothing else of a URL.
+    """Return the attributes for the address of a server: host and port, no other part of a URL.
 
     >>> place(StdioSpec(command="server"))
     {'network.transport': 'pipe'}
@@ -96,12 +94,12 @@ def place(spec: Spec) -> dict[str, str | int]:
 
 @contextmanager
 def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> Iterator[Span]:
-    """Make a span around what is done inside; one that fails has `error.type` and nothing of the error's text.
+    """Make a span around a block; if the block fails, the span gets `error.type` but not the error's text.
 
     Args:
-        name: Its name.
+        name: The name of the span.
         attributes: Its attributes.
-        client: Whether it stands for a request to somebody else.
+        client: Whether the block is a request to another party.
     """
     from opentelemetry.trace import INVALID_SPAN, SpanKind
 
@@ -120,9 +118,9 @@ def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> I
 
 
 def recording() -> bool:
-    """Whether somebody has set up a provider: without one spans are not even made."""
+    """Whether a provider is set up; without one no spans are made."""
     api, named = _api()
-    # Not public, and not needed: get_tracer_provider() looks into os.environ, which costs 2 % of a call in-process.
+    # This private shortcut avoids get_tracer_provider(), whose look into os.environ costs 2 % of an in-process call.
     if not named and getattr(api, "_TRACER_PROVIDER", api) is None:
         return False
     return not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider)
@@ -130,7 +128,7 @@ def recording() -> bool:
 
 @cache
 def _api() -> tuple[ModuleType, bool]:
-    """Return the API, and whether the environment names a provider, which is loaded when it is asked for."""
+    """Return the API, and whether the environment names a provider, which the API loads on first use."""
     from opentelemetry import trace
     from opentelemetry.environment_variables import OTEL_PYTHON_TRACER_PROVIDER
 
@@ -155,11 +153,11 @@ def fail(made: Span, kind: str) -> None:
 
 
 class WireSpans(Tap):
-    """What the SDK's spans of one connection's requests are given: server, place, tool, and the tool's own error.
+    """Adds server, place and tool to the SDK's spans of one connection, and the errors that tools report.
 
     Args:
-        server: The connection's name.
-        spec: Where the server is.
+        server: The name of the connection.
+        spec: The spec of the server.
     """
 
     def __init__(self, server: str, spec: Spec) -> None:
@@ -167,7 +165,7 @@ class WireSpans(Tap):
         self._waiting: dict[str, Span] = {}
 
     def message(self, direction: str, message: dict[str, Any]) -> None:
-        """Complete the span of a request that is sent, which the SDK does within its span; note how it is answered."""
+        """Complete the span of a request, which the SDK sends within that span, and take its answer."""
         if direction != OUT:
             if self._waiting and "method" not in message:
                 self._came(message)
@@ -185,7 +183,7 @@ class WireSpans(Tap):
             del self._waiting[next(iter(self._waiting))]
 
     def _came(self, message: dict[str, Any]) -> None:
-        """Note of an answer whether its tool reported an error; the SDK ends the span after that."""
+        """Mark the span as failed if the tool reported an error; the SDK ends the span after that."""
         waiting = self._waiting.pop(str(message.get("id")), None)
         result = message.get("result")
         if waiting is not None and isinstance(result, dict) and result.get("isError") is True:
@@ -193,7 +191,7 @@ class WireSpans(Tap):
 
 
 def span_taps(server: str, spec: Spec) -> tuple[Tap, ...]:
-    """Return what completes the SDK's spans of one connection: nothing where the server is in this kernel."""
+    """Return the taps that complete the SDK's spans of one connection; none for an in-process server."""
     return () if isinstance(spec, InProcessSpec) else (WireSpans(server, spec),)
 
 
@@ -205,29 +203,29 @@ def _target(message: dict[str, Any]) -> dict[str, str]:
     return {attribute: name, **({"gen_ai.operation.name": operation} if operation else {})}
 
 
-# One tool call as counters and spans see it, whatever becomes of it.
+# One tool call with its counters and its span, however it ends.
 
 
 class CallCounter(Protocol):
-    """What counts calls."""
+    """A counter of calls."""
 
     def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
-        """Count one call; `error` is the kind of its failure, "" if it has not failed."""
+        """Count one call; `error` is the kind of its failure, or ""."""
 
 
 class Measured:
-    """A context around a call that has been allowed: counted and timed, and a span `execute_tool NAME`.
+    """A context around an approved call: counts and times it, in a span `execute_tool NAME`.
 
-    The SDK's span of each request that the call needs is a child of it, and so is the server's own.
+    The SDK's span of each request of the call is a child of it, and so is the server's own span.
 
     Args:
-        server: The connection's name.
-        tool: The tool's name.
-        spec: Where the server is.
+        server: The name of the connection.
+        tool: The name of the tool.
+        spec: The spec of the server.
         counter: Counts the call, or None.
 
     Attributes:
-        seconds: How long it took, when it is over.
+        seconds: How long the call took, set at its end.
     """
 
     __slots__ = ("_counter", "_server", "_span", "_spec", "_started", "_tool", "_tool_failed", "seconds")

@@ -1,7 +1,7 @@
-"""Where spans go. Nowhere, unless a person says so: the setting `telemetry` is off by default.
+"""The export of spans, off by default (setting `telemetry`).
 
-OpenTelemetry has one provider a process. A program that has set one up keeps it, and gets a processor of ours; else
-there is one of ours, which makes no spans while nothing is to be exported.
+OpenTelemetry has one provider per process. If the program has set one up, it gets our processor. Otherwise we set one
+up, which makes no spans while nothing is exported.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["TARGETS", "Telemetry", "check", "telemetry"]
 
 TARGETS = {"console": "opentelemetry.sdk", "otlp": "opentelemetry.exporter.otlp.proto.http"}
-"""What spans can be exported to by name -> the package that it needs."""
+"""Name of a target -> the package that it needs."""
 
 EXIT_SECONDS = 1.0
-"""Seconds that an ending kernel, or whoever turns telemetry off, waits for a collector at most."""
+"""Longest wait in seconds for a collector when the kernel ends or the user turns telemetry off."""
 
 _NOISY = ("opentelemetry.exporter", "opentelemetry.sdk")
-"""Loggers that would write below a cell that a collector does not listen; `%mcp metrics` says so."""
+"""Loggers silenced because they would write below a cell when the collector is down; `%mcp metrics` says so."""
 
 
 def check(to: Any) -> None:
-    """See whether spans can be exported to something.
+    """Check that spans can be exported to a target.
 
     Args:
         to: "" for nowhere, a name of `TARGETS`, or a `SpanExporter` of OpenTelemetry.
 
     Raises:
-        ConfigError: It is none of these.
+        ConfigError: The target is none of these.
         MissingDependencyError: A package is not installed.
     """
     if to == "":
@@ -59,10 +59,10 @@ def _installed(module: str) -> bool:
 
 
 class Telemetry:
-    """The export of spans of this process.
+    """The export of this process's spans.
 
     Attributes:
-        to: Where they go: "", a name, or an exporter.
+        to: The target: "", a name, or an exporter.
     """
 
     def __init__(self) -> None:
@@ -71,14 +71,14 @@ class Telemetry:
         self._exporter: CleanExporter | None = None
 
     def export(self, to: Any) -> None:
-        """Export spans to something from now on; what waits for another target goes there first.
+        """Export spans to a target from now on. Pending spans go to the old target first.
 
         Args:
-            to: What `check` takes. `"otlp"` is OTLP over HTTP, to where the variables `OTEL_EXPORTER_OTLP_*` say
-                (default: `http://localhost:4318`).
+            to: As in `check`. `"otlp"` is OTLP over HTTP, configured by the variables `OTEL_EXPORTER_OTLP_*` (default:
+                `http://localhost:4318`).
 
         Raises:
-            ConfigError: It is nothing to export to, or the process has a provider that takes no processors.
+            ConfigError: The target is not valid, or the provider of the process takes no processors.
             MissingDependencyError: A package is not installed.
         """
         if to is self.to or (isinstance(to, str) and to == self.to):
@@ -91,13 +91,13 @@ class Telemetry:
         self.to = to
 
     def flush(self, seconds: float = 5.0) -> bool:
-        """Export what waits; return whether that was done in time."""
+        """Export the pending spans; return whether that finished in time."""
         switch = self._switch
         return switch is None or _within(seconds, switch.force_flush)
 
     @property
     def said(self) -> str:
-        """What a person is told of it, on one line; "" while it is off."""
+        """The state of the export as one line for the user, or "" while it is off."""
         if self._exporter is None:
             return ""
         where = self.to if isinstance(self.to, str) else type(self.to).__name__
@@ -124,7 +124,7 @@ class Telemetry:
         if target is None or exporter is None:
             return
         if not _within(EXIT_SECONDS, target.shutdown):
-            with suppress(Exception):  # this breaks off what it tries again
+            with suppress(Exception):  # ends its retries
                 exporter.shutdown()
 
     def _at_exit(self) -> None:
@@ -144,7 +144,7 @@ def _made(to: Any) -> Any:
 
 
 def _installed_switch() -> Switch:
-    """Put a switch into the process's provider, or set up one that has it."""
+    """Add a switch to the provider of the process, or set up a provider with one."""
     from opentelemetry import trace
 
     from mcp_magic.telemetry.export import Switch, SwitchedProvider
@@ -164,11 +164,11 @@ def _installed_switch() -> Switch:
 
 
 def _within(seconds: float, work: Any) -> bool:
-    """Do something that may wait for a network, on a thread; return whether it was done in time."""
+    """Run a function that may wait for the network on a thread; return whether it finished in time."""
     thread = threading.Thread(target=work, name="mcp_magic telemetry", daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # the interpreter ends and starts no thread any more
+    except RuntimeError:  # the interpreter is shutting down and starts no threads
         work()
         return True
     thread.join(seconds)
@@ -176,4 +176,4 @@ def _within(seconds: float, work: Any) -> bool:
 
 
 telemetry = Telemetry()
-"""That of this process."""
+"""The export of this process."""

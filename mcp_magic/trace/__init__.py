@@ -1,3 +1,3 @@
-"""Every message that goes over a session: taken where it passes, masked, kept in a ring, paired."""
+"""The trace: every message of a session is recorded on the wire, masked, and paired with its answer."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Masks secrets in what is kept, and cuts what is too long."""
+"""Masks secrets in recorded messages, and cuts long messages."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 __all__ = ["KEPT_BYTES", "LONGEST", "Cut", "Masker", "to_json"]
 
 
-# Cuts messages that are too long to keep.
+# Cuts for messages that are too long to keep.
 
 KEPT_BYTES = 20_000
-"""Bytes of a message that are kept whole; a longer one is cut to about as many."""
+"""Most bytes of a message that is kept whole; a longer one is cut to about this size."""
 
 KEPT_NODES = 400
-"""Values kept of a message that is cut."""
+"""Most values that are kept of a cut message."""
 
 VALUE_BYTES = 100
-"""Bytes that a value takes besides its characters."""
+"""Bytes that a value counts besides its characters."""
 
 LONGEST = 2000
-"""Characters of the longest secret that is found where a text is cut through it."""
+"""Most characters of a secret that is masked where a cut goes through it."""
 
 DEEPEST = 40
-"""Levels of a message that are kept; Python's stack has to hold them."""
+"""Most levels of a message that are kept, because of Python's stack."""
 
 
 class Cut:
-    """The beginning of a message: as many of its values and characters as are left.
+    """The beginning of a message, within limits for values and characters.
 
     Args:
         hide: Masks the known secrets in a text.
@@ -50,11 +50,11 @@ class Cut:
 
     @property
     def size(self) -> int:
-        """About how many bytes were kept."""
+        """The approximate size in bytes of what was kept."""
         return KEPT_BYTES - max(self._characters, 0) + VALUE_BYTES * (KEPT_NODES - self._nodes)
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """Return a value, or the beginning of it."""
+        """Return a value, or its beginning."""
         self._nodes -= 1
         if isinstance(value, str):
             return self._text(value)
@@ -77,34 +77,33 @@ class Cut:
         self._characters -= len(text)
         if len(text) <= limit:
             return text
-        # a secret that the cut goes through is masked before: half of it is secret too
+        # mask first: half of a secret at the cut is secret too
         return f"{self._hide(text[: limit + LONGEST])[:limit]}… ({len(text):,} characters)"
 
 
-# Masks messages before the trace keeps them.
-#
-# Most messages hold nothing that looks like a secret: their JSON text is searched for the words that secrets go by,
-# and only what has one of them is walked. A message too long to keep is walked too, and cut.
+# Masks for messages, before the trace keeps them. Most messages hold nothing like a secret, so the JSON text is first
+# searched for words that mark secrets, and only a message with such a word is walked. A message that is too long is cut
+# and checked in the same way.
 
 LEARNED = 64
-"""Values of secret-looking names that are remembered, so that they are masked wherever they turn up again."""
+"""Most remembered values of secret-looking names; they are masked wherever they appear again."""
 
 _WORDS = (*STEMS, "://")
-"""What the JSON text of a message has in it somewhere if anything below finds a secret that is not known."""
+"""Words of which the JSON text has at least one if the code below finds an unknown secret in it."""
 
 _ENDS = re.compile(r"pat[\d_]*[\"'\\=:]")
-"""And one more word, which is a part of many others: here a name ends with it."""
+"""One more such word, only at the end of a name because it is part of many other words."""
 
 _NAMED = re.compile(
     r"""(?<![\w.-])(?P<name>[\w.-]{2,100})(?:\\?["']\s*:\s*\\?["']|=\s*\\?["']?|(?P<said>:\s+)(?=\S{8}))"""
     r"""(?P<value>[^"'\\\s&;,<>]+)"""
 )
-"""`"password": "x"`, `TOKEN=x`, `Authorization: x` in the middle of a text."""
+"""`"password": "x"`, `TOKEN=x`, `Authorization: x` inside a text."""
 _SCHEME = re.compile(r"(?i)\b(bearer|basic)(\s+)[\w.~+/=-]{6,}")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s\"'<>]+")
 
 _NO_SECRETS = frozenset({"true", "false", "none", "null", "bearer", "basic", "string", MASK})
-"""Values of secret-looking names that would hide half of a message if they were masked everywhere."""
+"""Values of secret-looking names that are not learned, because masking them everywhere would hide half a message."""
 
 
 @lru_cache(maxsize=1)
@@ -115,7 +114,7 @@ def _pydantics() -> Callable[..., bytes]:
 
 
 def to_json(value: Any) -> bytes:
-    """Return JSON text, nothing of what cannot be written; what is no JSON is written as text."""
+    """Return JSON text, or b"" if a value cannot be written; values that are not JSON become text."""
     dump = _pydantics()
     try:
         return dump(value, fallback=str)
@@ -128,10 +127,10 @@ def to_json(value: Any) -> bytes:
 
 
 class Masker:
-    """Masks what one connection sends and gets: known secrets, values of secret-looking names, bearer tokens.
+    """Masks the messages of one connection: known secrets, values of secret-looking names, bearer tokens.
 
     Args:
-        secrets: What is secret from the start.
+        secrets: The secrets known from the start.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -149,14 +148,14 @@ class Masker:
         return frozenset(form for secret in self.known for form in spellings(secret))
 
     def _written(self) -> tuple[str, ...]:
-        """Return the secrets as they may be written, the longest first."""
+        """Return all spellings of the secrets, the longest first."""
         return tuple(sorted(self._fixed.union(*self._learned.values()), key=len, reverse=True))
 
     def harmless(self, message: dict[str, Any]) -> bytes:
-        """Return a message as JSON text; nothing of one that may hold a secret or is too long, which `keep` is for."""
+        """Return a message as JSON text, or b"" if `keep` must process it: it may hold a secret or is too long."""
         try:
             text = self._dump(message)
-        except ValueError:  # something that is no JSON
+        except ValueError:  # a value that is not JSON
             return b""
         return b"" if len(text) > KEPT_BYTES or self._suspicious(text) else text
 
@@ -167,11 +166,11 @@ class Masker:
         return _has_word(shown.lower()) or (bool(self._forms) and any(form in shown for form in self._forms))
 
     def keep(self, message: dict[str, Any], *, schemas: bool = False) -> tuple[bytes, int, bool]:
-        """Return a message as JSON text to keep, its size in bytes, and whether that text is all of it.
+        """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is unchanged.
 
         Args:
             message: A JSON-RPC message.
-            schemas: Whether it holds JSON Schemas, in which "password" names a property and hides nothing.
+            schemas: Whether it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
         """
         text = to_json(message)
         size, whole = len(text), True
@@ -184,10 +183,10 @@ class Masker:
         return kept, size, whole and kept == text
 
     def whole(self, value: Any, *, schemas: bool = False) -> Any:
-        """Return a value masked, all of it."""
+        """Return a value masked, without a cut."""
         forms = self._forms
         masked = self._walk(value, schemas)
-        # what was found late may stand at the beginning as well
+        # a secret learned late may also occur at the beginning
         return masked if self._forms is forms else self._walk(masked, schemas)
 
     def _walk(self, value: Any, schemas: bool) -> Any:
@@ -201,7 +200,7 @@ class Masker:
         return value
 
     def _without_entered(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Return what a person answered (`ElicitResult`) without what is concealed of it."""
+        """Return the user's answer (`ElicitResult`) without its concealed values."""
         content = value.get("content")
         if not self._entered or value.get("action") != "accept" or not isinstance(content, dict):
             return value
@@ -209,7 +208,7 @@ class Masker:
 
     def _named(self, name: str, value: Any, schemas: bool) -> Any:
         secret = value is not None and not isinstance(value, bool) and is_secret_name(name)
-        if secret and isinstance(value, int | float) and name.lower() in EVERYDAY:  # of a summary: "pass": 12
+        if secret and isinstance(value, int | float) and name.lower() in EVERYDAY:  # of a summary, as "pass": 12
             secret = False
         if secret and not (schemas and isinstance(value, dict)):
             self.learn(value)
@@ -217,7 +216,7 @@ class Masker:
         return self._walk(value, schemas)
 
     def know(self, secrets: Iterable[str]) -> None:
-        """Take secrets for known from now on."""
+        """Mask these secrets too from now on."""
         fresh = long_enough(secrets) - self.known
         if fresh:
             self.known |= fresh
@@ -225,12 +224,12 @@ class Masker:
             self._forms = self._written()
 
     def conceal(self, answered: Mapping[str, Any]) -> None:
-        """Mask what a person entered for a server: texts wherever they turn up, in answers all of these names."""
+        """Mask the user's answers to a server: their texts everywhere, and in answers all values of these names."""
         self._entered |= answered.keys()
         self.know(value for value in answered.values() if isinstance(value, str))
 
     def learn(self, value: Any) -> None:
-        """Remember the texts of a value that is secret."""
+        """Remember the texts in a secret value."""
         if isinstance(value, dict | list):
             for inner in value.values() if isinstance(value, dict) else value:
                 self.learn(inner)
@@ -247,7 +246,7 @@ class Masker:
 
     def hide(self, text: str) -> str:
         """Return text with the known secrets masked."""
-        # the longest come first: those that are longer than the text are passed over
+        # the longest come first: skip those longer than the text
         start = bisect_left(self._forms, -len(text), key=_negative_length) if self._forms else 0
         for form in islice(self._forms, start, None):
             if form in text:
@@ -255,7 +254,7 @@ class Masker:
         return text
 
     def text(self, text: str) -> str:
-        """Return text with everything masked that looks like a secret.
+        """Return text with known secrets masked, and everything that looks like a secret.
 
         >>> Masker(()).text("GET https://me:pw@x.org/ with Authorization: Bearer abcdefgh and API_KEY=xyz")
         'GET https://***@x.org/ with Authorization: Bearer *** and API_KEY=***'
@@ -273,9 +272,9 @@ def _negative_length(text: str) -> int:
 
 
 def _has_word(lowered: str) -> bool:
-    """Whether one of the words is in a message; done for every message, so without a loop and on text, not on bytes."""
+    """Whether a message has one of the words. Runs on every message: so no loop, and on text instead of bytes."""
     if (
-        # each word has one of these in it: fewer to look for, and a letter is found fastest
+        # each word contains one of these: fewer searches, and a search for one letter is the fastest
         ("k" in lowered and ("ok" in lowered or "key" in lowered))
         or "cre" in lowered
         or "pass" in lowered

@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["IN", "OUT", "STDERR", "Entry", "Recorder", "Row", "Tap", "Trace", "being_sent", "fault", "meaning"]
 
 
-# The trace: every message between this host and its servers, as they went over the wire.
-#
-# A ring: what is oldest goes when there are too many messages or bytes. What is kept of a message is a plain list,
-# with its masked JSON text. All the rest is done when somebody looks, or for some hundred messages at once: numbering
-# them, finding which answer is whose, counting, parsing; a call pays for what is done while it runs.
+# The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
+# messages or bytes. It keeps a message as a plain list with its masked JSON text, because a call pays for all work done
+# while it runs. Numbering, pairing, counting and parsing wait until the trace is read or some hundred messages are new.
 
 OUT, IN, STDERR = "→", "←", "stderr"
 
@@ -37,39 +35,39 @@ MAX_MESSAGES = 10_000
 MAX_BYTES = 64_000_000
 
 ENTRY_BYTES = 600
-"""Bytes that an entry takes besides its text; small messages would fill the memory uncounted."""
+"""Bytes that an entry counts besides its text; otherwise small messages could fill the memory."""
 
 FRESH = 256
-"""Messages that are settled at once."""
+"""Number of new messages that are settled at once."""
 
 Row = list[Any]
-"""What is kept of a message: the fields of `Entry`, in their order. Until it is settled it has no number, and in place
-of its seconds the moment it came (`time.perf_counter()`)."""
+"""A kept message: the fields of `Entry`, in their order. Until it is settled, it has no number, and its seconds hold
+the moment of its arrival (`time.perf_counter()`)."""
 
 NUMBER, _, SERVER_NAME, DIRECTION, KIND, METHOD, ID, SIZE, TEXT, _, SECONDS, PAIR, STATUS, HEADERS = range(14)
-"""Where they are."""
+"""The positions of the fields in a row."""
 
 
 @dataclass(slots=True, repr=False)
 class Entry:
-    """One message, as it was when somebody looked.
+    """One message, as it was when the trace was read.
 
     Attributes:
         number: Its number in the host's trace, from 1; `%mcp replay` takes it.
-        time: When it was sent or came (`time.time()`).
-        server: The connection's name.
+        time: When it was sent or received (`time.time()`).
+        server: The name of the connection.
         direction: `OUT`, `IN` or `STDERR`.
-        kind: `"request"`, `"answer"`, `"error"` (a JSON-RPC error, or a result with `isError`),
-            `"notification"`, `"line"` (of stderr) or `"garbage"` (what is no message).
-        method: The method; of an answer that of its request, "" if nobody asked.
+        kind: `"request"`, `"answer"`, `"error"` (a JSON-RPC error, or a result with `isError`), `"notification"`,
+            `"line"` (of stderr) or `"garbage"` (output that is not a message).
+        method: The method; for an answer that of its request, "" without a request.
         id: The JSON-RPC id, or None.
-        size: Bytes of the message as JSON, before anything was masked or cut.
-        text: The message as JSON, secrets masked, long texts cut; of stderr and garbage the text itself.
-        whole: Whether nothing was masked and nothing cut.
-        seconds: Of an answer the time since its request, of an answered request the same.
-        pair: The number of the request's answer, of the answer's request; None if there is none.
-        status: The HTTP status that the request was answered with.
-        headers: What else of the HTTP answer says something: its type, when to try again.
+        size: Bytes of the message as JSON, before masking and cutting.
+        text: The message as JSON, masked and cut; the text itself for stderr and garbage.
+        whole: Whether nothing was masked or cut.
+        seconds: The time from request to answer, for both; else None.
+        pair: The number of a request's answer or of an answer's request, or None.
+        status: The HTTP status of the answer to the request.
+        headers: Other useful headers of the HTTP answer: content type, when to retry, location.
     """
 
     number: int
@@ -89,7 +87,7 @@ class Entry:
 
     @property
     def message(self) -> Any:
-        """The message as JSON data; of stderr and garbage the text."""
+        """The message as JSON data; the text for stderr and garbage."""
         text = self.text.decode("utf-8", "replace")
         if self.kind in ("line", "garbage"):
             return text
@@ -97,18 +95,18 @@ class Entry:
 
     @property
     def failed(self) -> bool:
-        """Whether it tells of a failure: a JSON-RPC error, a tool's error, an HTTP status from 400, no message."""
+        """Whether it is a failure: a JSON-RPC error, a tool's error, an HTTP status from 400, or garbage."""
         return self.kind in ("error", "garbage") or (self.status or 0) >= 400
 
     @property
     def label(self) -> str:
-        """The method, or what it answers."""
+        """The method, or which request it answers."""
         if self.kind in ("answer", "error"):
             return f"answer to {self.pair} {self.method}" if self.pair else "answer to nothing"
         return self.method or self.kind
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what an export has."""
+        """Return the fields of an export."""
         time = datetime.fromtimestamp(self.time, UTC).isoformat(timespec="microseconds")
         names = ("number", "server", "direction", "kind", "method", "id", "size", "whole", "seconds", "pair")
         given = {name: getattr(self, name) for name in names}
@@ -119,19 +117,19 @@ class Entry:
 
 
 class Settles(Protocol):
-    """Whose messages these are."""
+    """The owner of messages in the trace."""
 
     def settled(self, row: Row) -> None:
-        """Note of a message, which has a number now, what it is an answer to."""
+        """Pair a message, which has just got its number, with its request."""
 
 
 class Trace:
     """The messages of one host, a bounded ring.
 
     Attributes:
-        messages: How many are kept at most; 0: nothing is kept.
-        bytes: Bytes they may take.
-        moved: Called for each message with its server, its direction and its size.
+        messages: Most messages that are kept; 0 keeps none.
+        bytes: Most bytes that they may take.
+        moved: Called for each message with its server, direction and size.
     """
 
     def __init__(
@@ -149,14 +147,14 @@ class Trace:
         self._number = self._size = self._dropped = 0
 
     def add(self, row: Row, settles: Settles) -> None:
-        """Keep a message; `settles` is told when it gets its number."""
+        """Keep a message; `settles` is called when it gets its number."""
         self._fresh.append((row, settles))
         self._size += len(row[TEXT]) + ENTRY_BYTES
         if len(self._fresh) >= FRESH or self._size > self.bytes:
             self.settle()
 
     def settle(self) -> None:
-        """Give what is new its numbers, and drop the oldest for it where that is needed."""
+        """Number the new messages, and drop the oldest beyond the limits."""
         fresh, self._fresh = self._fresh, []
         for row, settles in fresh:
             self._number = row[NUMBER] = self._number + 1
@@ -172,25 +170,25 @@ class Trace:
         self.settle()
 
     def clear(self) -> None:
-        """Forget all messages; the numbers go on."""
+        """Delete all messages; the numbers continue."""
         self.settle()
         self._rows.clear()
         self._size = self._dropped = 0
 
     @property
     def size(self) -> int:
-        """Bytes that the messages take."""
+        """The bytes that the messages take."""
         self.settle()
         return self._size
 
     @property
     def dropped(self) -> int:
-        """How many messages went to make room since the trace was cleared."""
+        """How many messages were dropped since the trace was cleared."""
         self.settle()
         return self._dropped
 
     def entries(self, server: str | None = None) -> list[Entry]:
-        """Return what is kept, oldest first, of one server or of all; stderr that was not looked at yet too."""
+        """Return the messages of one server or of all, oldest first. Reads new stderr lines first."""
         for read in list(self.flush.values()):
             read()
         self.settle()
@@ -200,7 +198,7 @@ class Trace:
         """Return the entry with a number.
 
         Raises:
-            NotFoundError: It is not kept.
+            NotFoundError: The trace has no such entry.
         """
         self.settle()
         for row in self._rows:
@@ -221,7 +219,7 @@ class Trace:
 
 
 def is_masked(value: Any) -> bool:
-    """Whether a value of a kept message is a mask, or has one inside.
+    """Whether a value of a kept message is a mask or contains one.
 
     >>> is_masked({"login": {"password": "***"}}), is_masked(["a", 1])
     (True, False)
@@ -233,22 +231,22 @@ def is_masked(value: Any) -> bool:
     return isinstance(value, str) and MASK in value
 
 
-# Writes the messages of one connection into its host's trace: masked, paired, timed.
+# The recording of one connection's messages in its host's trace: masked, paired, timed.
 
 WAITING = 10_000
-"""Requests without an answer that are remembered; a server that never answers must not fill the memory."""
+"""Most requests without an answer that are remembered: a server that never answers must not fill the memory."""
 
 MAX_NAME = 200
-"""Characters kept of a method and of an id beside the text; a server may send longer ones."""
+"""Most characters kept of a method and of an id besides the text; a server may send longer ones."""
 
 _SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
 """Methods whose messages hold JSON Schemas."""
 
 _HEADERS = ("content-type", "retry-after", "location")
-"""Headers of an HTTP answer that say something and hold no secret."""
+"""HTTP headers of an answer that are useful and hold no secret."""
 
 being_sent: ContextVar[Row | None] = ContextVar("mcp_magic_being_sent", default=None)
-"""The message that is being sent. The HTTP transports post it in the context of whoever sent it."""
+"""The message that is being sent. HTTP transports post it in the sender's context."""
 
 
 def _kind(answer: dict[str, Any]) -> str:
@@ -258,10 +256,10 @@ def _kind(answer: dict[str, Any]) -> str:
 
 
 class Tap:
-    """Sees what goes over a wire while it goes, nothing masked. A subclass says what it does with which part of it.
+    """Sees the messages of a connection as they are sent and received, unmasked. Subclasses override its callbacks.
 
     Attributes:
-        reads_stderr: Whether it wants the lines that a server writes to its stderr, which have to be fetched for it.
+        reads_stderr: Whether it needs the lines of a server's stderr, which are read only on demand.
     """
 
     reads_stderr = False
@@ -270,13 +268,13 @@ class Tap:
         """A session is open."""
 
     def message(self, direction: str, message: dict[str, Any]) -> None:
-        """A JSON-RPC message goes over the wire: `OUT`, just before it is sent, or `IN`."""
+        """A JSON-RPC message is about to be sent (`OUT`) or has arrived (`IN`)."""
 
     def answered(self, number: Any, status: int) -> None:
         """HTTP has answered the request with this id."""
 
     def garbage(self, text: str, instead: dict[str, Any] | None) -> None:
-        """The server wrote what is no message; `instead` is the error that a request got in its place, if one did."""
+        """The server wrote text that is no message; `instead` is the error that a request got in its place, or None."""
 
     def stderr(self, line: str) -> None:
         """The server wrote a line to its stderr."""
@@ -285,23 +283,23 @@ class Tap:
         """The server has ended the session."""
 
     def know(self, secrets: Iterable[str]) -> None:
-        """These must not be kept: tokens."""
+        """These secrets, which are tokens, must not be kept."""
 
     def conceal(self, answered: Mapping[str, Any]) -> None:
-        """A person entered these values for the server; neither they nor other values of these names are kept."""
+        """The user entered these values for the server; neither they nor other values of these names may be kept."""
 
 
 class Recorder:
-    """What one connection adds to the trace.
+    """Records the messages of one connection in the trace.
 
     Args:
-        server: The connection's name.
-        spec: Where the server is; its secrets are masked.
-        trace: The host's trace, or None for one of its own.
-        taps: Who else sees what goes over the wire.
+        server: The name of the connection.
+        spec: The spec of the server; its secrets are masked.
+        trace: The host's trace, or None for a new one.
+        taps: Other observers of the connection.
 
     Attributes:
-        trace: Where the messages go.
+        trace: The trace that gets the messages.
     """
 
     def __init__(self, server: str, spec: Spec, trace: Trace | None = None, taps: Iterable[Tap] = ()) -> None:
@@ -313,11 +311,11 @@ class Recorder:
         self._lines: Lines | None = None
 
     def add(self, tap: Tap) -> None:
-        """Let a tap see what goes over the wire from now on."""
+        """Add a tap."""
         self._set((*self._taps, tap))
 
     def remove(self, tap: Tap) -> None:
-        """Let a tap see no more."""
+        """Remove a tap."""
         self._set(tuple(one for one in self._taps if one is not tap))
 
     def _set(self, taps: tuple[Tap, ...]) -> None:
@@ -326,7 +324,7 @@ class Recorder:
 
     @property
     def entries(self) -> list[Entry]:
-        """The messages of this connection's name, oldest first."""
+        """The messages under this connection's name, oldest first."""
         return self.trace.entries(self.server)
 
     def __repr__(self) -> str:
@@ -335,15 +333,15 @@ class Recorder:
     def message(self, direction: str, message: dict[str, Any]) -> Row | None:
         """Record a JSON-RPC message.
 
-        This is done twice for every call, between things that have nothing to do with it: what it costs is what it
-        has to fetch into the processor's caches. So it makes few objects and calls few functions.
+        Runs twice per call, between unrelated work, so most of its cost is filling the processor's caches. It therefore
+        creates few objects and calls few functions.
 
         Args:
             direction: `OUT` or `IN`.
-            message: Its members.
+            message: The members of the message.
 
         Returns:
-            What is kept of it, or None where nothing is.
+            The kept row, or None if the trace is off.
         """
         if self._lines is not None:
             self.stderr()
@@ -369,7 +367,7 @@ class Recorder:
         return row
 
     def _has_schemas(self, method: str, number: Any) -> bool:
-        """Whether a message that came holds JSON Schemas; of an answer its request says so."""
+        """Whether a received message holds JSON Schemas; for an answer its request decides."""
         if not method:
             self.trace.settle()
             asked = self._asked[OUT].get(str(number))
@@ -377,7 +375,7 @@ class Recorder:
         return method in _SCHEMAS
 
     def settled(self, row: Row) -> None:
-        """Note of an answer which request it is for, and how long that took; count the message."""
+        """Pair an answer with its request, set their duration, and count the message."""
         direction, kind, moment = row[DIRECTION], row[KIND], row[SECONDS]
         row[SECONDS] = None
         if kind in ("line", "garbage"):
@@ -396,7 +394,7 @@ class Recorder:
                 row[SECONDS] = request[SECONDS] = moment - sent
 
     def garbage(self, text: str, instead: dict[str, Any] | None = None) -> None:
-        """Record what a server wrote that is no message; `instead` is what a request was told in its place."""
+        """Record output that is not a message; `instead` is the error that a request got in its place."""
         for tap in self._taps:
             tap.garbage(text, instead)
         if self.trace.messages:
@@ -414,21 +412,21 @@ class Recorder:
             tap.ended()
 
     def know(self, secrets: Iterable[str]) -> None:
-        """Mask these wherever they turn up: tokens."""
+        """Mask these secrets, which are tokens, wherever they appear."""
         known = frozenset(secrets)
         self._masker.know(known)
         for tap in self._taps:
             tap.know(known)
 
     def conceal(self, answered: Mapping[str, Any]) -> None:
-        """Keep values that a person entered for a server out of what is recorded, and all that have their names."""
+        """Mask the values that the user entered for a server, and all values of the same names, in the recording."""
         self._masker.conceal(answered)
         for tap in self._taps:
             tap.conceal(answered)
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What is known to be secret, tokens too."""
+        """The known secrets, tokens included."""
         return self._masker.known
 
     def hide(self, text: str) -> str:
@@ -445,10 +443,10 @@ class Recorder:
             tap.answered(row[ID], status)
         row[HEADERS] = {name: str(headers[name])[:200] for name in _HEADERS if name in headers} or None
 
-    # Standard error
+    # Stderr
 
     def follow(self, errlog: ErrorLog | None) -> None:
-        """Read a server's stderr from now on; None ends that, after a last look."""
+        """Read a server's stderr from now on; None reads it a last time and stops."""
         self.stderr(last=errlog is None)
         self._lines = Lines(errlog) if errlog is not None else None
         if errlog is not None:
@@ -457,7 +455,7 @@ class Recorder:
             self.trace.flush.pop(id(self), None)
 
     def stderr(self, *, last: bool = False) -> None:
-        """Record the lines that were written to stderr since the last look."""
+        """Record the lines written to stderr since the last read."""
         if self._lines is None or not (self.trace.messages or self._readers):
             return
         for written, line in self._lines.read(last=last):
@@ -473,11 +471,11 @@ class Recorder:
         self.trace.add([0, when, self.server, direction, kind, "", None, size, shown, kept == text, *(None,) * 4], self)
 
 
-# What a failed message says, and whose fault that is.
+# The meaning of a failed message, and whose fault it is.
 
 
 def meaning(code: object) -> str:
-    """Return an error code in words.
+    """Return the meaning of an error code.
 
     >>> meaning(-32602)
     'invalid params'
@@ -486,12 +484,12 @@ def meaning(code: object) -> str:
 
 
 def fault(entry: Entry) -> str | None:
-    """Return whose fault a failed message is, by the table of `core.faults`; None of others.
+    """Return whose fault a failed message is, by the table in `mcp_magic.protocol`; None for other messages.
 
-    A tool's own error has no such: whether the arguments or the tool are to blame its text has to say.
+    A tool's own error has no fault here: only its text can say whether the arguments or the tool are to blame.
     """
     if entry.kind in ("answer", "error") and entry.pair is None and entry.direction == IN:
-        return SERVER  # nobody asked
+        return SERVER  # an answer without a request
     if not entry.failed or entry.kind == "line":
         return None
     if entry.kind == "garbage":
@@ -503,5 +501,5 @@ def fault(entry: Entry) -> str | None:
         return None
     if asked_in_vain(error.get("message")):
         return SERVER
-    # the answer to what this host asked comes in; what goes out answers the server
+    # an incoming answer belongs to our request, an outgoing one to the server's
     return who(of_code(error.get("code")), asked_by_us=entry.direction != OUT)
