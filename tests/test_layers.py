@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import mcp_magic
+from mcp_magic.ipython.execution import BUSY_ROOMS, DRAWING_ROOMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,3 +149,9 @@ def test_loading_the_extension_imports_nothing_heavy() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_the_rooms_whose_work_interrupt_may_end_exist() -> None:
+    named = [name for name in (*BUSY_ROOMS, *DRAWING_ROOMS) if name.startswith("mcp_magic")]
+    assert len(named) > 20
+    assert set(named) <= modules().keys()

@@ -170,10 +170,18 @@ def _edits(call: ast.Call, closing: bytes) -> list[tuple[Any, Any, bytes]]:
 BUSY_SECONDS = 0.25
 """Seconds after which a loop that has not come round counts as busy."""
 
-_BUSY_FOR_US = ("mcp_magic.core", "mcp_magic.results", "mcp_magic.schema", "mcp_magic.server", "jsonschema", "mcp.")
+BUSY_ROOMS = (
+    *(f"mcp_magic.{room}" for room in ("_host", "ask", "auth", "cassette", "consent", "display", "doctor", "inflight")),
+    *(
+        f"mcp_magic.{room}"
+        for room in ("lint", "protocol", "results", "schema", "server", "session", "skills", "stderr")
+    ),
+    *(f"mcp_magic.{room}" for room in ("telemetry", "trace", "watch")),
+    *("jsonschema", "mcp."),
+)
 """Modules whose code may be ended in a task other than the magic's own."""
 
-_DRAWING = ("mcp_magic.agent.transcript", "mcp_magic.results", "mcp_magic.ui.progress_text")
+DRAWING_ROOMS = ("mcp_magic.agent.transcript", "mcp_magic.display", "mcp_magic.results", "mcp_magic.ui.progress_text")
 """Modules whose code may be ended outside any task: timers draw."""
 
 
@@ -282,7 +290,7 @@ def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
     current = asyncio.current_task(task.get_loop())
     if current is task:
         return True
-    ours = _DRAWING if current is None else _BUSY_FOR_US
+    ours = DRAWING_ROOMS if current is None else BUSY_ROOMS
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).startswith(ours):
             return True
