@@ -170,15 +170,11 @@ def _edits(call: ast.Call, closing: bytes) -> list[tuple[Any, Any, bytes]]:
 BUSY_SECONDS = 0.25
 """Seconds after which a loop that has not come round counts as busy."""
 
-BUSY_ROOMS = (
-    *(f"mcp_magic.{room}" for room in ("_host", "ask", "auth", "cassette", "consent", "display", "doctor", "inflight")),
-    *(
-        f"mcp_magic.{room}"
-        for room in ("lint", "protocol", "results", "schema", "server", "session", "skills", "stderr")
-    ),
-    *(f"mcp_magic.{room}" for room in ("telemetry", "trace", "watch")),
-    *("jsonschema", "mcp."),
+_ROOMS = (
+    "_host ask auth cassette consent display doctor inflight lint protocol results schema server session skills stderr "
+    "telemetry trace watch"
 )
+BUSY_ROOMS = (*(f"mcp_magic.{room}" for room in _ROOMS.split()), "jsonschema", "mcp.")
 """Modules whose code may be ended in a task other than the magic's own."""
 
 DRAWING_ROOMS = ("mcp_magic.agent.transcript", "mcp_magic.display", "mcp_magic.results", "mcp_magic.ui.progress_text")
