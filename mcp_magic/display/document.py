@@ -156,8 +156,8 @@ _NO_MATH = "mathjax_ignore tex2jax_ignore"
 
 
 _LEFT = {"style": "text-align:left"}
-"""Style for text cells: in an untrusted notebook, as on Binder, only styles on elements work, and JupyterLab's own
-style right-aligns cells."""
+"""Inline style of text cells: an untrusted notebook, as on Binder, keeps only inline styles, and JupyterLab's own style
+right-aligns cells."""
 
 
 class Markup(str):
