@@ -1,7 +1,6 @@
 """Callbacks that run when the kernel's host has been created.
 
-They let the extension load without creating the host, which is slow. Python code may import the host before the
-first `%mcp`.
+They let the extension load fast, without creating the host. Python code may import the host before the first `%mcp`.
 """
 
 from __future__ import annotations

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["HIDDEN", "ago", "clause", "clean", "counted", "did_you_mean", "duration", "free_name", "listed", "sentence"]
 
 MAX_COMPARED = 1_000
-"""How many valid names an unknown name is compared with, at most."""
+"""Most valid names that an unknown name is compared with."""
 
 MAX_NAME = 200
-"""Longest name, in characters, that is compared with others (the time grows with the product of the lengths) or shown
-whole in a message."""
+"""Longest name, in characters, that is compared with others (in time proportional to both lengths) or shown uncut."""
 
 # Colours are removed, not written out: the text still reads as intended, and hidden text (SGR 8) becomes visible.
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")

@@ -92,11 +92,11 @@ class MCPMagicError(Exception):
         return clean(super().__str__())  # a server's text must not control the terminal
 
     def traceback_lines(self) -> list[str]:
-        """Return what a cell shows in place of a traceback."""
+        """Return the lines that a cell shows instead of a traceback."""
         red, plain = ("\x1b[31m", "\x1b[0m") if self.coloured else ("", "")
         return [f"{red}{type(self).__name__}{plain}: {self}"]
 
-    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+    def _render_traceback_(self) -> list[str]:  # IPython calls this
         return self.traceback_lines()
 
 
@@ -226,7 +226,7 @@ class InvalidResponseError(SessionError):
 
 
 class VerificationError(InvalidResponseError):
-    """What a server sent differs from what it announced, in digest, size or content; it is not returned."""
+    """A server's data differs from its announcement in digest, size or content; the data is not returned."""
 
 
 class NotFoundError(MCPMagicError, LookupError):
@@ -273,7 +273,7 @@ class DeniedError(MCPMagicError):
     """Consent refused a call; nothing was sent.
 
     Attributes:
-        reason: The approver's reason, or "".
+        reason: The reason given for the refusal, or "".
     """
 
     def __init__(self, message: str, reason: str = "") -> None:

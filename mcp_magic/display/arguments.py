@@ -208,7 +208,7 @@ def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dic
 def argument_cell(value: str, mark: str) -> Markup:
     """Return the value of an argument as markup, with its change."""
     text = preformatted(value) if "\n" in value else tag("code", value, style="white-space:pre-wrap")
-    # a word, because not everybody can see colour
+    # a word, because colour alone is not visible to everybody
     return joined([text, " ", tag("b", f"✎ {mark}")]) if mark else text
 
 

@@ -232,8 +232,8 @@ def find_tables(data: Any) -> list[Rows]:
     - an object of equally long lists; if it also has scalars, it needs at least two lists, one with a number
     - an object of objects with similar members: one row each, with its name in the first column
     - any of these nested in objects. There, a list of scalars or of lists is a table only if the member's name
-      says so ("results", "data") or a count beside it equals its length; an empty list is one also if nothing else
-      is there.
+      says so ("results", "data") or a count beside it equals its length; an empty list also if the object has
+      nothing else.
 
     >>> [rows.path for rows in find_tables({"a": [{"x": 1}], "b": {"c": [{"y": 2}]}})]
     [('a',), ('b', 'c')]
@@ -251,8 +251,8 @@ def find_tables(data: Any) -> list[Rows]:
 def meant(tables: Sequence[Rows]) -> list[Rows]:
     """Return the main table of a value, or several if no rule decides between them.
 
-    In this order, the rules prefer: any table to warnings and errors, a member named "results", "data" or similar, a
-    table with rows to an empty one, a list of objects to weak tables, an outer table to an inner one.
+    In this order, the rules prefer other tables to warnings and errors, members named "results", "data" or similar to
+    other members, tables with rows to empty ones, lists of objects to weak tables, and outer tables to inner ones.
 
     >>> [rows.path for rows in meant(find_tables({"results": [], "warnings": [{"code": 1}]}))]
     [('results',)]
@@ -486,7 +486,7 @@ def is_wrapper(schema: dict[str, Any] | None) -> bool:
 
 
 def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with local references followed and with a choice between it and null removed."""
+    """Return a schema after following local references and unwrapping a choice between one schema and null."""
     for _ in range(10):  # a longer chain is a cycle
         if not isinstance(schema, dict):
             return {}
@@ -760,7 +760,7 @@ def _named(names: list[str], rows: list[list[str]]) -> list[str]:
 # bounded number of times, whatever the text.
 
 MAX_PYTHON = 200_000
-"""Longest text, in characters, read as Python literals: `ast` needs 5 microseconds a value and 250 bytes a character."""
+"""Longest text, in characters, read as Python literals: `ast` takes 5 µs a value and 250 bytes a character."""
 
 
 _TRIES = 20
@@ -981,7 +981,9 @@ class _Scan:
         rows: list[list[Any]] = []
         last = number + 2
         while last < len(self._lines) and "|" in self._lines[last]:
-            rows.append(_cells(self._lines[last])[: len(names)])  # GitHub drops and fills the same way
+            rows.append(
+                _cells(self._lines[last])[: len(names)]
+            )  # GitHub also drops surplus cells and fills missing ones
             last += 1
         tables = [TextMatrix(values=rows, names=names)] if rows else []
         return last, self._passage(self._starts[number], self._starts[last] - 1, tables)

@@ -46,8 +46,8 @@ __all__ = [
 
 # Plain text and data of servers.
 #
-# They must not control a terminal (escape sequences), reorder text (bidirectional controls: CVE-2021-42574, "Trojan
-# Source"), contain invisible text, or break out of an HTML attribute.
+# When shown, they must not control a terminal (escape sequences), reorder text (bidirectional controls: CVE-2021-42574,
+# "Trojan Source"), hide text, or break out of an HTML attribute.
 
 BINARY = "application/octet-stream"
 """The MIME type for data whose MIME type is missing or invalid."""

@@ -36,7 +36,7 @@ __all__ = [
 # Images, audio and documents: kept as base64, decoded lazily.
 
 _NATIVE = ("image/png", "image/jpeg", "application/pdf")
-"""MIME types that go into the mimebundle. SVG is not among them: frontends would run its scripts."""
+"""MIME types that frontends show directly from the mimebundle. SVG is not among them: it would run its scripts."""
 
 MAX_PIXELS = 50_000_000
 """Most pixels of a displayed image: a browser takes four bytes for each, however small the file is."""
@@ -278,7 +278,7 @@ def read_line(uri: str, server: str = "") -> str:
     return line_or_comment(f"%mcp read {uri if word is None else word}{of}", typed=word is not None)
 
 
-# -- resources ------------------------------------------------------------------------------------------
+# Handlers of resource blocks.
 
 
 def resource_media(contents: Any) -> Media | None:
@@ -325,7 +325,7 @@ def _embedded_message(block: Any) -> dict[str, Any]:
     return {"type": "text", "text": block.resource.text}
 
 
-# -- the other blocks -----------------------------------------------------------------------------------
+# Handlers of the other blocks.
 
 
 def _link_part(block: Any, budget: Budget, server: str) -> Part:

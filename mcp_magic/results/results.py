@@ -328,10 +328,10 @@ class ToolResult(Faceted):
         return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images)>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return what is displayed.
+        """Return the parts to display.
 
         Args:
-            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+            budget: The remaining limits of a display that holds more than this result; None for a new display.
         """
         budget = budget or Budget.full()
         parts: list[Part] = []
@@ -512,10 +512,10 @@ class ResourceResult(Faceted):
         return f"<ResourceResult {one_line(self.uri, 80)}: {what or 'empty'}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return what is displayed.
+        """Return the parts to display.
 
         Args:
-            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+            budget: The remaining limits of a display that holds more than this result; None for a new display.
         """
         show = _titled if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
@@ -624,10 +624,10 @@ class PromptResult(Value):
         return f"<PromptResult {name}: {count} message{'s' if count != 1 else ''}, {one_line(self.text, 60)}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return what is displayed.
+        """Return the parts to display.
 
         Args:
-            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+            budget: The remaining limits of a display that holds more than this result; None for a new display.
         """
         described = shorten(self.description, 500)
         heading = [Part(described, note(described))] if described else []
@@ -669,7 +669,7 @@ def fails(result: ToolResult, text: str) -> str:
 
 
 def equals(result: ToolResult, value: Any) -> str:
-    """Return "" if the result's data (or its text, without data) equals `value`, else the difference."""
+    """Return "" if the result's data, or its text if it has no data, equals `value`; else the difference."""
     found = value_of(result)
     if json_equal(found, value):
         return ""
@@ -684,7 +684,7 @@ def contains(result: ToolResult, text: str) -> str:
 
 
 def fits(result: ToolResult, schema: Mapping[str, Any]) -> str:
-    """Return "" if the result's data (or its text, without data) fits a JSON Schema, else what does not fit."""
+    """Return "" if the result's data, or its text if it has no data, fits a JSON Schema; else what does not fit."""
     boxed = {"type": "object", "properties": {"data": schema}, "required": ["data"]}
     if "$defs" in schema or "definitions" in schema:
         boxed |= {name: schema[name] for name in ("$defs", "definitions") if name in schema}

@@ -34,7 +34,8 @@ class Needs:
     """Collects what code needs from the notebook, in the order in which a module can define it.
 
     Follows each name that the code uses but does not define: imports are repeated, functions and classes of the
-    notebook are copied, plain data becomes a literal. Any other value is an error that names it.
+    notebook are copied, secrets are read from the environment, plain data becomes a literal. For any other value it
+    raises an error that names it.
 
     Args:
         namespace: The notebook's variables.
@@ -265,7 +266,7 @@ class _Edits:
             self._describe(node)
 
     def _gives_rows(self, node: Function) -> bool:
-        """Return whether a function may return DataFrames; then annotate it as returning rows."""
+        """Return whether a function may return DataFrames; if so, change its annotation to rows."""
         code = rows_code(node.returns) if node.returns is not None else None
         if code is None and (node.returns is not None or not self._tables):
             return False
