@@ -1,7 +1,7 @@
 """MCP in the notebook.
 
-`%load_ext mcp_magic` turns a running kernel into an MCP host; `from mcp_magic import host` is the
-same host from Python. Nothing heavy is imported before it is needed.
+`%load_ext mcp_magic` turns a running kernel into an MCP host; `from mcp_magic import host` gives Python the
+same host. Heavy modules are imported only when they are needed.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ _WHERE = {
     "serve_langchain": "mcp_magic.langchain.serve",
     "tools_summary": "mcp_magic.agent.run",
 }
-"""Public name -> the module that has it, imported when the name is first used."""
+"""Public name -> the module that defines it, imported when the name is first used."""
 
 __all__ = [
     "AgentRun",
@@ -216,7 +216,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker would take every name, misspelled ones too
+if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept misspelled names
 
     def __getattr__(name: str) -> Any:
         if name not in _WHERE:
@@ -231,14 +231,14 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
-    """Add `%mcp` to a shell; IPython calls this for `%load_ext mcp_magic`."""
+    """Add `%mcp` to a shell. IPython calls this for `%load_ext mcp_magic`."""
     from mcp_magic.ipython.loading import load
 
     load(ipython)
 
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
-    """Close all sessions and take `%mcp` away; IPython calls this for `%unload_ext mcp_magic`."""
+    """Close all sessions and remove `%mcp`. IPython calls this for `%unload_ext mcp_magic`."""
     from mcp_magic.ipython.loading import unload
 
     unload(ipython)

@@ -1,4 +1,4 @@
-"""Where Python runs: in a browser there are no threads and no sockets."""
+"""Support for Python in a browser (Pyodide, as in JupyterLite): it has no threads, sockets or subprocesses."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ if TYPE_CHECKING:
 __all__ = ["IN_BROWSER", "call_without_threads"]
 
 
-# Python in a browser: Pyodide, as in JupyterLite. There it can start no program, no thread, and open no socket.
-
 IN_BROWSER: bool = sys.platform == "emscripten"
-"""Whether this is such a Python."""
-
-
-# Servers in a Python without threads, in a browser.
-#
-# The SDK calls each function of a server that is no coroutine on a thread, by way of anyio, which has no other way
-# there.
+"""Whether this Python runs in a browser."""
 
 
 def call_without_threads() -> None:
-    """Let anyio call functions on the loop, where there is no thread to call them on."""
+    """In a browser, let anyio call functions on the event loop.
+
+    The SDK calls each synchronous function of a server on a thread through anyio, which has no fallback.
+    """
     if IN_BROWSER:
         from anyio import to_thread
 
@@ -33,5 +28,5 @@ def call_without_threads() -> None:
 
 
 async def _run_sync(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    # what asyncio calls a thread is the loop itself there
+    # in Pyodide, asyncio.to_thread runs the function on the event loop itself
     return await asyncio.to_thread(function, *arguments)

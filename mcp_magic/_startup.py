@@ -1,6 +1,6 @@
-"""What is to be done once the kernel's host exists.
+"""Callbacks that run when the kernel's host has been created.
 
-Loading the extension must not pay for the host, and Python may import the host before the first `%mcp`.
+They let the extension load fast, without creating the host. Python code may import the host before the first `%mcp`.
 """
 
 from __future__ import annotations
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["callbacks"]
 
 callbacks: list[Callable[[], None]] = []
-"""Called by `mcp_magic.notebook` when it has made the host."""
+"""`mcp_magic.notebook` calls these after it has created the host."""

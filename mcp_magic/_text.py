@@ -1,4 +1,4 @@
-"""Words that errors are made of, and text of others made harmless for them."""
+"""Text helpers for error messages: cleaning untrusted text, counts, durations, lists of names."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 __all__ = ["HIDDEN", "ago", "clause", "clean", "counted", "did_you_mean", "duration", "free_name", "listed", "sentence"]
 
 MAX_COMPARED = 1_000
-"""Valid names that a wrong one is compared with."""
+"""Most valid names that an unknown name is compared with."""
 
 MAX_NAME = 200
-"""Characters of a name that is compared with others, which takes the product of their lengths; and in a message."""
+"""Longest name, in characters, that is compared with others (in time proportional to both lengths) or shown uncut."""
 
-# Colours are only removed: what is left reads as it was meant, and hidden text (SGR 8) shows.
+# Colours are removed, not written out: the text still reads as intended, and hidden text (SGR 8) becomes visible.
 _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
-# C0 and C1 controls, invisible and bidirectional formatting, tags, lone surrogates (no UTF-8 can carry
-# those). Zero-width joiners stay: emoji and Persian need them.
+# C0 and C1 controls, invisible and bidirectional formatting, tags, lone surrogates (UTF-8 cannot encode
+# them). Zero-width joiners stay: emoji and Persian need them.
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
@@ -34,7 +34,7 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def clean(text: str) -> str:
-    r"""Return `text` with colours removed and controls written out; line ends become `\n`.
+    r"""Return `text` without colours and with control characters written out; line ends become `\n`.
 
     >>> clean("\x1b[31mred\x1b[0m \x1b[2J")
     'red \\x1b[2J'
@@ -46,7 +46,7 @@ def clean(text: str) -> str:
 
 
 def clause(text: str) -> str:
-    """Return words that somebody else wrote as a part of a sentence: without the full stop at their end.
+    """Return a text without its final full stop, to be used as part of a sentence.
 
     >>> clause("not today. "), clause("wait ..."), clause("is it there?")
     ('not today', 'wait ...', 'is it there?')
@@ -56,7 +56,7 @@ def clause(text: str) -> str:
 
 
 def sentence(*clauses: str) -> str:
-    """Join clauses by colons to one sentence with one end; empty ones are left out.
+    """Join the non-empty clauses with colons into one sentence that ends with one punctuation mark.
 
     >>> sentence("x was not called", "not today."), sentence("x was not called", "")
     ('x was not called: not today.', 'x was not called.')
@@ -68,7 +68,7 @@ def sentence(*clauses: str) -> str:
 
 
 def counted(count: int, plural: str) -> str:
-    """Return how many there are.
+    """Return a count with its noun.
 
     >>> counted(2, "tools"), counted(1, "tools")
     ('2 tools', '1 tool')
@@ -77,7 +77,7 @@ def counted(count: int, plural: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time that something took: milliseconds below a second, above a minute in two units.
+    """Return a duration as text: milliseconds below one second, two units above one minute.
 
     >>> [duration(seconds) for seconds in (0.0046, 0.543, 1.23, 12.3, 75.0, 3700.0, 7200.0, 180_000.0)]
     ['4.6 ms', '543 ms', '1.2 s', '12 s', '1 min 15 s', '1 h 1 min', '2 h', '2 d 2 h']
@@ -98,7 +98,7 @@ def duration(seconds: float) -> str:
 
 
 def ago(when: float | None, now: float | None = None) -> str | None:
-    """Return how long ago a time was, as of `time.time()`; None for None.
+    """Return how long ago a time (of `time.time()`) was; None for None.
 
     >>> ago(90.0, now=100.0), ago(100.0, now=7300.0), ago(100.0, now=100.5), ago(None)
     ('10 s ago', '2 h ago', 'now', None)
@@ -120,11 +120,11 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     if len(name) > MAX_NAME:
         return ""
     close = difflib.get_close_matches(name, list(itertools.islice(valid, MAX_COMPARED)), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""  # written with `repr`, nothing in it is hidden
+    return f" Did you mean {close[0]!r}?" if close else ""  # `repr` writes out hidden characters
 
 
 def listed(names: Iterable[str], limit: int = 8) -> str:
-    r"""Join names for a message, at most `limit` of them, on one line.
+    r"""Join at most `limit` names on one line for a message.
 
     >>> listed(["a", "b", "c"], limit=2)
     'a, b and 1 more'
@@ -143,7 +143,7 @@ def listed(names: Iterable[str], limit: int = 8) -> str:
 
 
 def free_name(name: str, taken: Container[str], limit: int) -> str:
-    """Return a name that is not taken, at most `limit` characters long: the same, or with a number behind it.
+    """Return `name` if it is free, else `name` with a number appended; at most `limit` characters if numbered.
 
     >>> free_name("call_1", {"call_1"}, 40), free_name("abcdef", {"abcdef"}, 6)
     ('call_1_2', 'abcd_2')

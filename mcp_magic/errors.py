@@ -8,33 +8,33 @@
     ├── ConnectError            no session could be opened
     │   ├── CommandNotFoundError
     │   ├── ServerExitedError       the server's process ended before it answered
-    │   ├── UnreachableError        nobody listens, no such host, TLS refused
-    │   ├── HTTPStatusError         the server answered, with an HTTP error
-    │   ├── NotAnMCPServerError     something answered, but not MCP
-    │   ├── AuthorizationError      a log-in is needed, or failed; also in the course of a call
+    │   ├── UnreachableError        connection refused, unknown host, TLS refused
+    │   ├── HTTPStatusError         the server answered with an HTTP error
+    │   ├── NotAnMCPServerError     the answer was not MCP
+    │   ├── AuthorizationError      a log-in is needed, or failed; also during a call
     │   └── ConnectTimeoutError     (also TimeoutError)
     ├── SessionError            an open session failed
-    │   ├── SessionClosedError      it is gone: `%mcp reconnect NAME`
+    │   ├── SessionClosedError      the session is closed: `%mcp reconnect NAME`
     │   ├── RequestTimeoutError     (also TimeoutError)
     │   ├── ProtocolError           the server answered with a JSON-RPC error
-    │   ├── NotOfferedError         the server does not have what was asked of it
+    │   ├── NotOfferedError         the server lacks the capability for the request
     │   └── InvalidResponseError    the server broke the protocol
-    │       └── VerificationError       what it sent is not what it had announced
+    │       └── VerificationError       the server sent something other than it announced
     ├── NotFoundError           (also LookupError)
     │   ├── UnknownServerError, UnknownToolError, UnknownResourceError, UnknownPromptError
     │   └── AmbiguousNameError
     ├── ArgumentsError          arguments that do not fit a schema (also ValueError)
-    ├── DeniedError             a call that consent refused; nothing was sent
-    ├── CallCancelledError      a call that the person cancelled by a button
+    ├── DeniedError             consent refused a call; nothing was sent
+    ├── CallCancelledError      the user cancelled a call with a button
     ├── ToolError               a tool ran and reported an error
-    ├── ModelError              a chat model cannot be made, or its provider refused or failed
-    ├── ThreadError             a kept conversation cannot be read or written
-    ├── CassetteError           a cassette cannot be used, or has not what was asked for
+    ├── ModelError              a chat model cannot be created, or its provider refused or failed
+    ├── ThreadError             a stored thread cannot be read or written
+    ├── CassetteError           a cassette cannot be used, or lacks the requested answer
     └── NoTableError            a result holds no table, or several (also ValueError)
 
-Messages are one or two lines: what, where, what would be valid, what to do next. Errors of the SDK, of sockets and of
-processes are translated at one border (`session/failures.py`); an `ExceptionGroup` never leaves the package, because on
-ipykernel 7 one from an awaited cell is shown as a stream instead of an error, and nbclient then waits for its time-out.
+Messages are one or two lines: what failed, where, what would be valid, what to do next. `session/failures.py` alone
+translates errors of the SDK, of sockets and of processes. An `ExceptionGroup` never leaves the package: ipykernel 7
+shows one from an awaited cell as a stream instead of an error, and nbclient then waits until it times out.
 """
 
 from __future__ import annotations
@@ -86,17 +86,17 @@ __all__ = [
 class MCPMagicError(Exception):
     """Base of all errors of this package; a notebook shows it without a traceback."""
 
-    coloured: ClassVar[bool] = True  # whether the name is red where it is shown; follows `%colors`
+    coloured: ClassVar[bool] = True  # whether the error's name is shown in red; follows `%colors`
 
     def __str__(self) -> str:
-        return clean(super().__str__())  # what a server says steers no terminal, also in an error
+        return clean(super().__str__())  # a server's text must not control the terminal
 
     def traceback_lines(self) -> list[str]:
-        """Return what a cell shows in place of a traceback."""
+        """Return the lines that a cell shows instead of a traceback."""
         red, plain = ("\x1b[31m", "\x1b[0m") if self.coloured else ("", "")
         return [f"{red}{type(self).__name__}{plain}: {self}"]
 
-    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+    def _render_traceback_(self) -> list[str]:  # IPython calls this
         return self.traceback_lines()
 
 
@@ -113,7 +113,7 @@ class TargetError(MCPMagicError):
 
 
 class MissingDependencyError(MCPMagicError, ImportError):
-    """An optional package is not installed; the message has the pip line."""
+    """An optional package is not installed; the message says which `pip install` to run."""
 
 
 class ConnectError(MCPMagicError):
@@ -137,7 +137,7 @@ class ServerExitedError(ConnectError):
 
 
 class UnreachableError(ConnectError):
-    """Nobody listens there, the host is unknown, or TLS was refused."""
+    """The connection was refused, the host is unknown, or TLS failed."""
 
 
 class HTTPStatusError(ConnectError):
@@ -159,7 +159,7 @@ class NotAnMCPServerError(ConnectError):
 
 
 class AuthorizationError(ConnectError):
-    """A server wants a log-in that nobody can do here, or one failed; says whose fault it is. Never with a token."""
+    """A log-in is needed but not possible here, or it failed; the message says why and never contains a token."""
 
 
 class ConnectTimeoutError(ConnectError, TimeoutError):
@@ -171,11 +171,11 @@ class SessionError(MCPMagicError):
 
 
 class SessionClosedError(SessionError):
-    """The session is gone; the message says how to open it again.
+    """The session is closed; the message says how to open it again.
 
     Attributes:
-        sent: Whether the request may have reached the server; False where it certainly did not.
-        waited: Whether it waited in vain for a session that is being opened again.
+        sent: Whether the request may have reached the server; False if it certainly did not.
+        waited: Whether the request waited in vain for the session to reconnect.
         stderr: The end of what the server's process wrote to its standard error, secrets masked; "" if there is none.
     """
 
@@ -188,7 +188,7 @@ class SessionClosedError(SessionError):
 
 
 class RequestTimeoutError(SessionError, TimeoutError):
-    """A request was not answered in time; the server has been told that nobody waits."""
+    """A request was not answered before its deadline; the server has been sent a cancellation."""
 
 
 class ProtocolError(SessionError):
@@ -197,7 +197,7 @@ class ProtocolError(SessionError):
     Attributes:
         code: The JSON-RPC error code, for example -32602.
         data: The error's `data` member, or None.
-        status: The HTTP status that answered this request, for example 429; None over other transports.
+        status: The HTTP status of the answer, for example 429; None over other transports.
         retry_after: Seconds that the server asks to wait (`Retry-After` of a 429 or 503), or None.
     """
 
@@ -218,7 +218,7 @@ class ProtocolError(SessionError):
 
 
 class NotOfferedError(SessionError):
-    """The server does not have what was asked of it, by its own capabilities."""
+    """The server's capabilities do not include the request."""
 
 
 class InvalidResponseError(SessionError):
@@ -226,11 +226,11 @@ class InvalidResponseError(SessionError):
 
 
 class VerificationError(InvalidResponseError):
-    """What a server sent is not what it had announced, by digest, size or content; it is not given out."""
+    """A server's data differs from its announcement in digest, size or content; the data is not returned."""
 
 
 class NotFoundError(MCPMagicError, LookupError):
-    """A name that no open session knows."""
+    """No open session knows this name."""
 
 
 class UnknownServerError(NotFoundError):
@@ -250,7 +250,7 @@ class UnknownPromptError(NotFoundError):
 
 
 class AmbiguousNameError(NotFoundError):
-    """Several sessions offer this name; say `server:name`."""
+    """Several sessions offer this name; write `server:name`."""
 
 
 class ArgumentsError(MCPMagicError, ValueError):
@@ -270,10 +270,10 @@ class ToolError(MCPMagicError):
 
 
 class DeniedError(MCPMagicError):
-    """A call that consent refused; nothing was sent.
+    """Consent refused a call; nothing was sent.
 
     Attributes:
-        reason: Why, in the words of whoever refused, or "".
+        reason: The reason given for the refusal, or "".
     """
 
     def __init__(self, message: str, reason: str = "") -> None:
@@ -282,20 +282,20 @@ class DeniedError(MCPMagicError):
 
 
 class CallCancelledError(MCPMagicError):
-    """A call that the person cancelled by a button; the server has been told. Interrupt: KeyboardInterrupt."""
+    """The user cancelled a call with a button; the server has been told. Interrupt raises KeyboardInterrupt instead."""
 
 
 class ModelError(MCPMagicError):
-    """A chat model cannot be made, or its provider refused or failed; never with a key in it."""
+    """A chat model cannot be created, or its provider refused or failed; the message never contains a key."""
 
 
 class ThreadError(MCPMagicError):
-    """A kept conversation cannot be read or written."""
+    """A stored thread cannot be read or written."""
 
 
 class CassetteError(MCPMagicError):
-    """A cassette cannot be read or written, or has not what was asked for; then with the nearest that it has."""
+    """A cassette cannot be read or written, or lacks the requested answer; then the message names the nearest one."""
 
 
 class NoTableError(MCPMagicError, ValueError):
-    """A result holds no table to make a DataFrame of, or several; the message says what was found."""
+    """A result holds no table for a DataFrame, or several; the message says what was found."""

@@ -1,6 +1,6 @@
-"""Hosts as people and programs use them: those of `core`, with what the layers above offer.
+"""The public `Host`: the core host with approvals, elicitation, sampling, log-in and LangChain tools.
 
-`host` is the kernel's own, the one that `%mcp` uses; a program makes one with `Host()`.
+`host` is the kernel's own host, which `%mcp` uses; a program creates another with `Host()`.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["Host", "NotebookHost", "host"]
 
 EXIT_SECONDS = 8.0
-"""Seconds an ending kernel gives its servers at most."""
+"""Most seconds that an exiting kernel waits for its servers."""
 
 EXIT_STEPS = (0.7, 0.5)
-"""Seconds a stdio server then has to end after the end of its input, and after SIGTERM, before SIGKILL. In all well
-below 2.5: that is when Jupyter ends a kernel that is still there (half of `KernelManager.shutdown_wait_time`),
-and a server that ignores its end would outlive it."""
+"""Seconds that an exiting kernel gives a stdio server: after closing its stdin, and after SIGTERM, before SIGKILL.
+Together well below 2.5, when Jupyter kills a kernel that still runs (half of `KernelManager.shutdown_wait_time`):
+a server that ignores both would outlive the kernel."""
 
 
 class NotebookHost(CoreHost):
-    """A host that people and programs use: who answers in it, and what LangChain takes of it."""
+    """The core host, with callbacks that answer for the user and with adapters for LangChain."""
 
     @property
     def approver(self) -> Approver | None:
-        """Who is asked about calls: any `async def (request) -> Decision`; None where nobody can be."""
+        """The callback that approves calls: any `async def (request) -> Decision`; None if there is none."""
         return self.consent.approver
 
     @approver.setter
@@ -50,9 +50,9 @@ class NotebookHost(CoreHost):
 
     @property
     def elicitor(self) -> Elicitor | None:
-        """Who answers what servers ask the person for: any `async def (elicitation) -> Answer`.
+        """The callback that answers elicitations: any `async def (elicitation) -> Answer`; None if there is none.
 
-        A session announces that it can be asked if there is one when it is opened.
+        A session announces the elicitation capability if this is set when the session opens.
         """
         return self.elicitation.elicitor
 
@@ -62,9 +62,9 @@ class NotebookHost(CoreHost):
 
     @property
     def sampler(self) -> Sampler | None:
-        """Who answers what servers ask models for: any `async def (request) -> Sampled`.
+        """The callback that answers sampling requests: any `async def (request) -> Sampled`; None if there is none.
 
-        A session announces that it can sample if there is one when it is opened.
+        A session announces the sampling capability if this is set when the session opens.
         """
         return self.sampling.sampler
 
@@ -74,7 +74,7 @@ class NotebookHost(CoreHost):
 
     @property
     def authorizer(self) -> Authorizer | None:
-        """Who shows the person a log-in: any `async def (login) -> None` that stays until it is answered."""
+        """The callback that shows a log-in: any `async def (login) -> None` that returns when it is answered."""
         return self.logins.authorizer
 
     @authorizer.setter
@@ -85,13 +85,13 @@ class NotebookHost(CoreHost):
         """Return the tools of the open sessions as LangChain tools.
 
         Args:
-            *servers: Names of servers; without any, all that are open.
+            *servers: Names of servers; without any, all open sessions.
             **settings: `timeout` (seconds a call may take), `timeouts` (the same by `"server:tool"` or a pattern),
                 `images` (whether the model takes images), `limit` (characters of a result that it reads), `asker`.
 
         Raises:
-            UnknownServerError: A name is none of an open session.
-            UnknownToolError: A time-out is for a tool that is not there.
+            UnknownServerError: No open session has one of the names.
+            UnknownToolError: A key of `timeouts` matches no tool.
         """
         from mcp_magic.langchain.tools import langchain_tools
 
@@ -101,12 +101,12 @@ class NotebookHost(CoreHost):
     async def langchain_spec_tools(
         self, target: Any, *, name: str | None = None, **options: Any
     ) -> list[StructuredTool]:
-        """Return the tools of a server that need no open session: each call opens one, unless this host has one.
+        """Return a server's tools that work without an open session: a call opens one unless this host has it open.
 
         Args:
             target: What `connect` takes.
-            name: The server's name; the default is made from the target.
-            **options: `options`, a `langchain.tools.Options`, and those of `connect`.
+            name: The server's name; the default is derived from the target.
+            **options: `options`, a `langchain.tools.Options`, and the options of `connect`.
 
         Raises:
             TargetError: The target names no server.
@@ -120,10 +120,11 @@ class NotebookHost(CoreHost):
         """Read resources as LangChain blobs.
 
         Args:
-            *wanted: URIs, and names of servers for all that they list; without any, all of all open sessions.
+            *wanted: URIs, and names of servers for all resources they list; without any, all resources of all open
+                sessions.
 
         Raises:
-            UnknownServerError, UnknownResourceError, AmbiguousNameError: Nobody has it, or several could.
+            UnknownServerError, UnknownResourceError, AmbiguousNameError: No server has it, or several could.
         """
         from mcp_magic.langchain.content import langchain_resources
 
@@ -140,7 +141,7 @@ class NotebookHost(CoreHost):
             return
         _hurry()
         closing = loop.create_task(_bounded(self.close()))
-        # ipykernel's shutdown has scheduled one more `loop.stop()`, which would break off the first run.
+        # ipykernel's shutdown has scheduled another `loop.stop()`, which interrupts the first run.
         for _ in range(3):
             with suppress(RuntimeError):
                 loop.run_until_complete(closing)
@@ -154,12 +155,12 @@ def _hurry() -> None:
 
 
 async def _bounded(work: Coroutine[Any, Any, None]) -> None:
-    with suppress(Exception):  # the interpreter ends; nobody can read a message any more
+    with suppress(Exception):  # the interpreter is exiting, so no message could be read
         await asyncio.wait_for(work, EXIT_SECONDS)
 
 
 Host = NotebookHost
-"""What `mcp_magic.Host` is."""
+"""The public name of `NotebookHost`: `mcp_magic.Host`."""
 
 host = Host()
 """The host of this kernel."""

@@ -1,11 +1,11 @@
-"""A pytest plugin: tests whose servers and models are replayed from a cassette.
+"""A pytest plugin that replays servers and chat models from a cassette.
 
     async def test_the_forecast(mcp_cassette):
         weather = await host.connect("https://weather.example/mcp")
         assert (await weather.call("forecast", city="Oslo")).df.shape == (7, 4)
 
-`pytest --mcp-record=once` records `cassettes/<module>/<test>.jsonl` beside the module; from then on the test needs no
-server and no model. pytest loads this module by itself; nothing else is imported before a test asks for the fixture.
+`pytest --mcp-record=once` records `cassettes/<module>/<test>.jsonl` beside the test module; after that the test needs
+no server and no model. pytest loads this module automatically; it imports nothing else until a test uses the fixture.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["mcp_cassette"]
 
 _MODES = {"none": "replay", "once": "once", "new": "auto", "all": "record"}
-"""What pytest-recording calls them, and the modes of `%mcp record`."""
+"""Names of modes in pytest-recording -> modes of `%mcp record`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
+    """Register the mark."""
     config.addinivalue_line(
         "markers",
         "mcp_cassette(path=None, pauses=False, in_process='live'): the cassette of the fixture mcp_cassette, "
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
-    """A cassette that answers for all servers and chat models while the test runs, or records them."""
+    """A cassette that replays or records all servers and chat models while the test runs."""
     from mcp_magic.cassette.cassette import deck
 
     mark = request.node.get_closest_marker("mcp_cassette")
@@ -66,13 +66,13 @@ _TYPED = ("`pytest --mcp-record=once`", "`pytest --mcp-record=new`")
 
 
 def _beside(request: pytest.FixtureRequest) -> Path:
-    """Return the place of a test's cassette."""
+    """Return the path of a test's cassette."""
     classes = [each.name for each in request.node.listchain() if isinstance(each, pytest.Class)]
     name = _file_name(".".join([*classes, request.node.name]))
     return request.path.parent / "cassettes" / request.path.stem / f"{name}.jsonl"
 
 
 def _file_name(test: str) -> str:
-    """Return a test's name as file systems take it; a hash keeps apart what becomes the same by that."""
+    """Return a test's name as a valid file name; a hash keeps apart names that would become equal."""
     name = re.sub(r"[^\w.\[\]-]+", "-", test)[:150]
     return name if name == test else f"{name}-{hashlib.sha256(test.encode('utf-8', 'replace')).hexdigest()[:8]}"

@@ -1,1 +1,1 @@
-"""What values look like: text, JSON, tables, listings and differences, as HTML and as plain text."""
+"""How values are displayed: text, JSON, tables, listings and differences, as HTML and as plain text."""

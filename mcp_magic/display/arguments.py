@@ -1,4 +1,4 @@
-"""The arguments of a call as people read them: shortened, masked, and with invisible characters named."""
+"""The arguments of a call for display and editing: shortened, secrets masked, invisible characters written out."""
 
 from __future__ import annotations
 
@@ -46,23 +46,22 @@ __all__ = [
 ]
 
 
-# A call, told: on one line, and argument by argument.
+# A call on one line, and argument by argument.
 #
-# Pure functions from a call to text and markup. Names, descriptions and arguments come from servers and models: they
-# are written out and escaped, and the values of secret-looking arguments never appear. Of a long value the beginning
-# and the end are shown.
+# Names and values come from servers and models, so invisible characters are written out, markup is escaped and secrets
+# are masked. A long value shows its beginning and its end.
 
 MAX_VALUE = 1000
-"""Characters shown of one argument."""
+"""Most characters shown of one argument's value."""
 
 MAX_NAME = 80
-"""Characters shown of the name of an argument."""
+"""Most characters shown of an argument's name."""
 
 MAX_IN_LINE = 60
-"""Characters of one argument in a line."""
+"""Most characters of one argument's value in a line."""
 
 MAX_LINE = 200
-"""Characters of all arguments in a line."""
+"""Most characters of all arguments in a line."""
 
 _PLAIN = re.compile(r"[\w.:/@+*-]+")
 
@@ -70,12 +69,12 @@ _PLAIN = re.compile(r"[\w.:/@+*-]+")
 def hidden_arguments(
     arguments: Mapping[str, Any], definition: Tool | None, mask: Callable[[Any], str] = lambda _: MASK
 ) -> dict[str, Any]:
-    """Return arguments with the values masked that their names or the tool's schema call secret.
+    """Return arguments with masked secrets: values that their name or the tool's schema marks as secret.
 
     Args:
         arguments: The arguments.
         definition: The tool, or None.
-        mask: Returns what stands in the place of a value.
+        mask: Returns the mask for a value.
 
     >>> hidden_arguments({"user": "me", "login": {"password": "pw"}}, None)
     {'user': 'me', 'login': {'password': '***'}}
@@ -86,7 +85,7 @@ def hidden_arguments(
 
 
 def hidden_values(arguments: Mapping[str, Any], definition: Tool | None) -> list[Any]:
-    """Return what `hidden_arguments` masks.
+    """Return the values that `hidden_arguments` masks.
 
     >>> hidden_values({"user": "me", "login": {"password": "pw"}}, None)
     ['pw']
@@ -122,12 +121,12 @@ def _inside(value: Any, field: Field | None, mask: Callable[[Any], str]) -> Any:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
-    """Return what was done to which argument.
+    """Return the changed arguments by name, and how each was changed.
 
     >>> changes({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 5, "d": 4})
     {'b': 'changed', 'c': 'left out', 'd': 'added'}
     """
-    # repr tells 1 from True and 1.0, which == does not
+    # unlike ==, repr distinguishes 1 from True and 1.0
     done = {}
     for name in {**before, **after}:
         if name not in after:
@@ -160,12 +159,12 @@ def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int 
 
 
 def written(value: Any, indent: int | None = None) -> str:
-    """Return a value as text: a string as it is, the rest as JSON."""
+    """Return a value as text: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
 def short_value(value: Any) -> str:
-    """Return a value as short as it can be: quotes stand where the text could be taken for something else."""
+    """Return a value as short text for a line; a string gets quotes only if it could be misread without them."""
     from mcp_magic.display.text import in_line
 
     text = in_line(written(value), MAX_IN_LINE)
@@ -180,7 +179,7 @@ def argument_rows(
     *,
     mask: Callable[[Any], str] = lambda _: MASK,
 ) -> Iterable[tuple[str, str, str]]:
-    """Yield name, value and what was changed of each argument, also of those that were left out."""
+    """Yield each argument's name, value and change ("" if unchanged), including arguments that were left out."""
     from mcp_magic.display.text import in_line, outline
 
     shown, new = hidden_arguments(before, definition, mask), hidden_arguments(after, definition, mask)
@@ -192,7 +191,7 @@ def argument_rows(
 
 
 def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
-    """Return the arguments of which `argument_rows` leaves something out, secrets masked.
+    """Return the arguments that `argument_rows` shortens, secrets masked.
 
     >>> list(long_arguments({"a": "x" * 1000, "b": "x" * 1100, "c": ["x"] * 300}, None))
     ['b', 'c']
@@ -207,31 +206,31 @@ def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dic
 
 
 def argument_cell(value: str, mark: str) -> Markup:
-    """Return the value of an argument as markup, with what was changed."""
+    """Return the value of an argument as markup, with its change."""
     text = preformatted(value) if "\n" in value else tag("code", value, style="white-space:pre-wrap")
-    # the mark is a word: colour would not be seen by everybody
+    # a word, because colour alone is not visible to everybody
     return joined([text, " ", tag("b", f"✎ {mark}")]) if mark else text
 
 
-# What is hidden of a call that somebody else wants: where, how much, and who says that it is a secret.
+# The masked values of a call that needs approval: where they are, how long, and why they are masked.
 #
-# A server decides with its schema which arguments are masked, and a model which names it gives. Whoever is asked
-# about a call sees that something is hidden, and may look at it: at the whole of it, a part at a time.
+# The server's schema and the names that a model chooses decide what is masked. So the user who approves the call must
+# see that values are masked, and can look at them in full, a page at a time.
 
 MAX_NAMED = 5
-"""Hidden values that are named."""
+"""Most masked values that a note names."""
 
 PAGE = 100_000
-"""Characters of whole values that are shown at a time."""
+"""Characters of full values on one page."""
 
 
 class Hidden(NamedTuple):
-    """A value that is masked.
+    """A masked value.
 
     Attributes:
-        path: Where it is, `login.password`.
-        value: What it is.
-        by_server: Whether the tool's schema says that it is a secret; else its name does.
+        path: Its path in the arguments, such as `login.password`.
+        value: The value itself.
+        by_server: Whether the tool's schema marks it as a secret; if not, its name does.
     """
 
     path: str
@@ -240,7 +239,7 @@ class Hidden(NamedTuple):
 
 
 def hidden_parts(arguments: Mapping[str, Any], definition: Tool | None) -> list[Hidden]:
-    """Return what is masked of arguments, as `hidden_arguments` does it.
+    """Return the values that `hidden_arguments` masks, each with its path and the reason.
 
     >>> hidden_parts({"user": "me", "login": [{"password": "pw"}]}, None)
     [Hidden(path='login[0].password', value='pw', by_server=False)]
@@ -267,7 +266,7 @@ def _hidden_inside(value: Any, field: Field | None, path: str) -> Iterator[Hidde
 
 
 def sized(mask: str, value: Any) -> str:
-    """Return a mask with how much it hides.
+    """Return a mask with the length of the value that it hides.
 
     >>> sized("***", "x" * 1234), sized("***", "x")
     ('*** (1,234 characters)', '*** (1 character)')
@@ -276,7 +275,7 @@ def sized(mask: str, value: Any) -> str:
 
 
 def hidden_note(parts: Iterable[Hidden]) -> str:
-    """Say what is hidden, and why; nothing where nothing is.
+    """Return a line that says which values are hidden and why; "" if none is.
 
     >>> hidden_note([Hidden("context", "x", True), Hidden("api_key", "x", False)])
     'hidden: context (the server calls it a secret), api_key (the name of a secret)'
@@ -288,7 +287,7 @@ def hidden_note(parts: Iterable[Hidden]) -> str:
 
 
 def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
-    """Return whole values with their names, as much at a time as a frontend can take.
+    """Return full values with their names, split into pages that a frontend can take.
 
     >>> [[(name, len(text)) for name, text in page] for page in pages([("a", "x" * 150_000), ("b", "y")])]
     [[('a, characters 1 to 100,000', 100000)], [('a, characters 100,001 to 150,000', 50000), ('b', 1)]]
@@ -311,24 +310,24 @@ def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
 
 
 def page_html(rows: Iterable[tuple[str, str]]) -> str:
-    """Return a page of values, with everything in them to be seen, as HTML that scrolls."""
+    """Return a page of values as HTML that scrolls, with invisible characters written out."""
     shown = facts([(name, preformatted(visible(text))) for name, text in rows])
     return page([tag("div", shown, style="max-height:28em;overflow:auto")])
 
 
 def page_text(rows: Iterable[tuple[str, str]]) -> str:
-    """Return the same for a terminal."""
+    """Return a page of values as plain text, with invisible characters written out."""
     shown = ((name, visible(text).replace("\n", "\n      ")) for name, text in rows)
     return "\n".join(f"  {name} = {text}" for name, text in shown)
 
 
-# Secrets in arguments: hidden while a person looks at them, put back where the person left them alone.
+# Arguments that the user edits: secrets are masked in the editor, and restored where the mask is unchanged.
 
 
 def restored(edited: Any, shown: Any, original: Any) -> Any:
-    """Return what a person made of `shown`, with what was masked in it as it is in `original`.
+    """Return `edited`, the user's version of `shown`, with its masks replaced by the values of `original`.
 
-    Lists whose length changed are left as they are: nobody knows which item is which.
+    A list whose length changed stays as it is, because its items cannot be matched.
 
     >>> restored({"token": "***", "n": 2}, {"token": "***", "n": 1}, {"token": "abc", "n": 1})
     {'token': 'abc', 'n': 2}
@@ -343,7 +342,7 @@ def restored(edited: Any, shown: Any, original: Any) -> Any:
 
 
 def lost_secret(value: Any, original: Any) -> bool:
-    """Whether a mask is left in `value` that was no value of `original`: it would be sent as it stands.
+    """Whether `value` still has a mask that `original` does not: the mask itself would be sent.
 
     >>> lost_secret([{"token": "***"}], [{"token": "a"}, {"token": "b"}])
     True
@@ -360,20 +359,20 @@ def _has_mask(value: Any) -> bool:
 
 
 def written_arguments(arguments: Mapping[str, Any], definition: Tool | None, *, indent: int | None = 2) -> str:
-    """Return arguments as JSON to be edited: secrets are masked, and all characters can be seen."""
+    """Return arguments as JSON for editing: secrets are masked, invisible characters escaped."""
     return escaped_json(hidden_arguments(arguments, definition), indent)
 
 
 def read_arguments(text: str, original: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
-    """Return the arguments that a person wrote; a value that is still masked is the original one.
+    """Return the arguments in edited JSON; a value that is still masked keeps its original value.
 
     Args:
-        text: What `written_arguments` returned, edited.
-        original: The arguments before.
+        text: The edited text of `written_arguments`.
+        original: The arguments before the edit.
         definition: The tool, or None.
 
     Raises:
-        ArgumentsError: They are no JSON object, or do not fit the tool's schema.
+        ArgumentsError: The text is not a JSON object, a mask was moved, or the arguments do not fit the tool's schema.
     """
     problem = ""
     try:

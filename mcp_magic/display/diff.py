@@ -1,4 +1,4 @@
-"""Differences between two texts or two JSON values, small enough to be read by a person."""
+"""Differences between two texts or two JSON values, short enough to read."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 __all__ = ["Line", "diff_html", "diff_text", "json_diff", "text_diff"]
 
 MAX_LINES = 40
-"""Lines of a difference that are shown."""
+"""Most lines of a difference that are shown."""
 
 MAX_LINE = 300
-"""Characters of a line that are shown; of a longer one, those where it differs."""
+"""Most characters of a line that are shown; a longer line is shown where it differs."""
 
 AROUND = 60
-"""Characters before what differs in a long line."""
+"""Characters shown before and after the difference in a long line."""
 
 COMPARED = 400
-"""Lines that are compared, beside what both texts begin and end with; the time grows with their square."""
+"""Most lines that are compared, apart from the common beginning and end; the time grows with their square."""
 
 
 class Line(NamedTuple):
-    """One line: what it is (`"-"` gone, `"+"` new, `" "` the same, `"@"` a heading or a gap), and its text."""
+    """One line: its sign (`"-"` removed, `"+"` added, `" "` unchanged, `"@"` a heading or a gap) and its text."""
 
     sign: str
     text: str
 
 
 def text_diff(before: str, after: str) -> list[Line]:
-    r"""Return the lines that differ, with one around them.
+    r"""Return the lines that differ, with one unchanged line before and after.
 
     >>> text_diff("a\nb\nc\nd", "a\nb\nC\nd")
     [Line(sign=' ', text='b'), Line(sign='-', text='c'), Line(sign='+', text='C'), Line(sign=' ', text='d')]
@@ -53,7 +53,7 @@ def text_diff(before: str, after: str) -> list[Line]:
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines two texts begin and end with in common."""
+    """Return the lengths of the common beginning and the common end."""
     limit = min(len(old), len(new))
     start = next((i for i in range(limit) if old[i] != new[i]), limit)
     end = next((i for i in range(limit - start) if old[-1 - i] != new[-1 - i]), limit - start)
@@ -66,7 +66,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
 
 
 def _around(same: Sequence[str]) -> Iterator[Line]:
-    """Yield the first and the last line between two differences, and a gap for the rest."""
+    """Yield the first and last line between two differences, with a gap for the lines between."""
     yield Line(" ", _cut(same[0]))
     if len(same) > 2:
         yield Line("@", "…")
@@ -75,7 +75,7 @@ def _around(same: Sequence[str]) -> Iterator[Line]:
 
 
 def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
-    """Yield lines that are gone and lines in their place; of long ones what differs."""
+    """Yield removed lines and the lines that replace them; long lines are cut to the difference."""
     if len(old) == len(new):
         pairs = [_where_they_differ(a, b) for a, b in zip(old, new, strict=True)]
         yield from (Line("-", a) for a, _ in pairs)
@@ -86,7 +86,7 @@ def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
 
 
 def _where_they_differ(a: str, b: str) -> tuple[str, str]:
-    r"""Leave out what two long lines have in common: what is new must be seen wherever it is.
+    r"""Cut two long lines to the part that differs: a change must be visible wherever it is.
 
     >>> [len(text) for text in _where_they_differ("x" * 1000 + "a", "x" * 1000 + "b")]
     [62, 62]
@@ -108,7 +108,7 @@ def _cut(text: str) -> str:
 
 
 def json_diff(before: Any, after: Any, path: str = "") -> list[Line]:
-    """Return what differs between two JSON values, each with the path to it; the order of keys does not count.
+    """Return the differences between two JSON values, each with its path; the order of keys does not matter.
 
     >>> json_diff({"a": {"b": 1}, "c": 2}, {"c": 2, "a": {"b": 3}})
     [Line(sign='-', text='a.b: 1'), Line(sign='+', text='a.b: 3')]
@@ -132,7 +132,7 @@ def json_diff(before: Any, after: Any, path: str = "") -> list[Line]:
 
 
 def _added(path: str, value: Any) -> list[Line]:
-    """Return something new: all of it, however long, because it may be what matters; `shown` cuts the lines."""
+    """Return all lines of an added value, however long: any part may matter. `shown` limits the lines later."""
     text = f"{path}: {_json(value)}"
     return [Line("+", text[at : at + MAX_LINE]) for at in range(0, max(len(text), 1), MAX_LINE)]
 
@@ -142,19 +142,19 @@ def _json(value: Any) -> str:
 
 
 def shown(lines: Sequence[Line], limit: int = MAX_LINES) -> list[Line]:
-    """Return the first lines, and how many there are more."""
+    """Return the first lines, and a line with the number of the others."""
     more = len(lines) - limit
     return [*lines[:limit], Line("@", f"… {more:,} more lines")] if more > 0 else list(lines)
 
 
 def diff_text(lines: Sequence[Line], indent: str = "", limit: int = MAX_LINES) -> str:
-    """Return lines for a terminal."""
+    """Return lines as plain text."""
     signs = {"@": ""}
     return "\n".join(f"{indent}{signs.get(sign, sign + ' ')}{clean(text)}" for sign, text in shown(lines, limit))
 
 
 def diff_html(lines: Sequence[Line], limit: int = MAX_LINES) -> Markup:
-    """Return lines as markup; the sign in front says what the colour says."""
+    """Return lines as markup; the sign in front means the same as the colour."""
     return tag("pre", joined(_marked(shown(lines, limit)), "\n"), class_="mcp-diff")
 
 

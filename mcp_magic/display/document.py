@@ -59,23 +59,23 @@ __all__ = [
 ]
 
 
-# How outputs look: one style sheet, sent with each output because any of them may be the only one on a page.
+# The style sheet. Each output carries it, because an output may be alone on a page.
 #
-# JupyterLab's variables follow its theme; elsewhere the fallbacks are readable on white and on black.
+# JupyterLab's variables follow its theme; elsewhere the fallback colours are readable on white and on black.
 
-# Three times the same class, to outrank JupyterLab's own rules for outputs, which set every cell flush right and
-# give code another size (`.jp-ThemedContainer .jp-RenderedHTMLCommon pre`).
+# The same class three times outranks JupyterLab's own rules for outputs, which right-align every cell and change the
+# size of code (`.jp-ThemedContainer .jp-RenderedHTMLCommon pre`).
 _SCOPE = ".mcp-magic.mcp-magic.mcp-magic"
 
-# Words break only where they do not fit at all: `overflow-wrap: anywhere` would let the columns of a wide
-# table shrink to single letters.
+# Table cells break words only if a word does not fit (`break-word`): with `overflow-wrap: anywhere`, the columns of a
+# wide table would shrink to single letters.
 _RULES = (
     (
         "",
         "font-family:var(--jp-content-font-family,system-ui,sans-serif);font-size:var(--jp-content-font-size1,14px);"
         "color:var(--jp-content-font-color1,inherit);padding:4px 6px",
     ),
-    (":is(pre,p,td)", "unicode-bidi:plaintext"),  # each paragraph begins at the side that its own script begins at
+    (":is(pre,p,td)", "unicode-bidi:plaintext"),  # each paragraph is aligned by its own script's direction
     ("p", "margin:0 0 .4em"),
     (".mcp-part+.mcp-part", "margin-top:.7em"),
     (">:last-child", "margin-bottom:0"),
@@ -94,7 +94,7 @@ _RULES = (
         "text-align:left;vertical-align:top;padding:.25em .7em;max-width:40em;overflow-wrap:break-word;"
         "border-bottom:1px solid var(--jp-border-color2,rgba(127,127,127,.35))",
     ),
-    # The header stays in sight; its colours come as a pair, so that it is readable whatever the page is.
+    # The header stays in view. It sets text and background colours together, to be readable on any page.
     (
         "thead th",
         "position:sticky;top:0;background:var(--jp-layout-color0,Canvas);"
@@ -102,13 +102,19 @@ _RULES = (
     ),
     ("tbody th", "font-weight:normal;color:var(--jp-content-font-color2,inherit)"),
     ("tr:has(>th:first-child+td)", "background:none"),
-    ("tbody th+td", "overflow-wrap:anywhere"),  # of names and what they are nothing is out of sight
+    (
+        "tbody th+td",
+        "overflow-wrap:anywhere",
+    ),  # tables of names and values break words anywhere, so that all of a value is in view
     (":is(th,td).mcp-number", "text-align:right;font-variant-numeric:tabular-nums"),
     ("td pre", "margin:0"),
     ("td:has(pre)", "max-width:none"),
     ("ul", "margin:0;padding-left:1.2em"),
     ("li", "list-style:none"),  # on the items: JupyterLab gives nested lists bullets of their own
-    ("summary", "cursor:pointer;display:list-item"),  # Bootstrap, in nbconvert's classic template, hides the triangle
+    (
+        "summary",
+        "cursor:pointer;display:list-item",
+    ),  # Bootstrap in nbconvert's classic template would hide the triangle
     (".mcp-turn", "border-left:3px solid var(--jp-border-color2,#999);padding-left:.7em"),
     (".mcp-note", "color:var(--jp-content-font-color2,#767676);font-size:90%"),
     (".mcp-error", "color:var(--jp-error-color1,#d32f2f);font-weight:bold"),
@@ -140,28 +146,28 @@ STYLE = (
 """The style element."""
 
 
-# The one place where HTML is made.
+# Functions that build HTML.
 #
-# Everything else hands in text and gets markup back, so there is one place to look for a missing escape. The markup
-# reads well without its style (GitHub drops it) and without JavaScript (nbviewer, nbconvert).
+# Other modules pass text and get markup back, so escaping happens in one place. The markup is readable without its
+# style (GitHub drops it) and without JavaScript (nbviewer, nbconvert).
 
 _NO_MATH = "mathjax_ignore tex2jax_ignore"
-"""The classes that keep MathJax 3 (JupyterLab) and 2 (nbconvert) from setting "$5 to $10" as a formula."""
+"""Classes that keep MathJax 3 (JupyterLab) and 2 (nbconvert) from rendering "$5 to $10" as a formula."""
 
 
 _LEFT = {"style": "text-align:left"}
-"""For cells of text: a notebook that is not trusted yet, as Binder opens it, has no style but that of elements, and
-JupyterLab's own sets cells flush right."""
+"""Inline style of text cells: an untrusted notebook, as on Binder, keeps only inline styles, and JupyterLab's own style
+right-aligns cells."""
 
 
 class Markup(str):
-    """Text that is markup already; `escape` leaves it alone."""
+    """Text that already is markup; `escape` does not change it."""
 
     __slots__ = ()
 
 
 def escape(value: object) -> Markup:
-    """Return text as markup that shows it, fit for an element and for a quoted attribute.
+    """Return text escaped for an element or a quoted attribute.
 
     >>> escape('<b title="x">')
     '&lt;b title=&quot;x&quot;&gt;'
@@ -182,33 +188,33 @@ def tag(name: str, content: object = "", **attributes: str) -> Markup:
 
 
 def joined(parts: Iterable[object], separator: str = "") -> Markup:
-    """Return parts one after the other, each escaped unless it is markup."""
+    """Return the parts joined, each escaped unless it is markup."""
     return Markup(separator.join(escape(part) for part in parts))
 
 
 def preformatted(text: str) -> Markup:
-    """Return text as written, wrapped at the edge; quotes stay, they cost space and harm nothing here."""
+    """Return text in a `<pre>`; quotes are not escaped, because here they are harmless and escapes cost space."""
     return Markup(f"<pre>{_html.escape(clean(text), quote=False)}</pre>")
 
 
 def note(text: str) -> Markup:
-    """Return a line about the display itself, or nothing for no text."""
+    """Return a line about the display itself; no markup for an empty text."""
     return tag("p", text, class_="mcp-note") if text else Markup()
 
 
 def error_label(text: str = "error") -> Markup:
-    """Return the mark of an error: a word, so that colour is not the only sign."""
+    """Return the label of an error: a word, so that colour is not the only sign."""
     return tag("span", text, class_="mcp-error")
 
 
 def details(summary: object, body: Markup, *, opened: bool = False) -> Markup:
-    """Return a part that opens with a click, without JavaScript."""
+    """Return a part that opens on a click, without JavaScript."""
     attribute = " open" if opened else ""
     return Markup(f"<details{attribute}><summary>{escape(summary)}</summary>{body}</details>")
 
 
 def link(url: str, text: str) -> Markup:
-    """Return a link if `url` is http(s), else its text.
+    """Return a link if `url` is http(s), else only `text`.
 
     >>> link("javascript:alert(1)", "click")
     'click'
@@ -219,9 +225,9 @@ def link(url: str, text: str) -> Markup:
 
 
 def table(headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int) -> tuple[Markup, int]:
-    """Return a table and how many rows it has: as many as fit into `limit` bytes, at least one.
+    """Return a table and its number of rows: as many as fit into `limit` bytes, but at least one.
 
-    Numbers are set flush right, and so are the headers above them.
+    Numbers and their headers are right-aligned.
     """
     body: list[str] = []
     numbers: set[int] = set()
@@ -239,13 +245,13 @@ def table(headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit:
 
 
 def facts(rows: Iterable[tuple[object, object]]) -> Markup:
-    """Return names and what they are, as a table without a header."""
+    """Return names and values as a table without a header."""
     lines = "".join(f"<tr>{tag('th', name, **_LEFT)}{tag('td', value, **_LEFT)}</tr>" for name, value in rows)
     return _framed(f"<tbody>{lines}</tbody>")
 
 
 def _framed(rows: str) -> Markup:
-    """Return a table in a frame, which scrolls what is long: the cells below stay within reach."""
+    """Return a table in a frame that scrolls, so that a long table does not push the next cells away."""
     return Markup(f'<div class="mcp-scroll"><table>{rows}</table></div>')
 
 
@@ -260,24 +266,24 @@ def _cell(cell: object) -> Markup:
 
 
 def page(parts: Iterable[Markup]) -> str:
-    """Return one output: the parts, in a scope of their own, with their style."""
+    """Return one output: the style sheet, and the parts in its scope."""
     shown = list(parts)
     if len(shown) > 1:
         shown = [Markup(f'<div class="mcp-part">{part}</div>') for part in shown]
     return f'{STYLE}<div class="mcp-magic {_NO_MATH}">{"".join(shown)}</div>'
 
 
-# Parts of an output, and the mimebundle that they make together.
+# Parts of an output, and the mimebundle made from them.
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing to show.
+    """One part of an output.
 
     Attributes:
-        plain: For terminals.
-        html: For pages.
-        native: A richer form under its own MIME type, which is used when the part stands alone.
+        plain: Text for terminals.
+        html: Markup for pages.
+        native: A richer form by its own MIME type, used when this is the only part.
         media: Whether it is media, which count against their own limit.
     """
 
@@ -290,19 +296,19 @@ class Part:
 def only(
     data: dict[str, Any], include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return the MIME types that IPython asks for."""
+    """Return only the MIME types that IPython asks for."""
     return {key: data[key] for key in data if (not include or key in include) and key not in (exclude or ())}
 
 
 def bundle(
     parts: Sequence[Part], include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return the mimebundle of parts one below the other.
+    """Return the mimebundle of parts, one below the other.
 
-    A native form goes without HTML: frontends prefer HTML and would never show it, and carrying media
-    twice would double the notebook.
+    A native form replaces the HTML: frontends prefer HTML and would never show the native form, and media in both
+    would double the size of the notebook.
     """
-    # Each part is clean but for names and titles; cleaning what is clean changes nothing.
+    # The parts are clean, except for names and titles; cleaning twice changes nothing.
     plain = clean("\n\n".join(part.plain for part in parts if part.plain))
     if len(parts) == 1 and parts[0].native:
         return only({"text/plain": plain, **parts[0].native}, include, exclude)
@@ -312,7 +318,7 @@ def bundle(
 def mimebundle(
     value: Any, include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return what a notebook shows of a value, by MIME type: it asks as IPython does."""
+    """Return a value's mimebundle, as IPython asks for it."""
     data: dict[str, Any] = value._repr_mimebundle_(include, exclude)
     return data
 
@@ -321,10 +327,10 @@ def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: B
     """Return the parts of the items that fit into the budget, and a line about the rest.
 
     Args:
-        items: What to show, in order; what does not fit is not looked at.
-        show: Makes the part of one.
-        budget: Counts what the parts take.
-        how: Where the rest is.
+        items: The items in order; those that do not fit are not processed.
+        show: Returns the part of one item.
+        budget: Counts the size of the parts.
+        how: The attribute that has the rest, for the last line.
     """
     parts: list[Part] = []
     for number, item in enumerate(items):
@@ -337,9 +343,9 @@ def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: B
 
 
 def counted(part: Part, budget: Budget) -> Part:
-    """Take what `part` needs from the budget; media have done so themselves.
+    """Subtract the size of `part` from the budget and return the part; media have already been subtracted.
 
-    Its text may be longer than its HTML, which has strings cut: the longer one counts.
+    The larger of text and HTML counts: the text may be longer, because the HTML has strings cut.
     """
     budget.blocks -= 1
     if not part.media:
@@ -348,7 +354,7 @@ def counted(part: Part, budget: Budget) -> Part:
 
 
 def _saved(text: str) -> int:
-    r"""Return the bytes that a text takes in a notebook file, which is JSON.
+    r"""Return the number of bytes that a text takes in a notebook file, which is JSON.
 
     >>> _saved("\n&")
     3
@@ -357,9 +363,9 @@ def _saved(text: str) -> int:
 
 
 class Value:
-    """What all results share: they are displayed by their parts and computed when asked.
+    """Base of results: displays itself by its parts and computes attributes lazily.
 
-    Subclasses name their constructor's arguments in `_fields`.
+    Subclasses list their constructor's arguments in `_fields`.
     """
 
     __slots__ = ("_cache",)
@@ -367,15 +373,15 @@ class Value:
     _cache: dict[str, Any] | None
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return what is displayed.
+        """Return the parts to display.
 
         Args:
-            budget: What may be shown, for a display that holds more than this value; None for a display of its own.
+            budget: The remaining limits of a display that holds more than this value; None for a new display.
         """
         raise NotImplementedError
 
     def _once(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return what `compute` returned the first time."""
+        """Return the cached result of `compute`, which runs only once per name."""
         cache = self._cache
         if cache is None:
             cache = self._cache = {}
@@ -409,9 +415,9 @@ class Value:
 
 
 class Faceted(Value):
-    """A value with several forms: which of them has a length, or items, nobody can know, so it says what they are.
+    """A result with several forms (data, table, text), so that `len`, indexing and iteration would be ambiguous.
 
-    Subclasses name them in `_facets`.
+    They raise a TypeError that names the forms; subclasses list these in `_facets`.
     """
 
     __slots__ = ()
@@ -426,32 +432,32 @@ class Faceted(Value):
         return True
 
 
-# Tables as text that fit the terminal.
+# Tables as aligned text that fits the terminal.
 
 _ENOUGH = 20
-"""Characters of the last column, which wraps, that the other columns leave it."""
+"""Characters that the other columns leave to the last column, which wraps."""
 
 _MOST_LINES = 3
-"""Lines of one row."""
+"""Most lines of one row."""
 
 _NARROWEST = 6
-"""Characters below which a column says nothing any more."""
+"""Characters of the narrowest column that is still useful."""
 
 _READABLE = 12
-"""Characters that a column gets before another one is shown beside it."""
+"""Characters that each column gets before the table shows another column."""
 
 _LONGEST_NAME = 500
-"""Characters of a name at most: a server may send anything."""
+"""Most characters of a name: a server may send anything."""
 
 
 class Verbatim(str):
-    """Text whose spaces mean something, such as a line of a traceback; tables leave them as they are."""
+    """Text with meaningful spaces, such as a line of a traceback; tables keep its spaces."""
 
     __slots__ = ()
 
 
 def width(text: str) -> int:
-    """Return the columns that `text` takes in a terminal (East Asian wide characters take two).
+    """Return the number of terminal columns that `text` takes (East Asian wide characters take two).
 
     >>> width("abc"), width("日本")
     (3, 4)
@@ -463,10 +469,9 @@ def width(text: str) -> int:
 
 
 def terminal_width() -> int:
-    """Return the terminal's width, or `COLUMNS`; 100 where there is none, as in a notebook.
+    """Return the terminal's width, or `COLUMNS`; 100 without a terminal, as in a notebook.
 
-    A kernel inherits the terminal that Jupyter was started from, but nobody reads its outputs there: what
-    a saved notebook has must not depend on it.
+    A kernel inherits the terminal from which Jupyter was started, but saved outputs must not depend on its width.
     """
     if "COLUMNS" not in os.environ and not (sys.stdout is not None and sys.stdout.isatty()):
         return 100
@@ -474,7 +479,7 @@ def terminal_width() -> int:
 
 
 def cell_text(value: object, limit: int) -> str:
-    r"""Return one cell: None is empty, truth is yes or no, text stays on one line.
+    r"""Return the text of one cell: "" for None, yes or no for a bool, one line for text.
 
     >>> [cell_text(v, 80) for v in (None, True, 1.5, "a\nb", Verbatim("  a"))]
     ['', 'yes', '1.5', 'a b', '  a']
@@ -494,14 +499,14 @@ def cell_text(value: object, limit: int) -> str:
 def aligned(
     headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100, names: bool = False
 ) -> str:
-    """Return rows as aligned text, at most `total` wide; numbers flush right, long cells shortened.
+    """Return rows as aligned text, at most `total` wide; numbers are right-aligned, long cells shortened.
 
     Args:
         headers: The names of the columns.
-        rows: Their cells.
-        total: Characters of a line.
-        cell: Characters of a cell at most.
-        names: Whether the first column has what a person types: it is never cut, but gets a line of its own.
+        rows: The cells of each row.
+        total: Most characters of a line.
+        cell: Most characters of a cell.
+        names: Whether the first column has names that the user types: a long one gets its own line and is not cut.
 
     >>> print(aligned(["name", "n"], [["a", 1], ["bb", 10]], total=40))
     name   n
@@ -524,7 +529,7 @@ def aligned(
 
 
 def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100) -> int:
-    """Return how many columns `aligned` should be given: all that can be made to fit, else those that can be read.
+    """Return how many columns to pass to `aligned`: all if they can be made to fit, else those that stay readable.
 
     >>> columns_that_fit(["a"] * 30, [[1] * 30], total=100), columns_that_fit(["a"] * 30, [["b" * 99] * 30], total=100)
     (30, 7)
@@ -539,10 +544,10 @@ def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *
 
 
 def _fitted(widths: list[int], total: int) -> list[int]:
-    """Make columns narrower until they fit.
+    """Return column widths, reduced until they fit.
 
-    The last explains the others and goes first, then the widest of the others. The first has names that a person
-    types: up to half of the room it is left as it is, as long as anything else can be narrower.
+    The last column, which explains the others, is reduced first, then the widest of the others. The first column has
+    names that the user types: it keeps up to half of the room while any other column can be reduced.
 
     >>> _fitted([45, 40, 80], 96), _fitted([70, 40, 80], 96), _fitted([45, 3, 40], 30)
     ([45, 31, 20], [48, 28, 20], [15, 3, 12])
@@ -561,7 +566,7 @@ def _numeric(column: list[object]) -> bool:
 
 
 def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
-    """Return the lines of a row: the last column goes on below itself, the others are cut."""
+    """Return the lines of a row: the last column wraps, the others are cut."""
     last = cells[-1] if cells else ""
     if not last.isascii() or right[-1:] == [True] or len(last) <= widths[-1] or widths[-1] < _ENOUGH:
         return [_line(cells, widths, right)]
@@ -584,19 +589,19 @@ def _padded(text: str, room: int, flush: bool) -> str:
     return space + text if flush else text + space
 
 
-# What is known of a tool, as badges: the hints that its server gives, and whom it is for.
+# Badges of a tool: the server's hints, and whether only apps may use it.
 
 Kind = Literal["safe", "danger", "neutral"]
 
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """A word with a meaning.
+    """A labelled mark with an explanation.
 
     Attributes:
-        text: The word; a sign in front if it has a colour, which is never the only difference.
-        kind: How it is coloured.
-        explanation: One sentence, shown when the pointer rests on it.
+        text: The label; a coloured badge also has a sign in front, so that colour is not the only difference.
+        kind: The colour of the badge.
+        explanation: One sentence, shown as a tooltip.
     """
 
     text: str
@@ -620,15 +625,15 @@ NO_HINTS = Badge(
     "neutral",
     "the server does not say what the tool does; consent takes it for one that may change, delete and reach out",
 )
-"""For a tool whose server gives no hints."""
+"""The badge of a tool whose server gives no hints."""
 
 _HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
 
 
 def app_only(tool: Tool) -> bool:
-    """Whether the server offers a tool to its own app and not to models.
+    """Whether the server offers a tool only to its own app, not to models.
 
-    The extension MCP Apps has `_meta.ui.visibility` for this, a list of `"model"` and `"app"`; missing, it means both.
+    The MCP Apps extension says so in `_meta.ui.visibility`, a list of `"model"` and `"app"`; missing means both.
     """
     ui = (tool.meta or {}).get("ui")
     visibility = ui.get("visibility") if isinstance(ui, dict) else None
@@ -636,15 +641,15 @@ def app_only(tool: Tool) -> bool:
 
 
 def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
-    """Return the badges of a tool: whether it is for apps only, and the hints that its server gives.
+    """Return the badges of a tool: whether only apps may use it, and the server's hints.
 
-    A hint that the server does not give is not shown; where it gives none, one badge says so. Consent decides by the
-    specification's defaults then (`ToolAnnotations` in its schema): the tool may change and destroy things, is not
-    idempotent and reaches out. Destructive and idempotent mean something only for a tool that is not read-only.
+    A missing hint has no badge; without any hint, one badge says so. Consent then assumes the specification's defaults
+    (`ToolAnnotations` in its schema): the tool may change and destroy things, is not idempotent and deals with the
+    outside world. Destructive and idempotent matter only for a tool that is not read-only.
 
     Args:
-        tool: Its definition, or None where it is not known.
-        trusted: Whether the person has said that this server's hints are to be believed.
+        tool: The tool's definition, or None if it is not known.
+        trusted: Whether the user trusts this server's hints.
 
     >>> [str(badge) for badge in tool_badges(None)]
     ['[no hints]']
@@ -660,7 +665,7 @@ def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
 
 
 def _notable(hints: ToolAnnotations) -> Iterator[tuple[str, Kind, str]]:
-    """Yield text, kind and meaning of the hints that were given and tell more than the lack of them."""
+    """Yield the text, kind and meaning of each given hint that says more than no hint would."""
     if hints.read_only_hint:
         yield "○ read-only", "safe", "it changes nothing"
     else:
@@ -676,28 +681,28 @@ def _notable(hints: ToolAnnotations) -> Iterator[tuple[str, Kind, str]]:
         yield "~ open world", "neutral", "it deals with the world outside"
 
 
-# How much of a result may reach the page.
+# Limits of a display.
 #
-# What is shown is saved in the notebook, sent to every browser that opens it and kept in its history, so displays cut
-# first and render afterwards. The values themselves are never cut.
+# Outputs are saved in the notebook, sent to every browser that opens it and kept in its history. So a display is cut
+# before it is rendered; the values themselves are never cut.
 
 _UTF8_OF_ESCAPED = 5
-"""Most characters that one character of text becomes in HTML (`&` is `&amp;`)."""
+"""Most characters that one character becomes in HTML (`&` is `&amp;`)."""
 
 
 @dataclass(slots=True)
 class Display:
-    """The limits of one display; the settings layer changes the module's `display`.
+    """The limits of one display; the extension's settings change the module's `display`.
 
     Attributes:
         rows: Rows of a table in a result.
-        columns: Columns of such a table.
+        columns: Columns of a table in a result.
         cell: Characters of one cell.
         characters: Characters of text.
-        bytes: Bytes of HTML without media, and of `text/plain`, each: an output stays under 200 kB.
+        bytes: Bytes of HTML without media, and as many of `text/plain`: an output stays under 200 kB.
         json_nodes: Nodes of a JSON tree.
-        media: Bytes of images, audio and documents together, before base64.
-        parse: Characters of text that are read as JSON or a table only to show them (the worst JSON takes 0.1 s a MB).
+        media: Bytes of all images, audio and documents together, before base64.
+        parse: Characters of text that are parsed as JSON or a table for display only (the worst JSON takes 0.1 s a MB).
         listing_rows: Rows of a listing.
         blocks: Content blocks of one result.
     """
@@ -720,13 +725,13 @@ display = Display()
 
 @dataclass(slots=True)
 class Budget:
-    """What is left of the limits while one output is being made.
+    """The remaining limits while one output is built.
 
     Attributes:
         bytes: Bytes of HTML, and as many of text.
         media: Bytes of media.
         blocks: Content blocks.
-        parse: Characters read as JSON or a table.
+        parse: Characters that may be parsed as JSON or a table.
     """
 
     bytes: int
@@ -741,7 +746,7 @@ class Budget:
 
     @property
     def characters(self) -> int:
-        """Characters of text that fit, however much escaping makes of them."""
+        """Characters of text that fit even if escaping lengthens every one of them."""
         return min(display.characters, max(self.bytes // _UTF8_OF_ESCAPED, 0))
 
     @property
@@ -750,14 +755,14 @@ class Budget:
         return self.blocks <= 0 or self.bytes < 500
 
     def take_parse(self, length: int) -> bool:
-        """Return whether `length` characters may still be read to find out what they hold, and count them if so."""
+        """Return whether `length` characters may still be parsed, and subtract them if so."""
         if length > self.parse:
             return False
         self.parse -= length
         return True
 
     def take_media(self, size: int) -> bool:
-        """Return whether `size` bytes of media still fit, and count them if so."""
+        """Return whether `size` bytes of media still fit, and subtract them if so."""
         if size > self.media:
             return False
         self.media -= size
@@ -765,7 +770,7 @@ class Budget:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as people write it, in decimal units.
+    """Return a number of bytes as text, in decimal units.
 
     >>> size_text(512), size_text(1_234), size_text(52_428_800)
     ('512 bytes', '1.2 kB', '52.4 MB')
@@ -774,7 +779,7 @@ def size_text(size: int) -> str:
         return f"{size} bytes"
     number = float(size)
     unit = ""
-    for unit in ("kB", "MB", "GB"):  # noqa: B007 - the last one stays
+    for unit in ("kB", "MB", "GB"):  # noqa: B007 - used after the loop
         number /= 1000
         if number < 999.95:
             break

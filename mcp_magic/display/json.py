@@ -1,6 +1,6 @@
-"""JSON, shown: a tree that opens and closes without JavaScript, and text.
+"""Parses JSON and displays it, as text or as a tree that opens and closes without JavaScript.
 
-Both stop when their limit is reached, so that the size of the value costs nothing.
+Both displays stop at their limit, so a large value costs no more time than a small one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["NOT_JSON", "brief", "loads", "loads_beginning", "pretty", "tree"]
 
 _OPEN_DEPTH = 2
 _DEEPEST = 20
-"""Levels shown; real answers have fewer than ten, and Python's stack has to hold them."""
+"""Most levels shown: real answers have fewer than ten, and Python's stack has to hold them."""
 _WRITABLE_BITS = 10_000
 _STRING = 300
-"""Characters of a string in the tree."""
+"""Most characters of a string in the tree."""
 
 NOT_JSON = object()
-"""What `loads` returns for text that is not JSON: None is a JSON value."""
+"""The result of `loads` for text that is not JSON; None would be a JSON value."""
 
 
 def _no_constant(name: str) -> Any:
@@ -35,7 +35,7 @@ def _no_constant(name: str) -> Any:
 def loads(text: str) -> Any:
     """Return the value of JSON text, or `NOT_JSON`.
 
-    `NaN` and `Infinity` are words, not JSON (RFC 8259, section 6).
+    `NaN` and `Infinity` are not JSON (RFC 8259, section 6).
 
     >>> loads('{"a": 1}'), loads("NaN") is NOT_JSON, loads("hello") is NOT_JSON
     ({'a': 1}, True, True)
@@ -53,7 +53,7 @@ _decoder = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def loads_beginning(text: str, start: int) -> tuple[Any, int]:
-    """Return the value of the JSON that begins at `start` in a text, or `NOT_JSON`, and where it ends.
+    """Return the value of the JSON that begins at `start`, and where it ends; `NOT_JSON` and `start` if there is none.
 
     >>> loads_beginning('Found: {"a": 1} and more', 7)
     ({'a': 1}, 15)
@@ -65,7 +65,7 @@ def loads_beginning(text: str, start: int) -> tuple[Any, int]:
 
 
 def pretty(value: Any, limit: int, *, indent: int | None = 2) -> tuple[str, bool]:
-    """Return JSON text of at most `limit` characters, cleaned, and whether it is whole.
+    """Return a value as cleaned JSON text of at most `limit` characters, and whether the text is complete.
 
     >>> pretty([1, 2], 100, indent=None)
     ('[1, 2]', True)
@@ -78,12 +78,12 @@ def pretty(value: Any, limit: int, *, indent: int | None = 2) -> tuple[str, bool
 
 
 def _written(value: Any) -> str:
-    """Return what is no JSON, for example a date in rows that Python has printed."""
+    """Return the text of a value that JSON lacks, for example a date in rows that Python has printed."""
     return cut(str(value), _STRING)
 
 
 def _beginning(value: Any, room: list[int], depth: int) -> Any:
-    """Return the part of a value whose text fills `room` characters: dumps would write all of it to show that.
+    """Return the beginning of a value, enough to fill `room` characters; `json.dumps` would write all of the value.
 
     Every value and every character of a string takes at least one character of the text.
     """
@@ -107,7 +107,7 @@ def _beginning(value: Any, room: list[int], depth: int) -> Any:
 
 
 def brief(value: Any, limit: int) -> str:
-    """Return a value in at most `limit` characters, on one line: a string as it is, the rest as JSON.
+    """Return a value on one line of at most `limit` characters: a string unchanged, any other value as JSON.
 
     >>> brief({"a": [1, 2, 3]}, 10)
     '{"a": [1,…'
@@ -119,14 +119,14 @@ def brief(value: Any, limit: int) -> str:
 
 
 class _Tree:
-    """One tree in the making, with what is left of its limits."""
+    """Builds one tree and counts down its limits."""
 
     def __init__(self, nodes: int, size: int) -> None:
         self.nodes = nodes
         self.size = size
 
     def node(self, label: Markup, value: Any, depth: int) -> Markup:
-        """Return a value with its label."""
+        """Return the markup of a value and its label."""
         self.nodes -= 1
         if isinstance(value, dict) and value:
             return self._branch(label, value, f"{{{len(value)}}}", depth)

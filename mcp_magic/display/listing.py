@@ -1,4 +1,4 @@
-"""Listings: rows with a table in HTML and aligned text in a terminal."""
+"""Listings: rows that display themselves as a table, in HTML or as aligned text."""
 
 from __future__ import annotations
 
@@ -31,30 +31,28 @@ if TYPE_CHECKING:
 __all__ = ["Listing", "Text"]
 
 
-# Rows about servers, tools, resources: what the listing subcommands return.
-
 _CELL = 300
-"""Characters of a cell in HTML: a description's first sentences."""
+"""Most characters of a cell in HTML: the first sentences of a description."""
 
 _COUNTED = 10
-"""Rows that can be seen at a glance; more have their number in the heading."""
+"""Rows that can be counted at a glance; for more rows, the heading has the number."""
 
 _LINE = 1000
-"""Characters of a line of a log in HTML: they hold whole messages, and paths."""
+"""Most characters of a log line in HTML: such lines hold whole messages and paths."""
 
 _NOTHING: tuple[object, ...] = (None, "", [])
-"""Cells that say nothing; a column of nothing else is left out of the display."""
+"""Empty cells; a column that has only these is not displayed."""
 
 
 class Listing(Sequence[Mapping[str, Any]]):
-    """A sequence of rows that displays itself as a table.
+    """A sequence of rows, as the listing subcommands return, that displays itself as a table.
 
     Attributes:
         title: A heading, or "".
         columns: The names of the columns, in order.
-        empty: What is shown when there are no rows.
+        empty: The text shown when there are no rows.
         note: A line below the table, or "".
-        kind: What the rows are, in the plural ("tools"), or "".
+        kind: The plural noun for the rows ("tools"), or "".
     """
 
     def __init__(
@@ -105,7 +103,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         return self._rows[index]
 
     def __contains__(self, item: object) -> bool:
-        """Whether a row is there; a string is looked for in the first column (`"weather" in servers`)."""
+        """Whether the listing has a row; a string is compared with the first column (`"weather" in servers`)."""
         if isinstance(item, str) and self.columns:
             return any(row.get(self.columns[0]) == item for row in self._rows)
         return item in self._rows
@@ -118,7 +116,7 @@ class Listing(Sequence[Mapping[str, Any]]):
     __hash__ = None  # type: ignore[assignment]
 
     def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> Listing:
-        """Return a listing like this one of other rows."""
+        """Return a listing of other rows with the same title, columns and texts."""
         return Listing(rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind)
 
     def __repr__(self) -> str:
@@ -134,7 +132,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         return bundle([self.part()], include, exclude)
 
     def part(self) -> Part:
-        """Return the listing as text and as markup."""
+        """Return the listing as text and markup."""
         title = shorten(self.title, 200)
         if not self._rows:
             text = "\n".join(line for line in (title, self.empty, self.note) if line)
@@ -165,7 +163,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def _html_cell(value: Any) -> Any:
-    """Return a cell for a table: numbers stay numbers, badges become markup, the rest text."""
+    """Return a cell for a table: numbers stay numbers, badges become markup, other values become text."""
     if isinstance(value, list):
         badges = any(isinstance(part, Badge) for part in value)
         parts = (part.html() if isinstance(part, Badge) else cell_text(part, _CELL) for part in value)
@@ -179,13 +177,10 @@ def _html_cell(value: Any) -> Any:
     return cell_text(value, _CELL)
 
 
-# Text of our own: help and hints.
-
-
 class Text:
-    """Text that a cell shows as it is written.
+    """Text (help, hints) that a cell shows exactly as written.
 
-    No `str`: IPython shows those by their `repr`, whatever mimebundle they have.
+    Not a `str`: IPython shows a `str` by its `repr`, even with a mimebundle.
     """
 
     __slots__ = ("text",)

@@ -1,8 +1,8 @@
-"""Markdown of models as HTML that holds no markup of theirs, no script, and loads nothing.
+"""Renders the Markdown of models as safe HTML: no HTML of theirs, no scripts, nothing that loads.
 
-Raw HTML is shown as text; links lead to http(s) and mailto only; images become links, since loading one would tell its
-host who reads the notebook (and what the model put into the address).
-A block of code names no language that a page draws.
+Raw HTML is shown as text; links may only be http(s) and mailto. Images become links, because loading an image would
+tell its host who reads the notebook (and what the model put into the address). A code block keeps only the name of a
+language that pages colour; some pages draw others.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["markdown"]
 _DESTINATION = re.compile(r"(?:https?://|mailto:)\S", re.IGNORECASE)
 
 MAX_CELLS = 50_000
-"""Columns times lines up to which tables are tables: each of its rows gets all cells, however few it was sent with."""
+"""Most columns times lines for which tables are rendered: every row gets all columns, however few cells it has."""
 
 _BELOW = 3
-"""Levels by which headings go down: a cell's output is no chapter of the page."""
+"""Levels by which headings are lowered: a cell's output must not look like a chapter of the page."""
 
 
 def markdown(text: str) -> Markup:
-    r"""Return Markdown (CommonMark, tables, strikethrough) as harmless HTML.
+    r"""Return Markdown (CommonMark, tables, strikethrough) as safe HTML.
 
     >>> markdown("**1** < 2 <script>")
     '<p><strong>1</strong> &lt; 2 &lt;script&gt;</p>\n'
@@ -69,7 +69,7 @@ def _link_open(self: Any, tokens: Sequence[Token], index: int, options: Any, env
 
 
 def _image(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Return a link to the image; its words alone inside of another link."""
+    """Return a link to the image; inside another link, only its text."""
     token = tokens[index]
     words = self.renderInlineAsText(token.children, options, env) or str(token.attrGet("src") or "image")
     text = escape(f"image: {words}")

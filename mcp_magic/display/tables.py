@@ -1,4 +1,4 @@
-"""Tables from answers: records, columns, delimited text and tables in text."""
+"""Finds tables in JSON and text (records, columns, CSV, Markdown) and displays them."""
 
 from __future__ import annotations
 
@@ -66,48 +66,48 @@ __all__ = [
 ]
 
 
-# Which parts of a JSON value are tables: the one rule, for `.df`, `.frames` and the display.
+# Tables in a JSON value: one rule for `.df`, `.frames` and the display.
 #
-# A `Rows` says where rows are and in which layout, without touching more of them than it must: display looks at the
-# first ones only, and a DataFrame is made in one pass of pandas over what the server sent.
+# A `Rows` refers to rows and their layout without copying them: a display reads only the first rows, and pandas makes a
+# DataFrame in one pass over the server's data.
 
 MAX_COLUMNS = 5_000
-"""Columns of a DataFrame; pandas takes seconds to name more of them."""
+"""Most columns of a DataFrame; pandas takes seconds to name more."""
 
 MAX_CELLS = 1_000_000
-"""Cells of a DataFrame that is mostly empty: a row gets the columns of all others, a megabyte can ask for billions."""
+"""Most cells of a mostly empty DataFrame: each row gets the columns of all rows, so a megabyte can make billions."""
 
 _SCALARS = {str, int, float, bool, type(None)}
 _NAMES = ("columns", "headers", "header", "fields")
 _NAME = ("name", "id", "key", "field", "label", "title", "column_name")
-"""The members that name a column where it is described by an object."""
+"""Members that give a column's name if an object describes the column."""
 _VALUES = ("data", "rows", "values", "records")
 _PAYLOAD = frozenset([*_VALUES, "items", "results", "result", "entries", "hits", "matches"])
-"""Members that hold what was asked for."""
+"""Members that usually hold the requested data."""
 _ASIDE = frozenset(["errors", "warnings", "notices", "notes", "hints"])
-"""Members that say something about the answer."""
+"""Members with remarks about the answer."""
 _COUNTING = re.compile("count|total|number|num|size|length|of|[_-]")
-"""What a member's name has beside that of the list whose length it is."""
+"""Parts of a count's name that are removed to find the list it counts (`cityCount` counts `cities`)."""
 
 _DEEPEST = 6
-"""Objects in objects that are looked into."""
+"""Levels of nested objects that are searched."""
 
 _MOST = 50
-"""Tables of one value."""
+"""Most tables of one value."""
 
 _NAMED = 5
-"""Members of an object that a message names."""
+"""Most members of an object that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Where rows were found.
+    """A table found in a value.
 
     Attributes:
-        path: The members of the value that lead to them, () if it holds them itself.
-        single: Whether this is one object read as one row: a DataFrame for who asks, not for display.
-        keyed: Whether they are the members of an object, whose names are the first column.
-        weak: Whether a list of objects beside them is the table rather than these.
+        path: Names of the members that lead from the value to the rows; () if the value itself holds them.
+        single: Whether this is one object read as one row: `.df` returns it, but it is not displayed as a table.
+        keyed: Whether the rows are members of an object, whose names are the first column.
+        weak: Whether a list of objects beside these rows is preferred as the table.
     """
 
     path: tuple[str, ...] = ()
@@ -116,20 +116,20 @@ class Rows:
     weak: bool = False
 
     def count(self) -> int | None:
-        """The number of rows, or None if counting them means reading them."""
+        """Return the number of rows, or None if counting is too slow for display."""
         raise NotImplementedError
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
-        """The column names and the first rows."""
+        """Return the column names and the first `limit` rows."""
         raise NotImplementedError
 
     def shape(self) -> tuple[int, int, int]:
-        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        """Return the numbers of rows and columns of `frame()`, and of its cells that were sent."""
         rows, columns = self.count() or 0, len(self.head(1)[0])
         return rows, columns, rows * columns
 
     def frame(self) -> pd.DataFrame:
-        """All rows, with the types that pandas infers."""
+        """Return all rows, with the types that pandas infers."""
         raise NotImplementedError
 
 
@@ -140,22 +140,22 @@ class Records(Rows):
     values: list[dict[str, Any]]
 
     def count(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.values)
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
-        """The column names and the first rows."""
+        """Return the column names and the first `limit` rows."""
         first = self.values[:limit]
         names = list(dict.fromkeys(name for record in first for name in record))
         return [str(name) for name in names], [[record.get(name) for name in names] for record in first]
 
     def shape(self) -> tuple[int, int, int]:
-        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        """Return the numbers of rows and columns of `frame()`, and of its cells that were sent."""
         columns = len(set[str]().union(*self.values))
         return len(self.values), columns, sum(map(len, self.values))
 
     def frame(self) -> pd.DataFrame:
-        """All rows, with the types that pandas infers."""
+        """Return all rows, with the types that pandas infers."""
         import pandas as pd
 
         return pd.DataFrame(self.values)
@@ -163,21 +163,21 @@ class Records(Rows):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns(Rows):
-    """An object of lists of one length."""
+    """An object of equally long lists, one per column."""
 
     values: dict[str, list[Any]]
 
     def count(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(next(iter(self.values.values())))
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
-        """The column names and the first rows."""
+        """Return the column names and the first `limit` rows."""
         columns = [column[:limit] for column in self.values.values()]
         return [str(name) for name in self.values], [list(row) for row in zip(*columns, strict=True)]
 
     def frame(self) -> pd.DataFrame:
-        """All rows, with the types that pandas infers."""
+        """Return all rows, with the types that pandas infers."""
         import pandas as pd
 
         return pd.DataFrame(self.values)
@@ -185,32 +185,32 @@ class Columns(Rows):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix(Rows):
-    """A list of lists of one length, with the names of the columns or without."""
+    """A list of equally long lists, with or without column names."""
 
     values: list[list[Any]]
     names: list[str] | None = None
 
     def count(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.values)
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
-        """The column names and the first rows."""
+        """Return the column names and the first `limit` rows."""
         first = [list(row) for row in self.values[:limit]]
         return self.names or [str(i) for i in range(len(first[0]))], first
 
     def frame(self) -> pd.DataFrame:
-        """All rows, with the types that pandas infers."""
+        """Return all rows, with the types that pandas infers."""
         import pandas as pd
 
         return pd.DataFrame(self.values, columns=self.names)
 
 
 def check_shape(rows: int, columns: int, sent: int) -> None:
-    """Refuse a DataFrame that would take all memory.
+    """Refuse a DataFrame that would be too large.
 
     Raises:
-        ValueError: It would.
+        ValueError: It has too many columns, or too many cells that are mostly empty.
     """
     if columns > MAX_COLUMNS:
         raise ValueError(f"{columns:,} columns; a DataFrame gets at most {MAX_COLUMNS:,}. .data or .text has them")
@@ -222,18 +222,18 @@ def check_shape(rows: int, columns: int, sent: int) -> None:
 
 
 def find_tables(data: Any) -> list[Rows]:
-    """Return all tables of a JSON value, in their order; if there is none, the value itself where it is one row.
+    """Return all tables of a JSON value in order; without any, the value itself if it can be one row.
 
     These are tables:
 
-    - a list of objects; a list of equally long lists, whose first one names the columns if it alone is all
-      text; a list of scalars (a column "value")
-    - names and rows side by side: `{"columns": ["a"], "rows": [[1]]}`, the names as text or as `{"name": "a"}`
-    - an object of equally long lists; beside scalars two of them or more, with a number in one of them
-    - an object of objects that have the same members: a row each, with its name in the first column
-    - any of these as a member of an object, or of an object in it. A list of scalars or of lists is one there
-      only if the member's name says so ("results", "data") or a count beside it has its length; an empty list
-      also if there is nothing else.
+    - a list of objects; a list of equally long lists, whose first list names the columns if it is all text and
+      the second is not; a list of scalars (one column, "value")
+    - column names and rows side by side: `{"columns": ["a"], "rows": [[1]]}`, the names as text or `{"name": "a"}`
+    - an object of equally long lists; if it also has scalars, it needs at least two lists, one with a number
+    - an object of objects with similar members: one row each, with its name in the first column
+    - any of these nested in objects. There, a list of scalars or of lists is a table only if the member's name
+      says so ("results", "data") or a count beside it equals its length; an empty list also if the object has
+      nothing else.
 
     >>> [rows.path for rows in find_tables({"a": [{"x": 1}], "b": {"c": [{"y": 2}]}})]
     [('a',), ('b', 'c')]
@@ -249,10 +249,10 @@ def find_tables(data: Any) -> list[Rows]:
 
 
 def meant(tables: Sequence[Rows]) -> list[Rows]:
-    """Return the table that stands for the whole value, or all between which nothing decides.
+    """Return the main table of a value, or several if no rule decides between them.
 
-    A member called "results", "data" or the like goes before others, what has rows before what has none, a list of
-    objects before the weak forms, and the outer before the inner; warnings and errors come last.
+    In this order, the rules prefer other tables to warnings and errors, members named "results", "data" or similar to
+    other members, tables with rows to empty ones, lists of objects to weak tables, and outer tables to inner ones.
 
     >>> [rows.path for rows in meant(find_tables({"results": [], "warnings": [{"code": 1}]}))]
     [('results',)]
@@ -269,7 +269,7 @@ def meant(tables: Sequence[Rows]) -> list[Rows]:
 
 
 def find_rows(data: Any) -> Rows | None:
-    """Return the table of a JSON value, or None if it has none or several.
+    """Return the main table of a JSON value, or None if there is none or several.
 
     >>> find_rows([{"a": 1}, {"a": 2}]).head(1)
     (['a'], [[1]])
@@ -328,7 +328,7 @@ def _in_object(data: dict[str, Any], depth: int) -> Iterator[Rows]:
 
 
 def _split(data: dict[str, Any]) -> Rows | None:
-    """Names and rows side by side, as pandas' orient="split", SQL services and spreadsheets have it."""
+    """Return names and rows that stand side by side, as in pandas' orient="split", SQL services and spreadsheets."""
     described = next((data[key] for key in _NAMES if isinstance(data.get(key), list)), None)
     found = [(key, data[key]) for key in _VALUES if isinstance(data.get(key), list)]
     names = [_column_name(column) for column in described or ()]
@@ -352,7 +352,7 @@ def _column_name(column: Any) -> str:
 
 
 def _columns(data: dict[str, Any], depth: int) -> Rows | None:
-    """Equally long lists of scalars; beside anything else a list alone is a value like the others."""
+    """Return equally long lists of scalars as columns; a single list beside other members is no table."""
     lists = {name: value for name, value in data.items() if isinstance(value, list)}
     columns = list(lists.values())
     if not columns or not columns[0] or len(set(map(len, columns))) != 1:
@@ -374,7 +374,7 @@ def _columns(data: dict[str, Any], depth: int) -> Rows | None:
 
 
 def _keyed(data: dict[str, Any]) -> Rows | None:
-    """Objects that are alike, under names of their own."""
+    """Return an object's members as rows if they are similar objects."""
     if len(data) < 2 or _types(data.values()) != {dict}:
         return None
     names = [set(member) for member in data.values()]
@@ -396,7 +396,7 @@ def _holds_objects(value: Any) -> bool:
 
 
 def _in_member(name: str, values: list[Any], *, is_payload: bool) -> Rows | None:
-    """Return the rows of a list that is a member of an object, if it is more than one of the object's values."""
+    """Return the rows of a list in an object, or None if the list is only one of the object's values."""
     if values and _types(values) == {dict}:
         return Records(values=values)
     if not is_payload:
@@ -408,7 +408,7 @@ def _in_member(name: str, values: list[Any], *, is_payload: bool) -> Rows | None
 
 
 def _counts(data: dict[str, Any]) -> dict[int, set[str]]:
-    """Return what an object says it has how many of, by their number.
+    """Return the counts in an object: number -> names of the things counted.
 
     >>> _counts({"total": 0, "cityCount": 0, "cities": [], "population": 7})[0] == {"", "city"}
     True
@@ -430,7 +430,7 @@ def _is_counted(name: str, counted: Iterable[str]) -> bool:
 
 
 def _one_row(data: dict[str, Any]) -> list[Rows]:
-    """Return an object as one row if it is flat: scalars, and lists of them; else the flat object that it boxes."""
+    """Return an object as one row if it is flat (scalars and lists of scalars), else the one flat object it wraps."""
     if _is_flat(data):
         return [Records(values=[data], single=True)]
     boxed = [name for name, value in data.items() if name in _PAYLOAD and isinstance(value, dict) and _is_flat(value)]
@@ -447,7 +447,7 @@ _NOUNS = {str: "a string", bool: "true or false", int: "a number", float: "a num
 
 
 def describe(data: Any) -> str:
-    """Return what a JSON value is, for the message that it holds no table.
+    """Return a description of a JSON value, for the message that it holds no table.
 
     >>> describe({"a": {}, "b": []}), describe([1, {}]), describe(3)
     ('an object with a, b', 'a list of 2 values of different kinds', 'a number')
@@ -456,26 +456,26 @@ def describe(data: Any) -> str:
         from mcp_magic._text import listed
         from mcp_magic.display.text import one_line
 
-        names = [one_line(str(key), 40) for key in islice(data, _NAMED)] + list(data)[_NAMED:]  # those are only counted
+        names = [one_line(str(key), 40) for key in islice(data, _NAMED)] + list(data)[_NAMED:]  # these are only counted
         return f"an object with {listed(names, limit=_NAMED)}" if data else "an empty object"
     if isinstance(data, list):
         return f"a list of {len(data):,} values of different kinds"
     return _NOUNS.get(type(data), type(data).__name__)
 
 
-# The column types that an output schema declares, put on a DataFrame.
+# Column types of a DataFrame, from an output schema.
 
 _FORMATS = {"date-time", "date", "duration"}
 _INT64 = 2**63
 _EXACT = 2**53
-"""The integers below have a float of their own (IEEE 754)."""
+"""All integers below have an exact float (IEEE 754)."""
 
 
 def is_wrapper(schema: dict[str, Any] | None) -> bool:
-    """Return whether a schema declares nothing but the box that `{"result": ...}` is.
+    """Return whether a schema declares only the wrapper `{"result": ...}`.
 
-    Servers of the Python SDKs put what is no object into one (protocol 2025-06-18 has objects only), and
-    FastMCP says so with `x-fastmcp-wrap-result`.
+    Python SDKs wrap a value that is not an object, because protocol 2025-06-18 allows only objects. FastMCP marks this
+    with `x-fastmcp-wrap-result`.
 
     >>> is_wrapper({"properties": {"result": {"type": "integer"}}}), is_wrapper({"properties": {"a": {}}})
     (True, False)
@@ -486,8 +486,8 @@ def is_wrapper(schema: dict[str, Any] | None) -> bool:
 
 
 def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
-    """Follow local references and leave null out of a choice of two."""
-    for _ in range(10):  # a chain that is longer goes in circles
+    """Return a schema after following local references and unwrapping a choice between one schema and null."""
+    for _ in range(10):  # a longer chain is a cycle
         if not isinstance(schema, dict):
             return {}
         reference = schema.get("$ref")
@@ -502,7 +502,7 @@ def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
 
 
 def _at(root: dict[str, Any], reference: str) -> Any:
-    """Return what a JSON pointer (RFC 6901) of this document points at."""
+    """Return the value at a JSON pointer (RFC 6901) within this document."""
     place: Any = root
     for step in reference[2:].split("/"):
         place = place.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(place, dict) else None
@@ -518,12 +518,12 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) -> dict[str, str]:
-    """Return the declared kind of each column: integer, number, boolean, date-time, date or duration.
+    """Return the declared kind of each column: integer, number, boolean, date-time, date, duration, or "" for others.
 
     Args:
         schema: The tool's output schema.
-        rows: Where the rows were found.
-        boxed: Whether they came out of `{"result": ...}`.
+        rows: The table.
+        boxed: Whether the table was unwrapped from `{"result": ...}`.
     """
     if not schema:
         return {}
@@ -544,10 +544,10 @@ def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) 
 
 
 def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFrame:
-    """Return `frame` with the declared types, where the values really have them.
+    """Return `frame` with the declared column types, where the values can be converted.
 
-    Integers become `Int64` (which has room for missing ones), booleans `boolean`, date-times
-    `datetime64` in UTC, dates `datetime64`. A column that does not convert stays as it is.
+    Integers become `Int64` (which allows missing values), booleans `boolean`, date-times `datetime64` in UTC, dates
+    `datetime64`, durations `timedelta64`. A column that cannot be converted stays unchanged.
     """
     import pandas as pd
 
@@ -566,7 +566,7 @@ def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFram
 
 
 def _lost_digits(column: pd.Series[Any], rows: Rows) -> bool:
-    """Whether a column of integers became floats, since one is missing, that cannot hold all of their digits."""
+    """Whether integers became floats because one is missing, and the floats cannot hold all their digits."""
     if column.dtype.kind != "f" or not (column.abs() >= _EXACT).any():
         return False
     values = _values(column, rows) or ()
@@ -591,7 +591,7 @@ def _converted(column: pd.Series[Any], rows: Rows, kind: str) -> Any:
 
 
 def _integers(column: pd.Series[Any], rows: Rows) -> Any:
-    """Return exact integers: where one is missing pandas has made floats, so go back to what was sent."""
+    """Return exact integers, from the sent values if pandas has made floats (because one is missing)."""
     import pandas as pd
 
     if column.dtype.kind != "f":
@@ -605,20 +605,20 @@ def _integers(column: pd.Series[Any], rows: Rows) -> Any:
 
 
 def _values(column: pd.Series[Any], rows: Rows) -> list[Any] | None:
-    """Return what was sent for a column, or None if only pandas knows."""
+    """Return the values that were sent for a column, or None for layouts that do not keep them."""
     name = str(column.name)
     if isinstance(rows, Records):
         return [record.get(name) for record in rows.values]
     return rows.values[name] if isinstance(rows, Columns) else None
 
 
-# Rows as text with a delimiter: CSV and its relatives (RFC 4180).
+# Delimited text: CSV and similar formats (RFC 4180).
 
 DELIMITERS = ("\t", ",", ";", "|")
 SAMPLE = 65_536
-"""Characters that are looked at to judge a text."""
+"""Characters of a text that are read to judge its format."""
 _COUNTED = 1_000_000
-"""Longest text whose rows are counted for display."""
+"""Longest text, in characters, whose rows are counted for display."""
 
 _VALUE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*%?|true|false|\d{4}-\d\d-\d\d.*|", re.IGNORECASE)
 
@@ -627,13 +627,13 @@ _CODE = re.compile(r"[=;{}<>\[\]]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delimited(Rows):
-    """Rows as text with a delimiter, the first one naming the columns."""
+    """Delimited text; its first row names the columns."""
 
     text: str
     delimiter: str = ","
 
     def count(self) -> int | None:
-        """The number of rows, None for long texts."""
+        """Return the number of rows; None for long texts."""
         if len(self.text) > _COUNTED:
             return None
         try:
@@ -642,14 +642,14 @@ class Delimited(Rows):
             return None
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
-        """The column names and the first rows."""
+        """Return the column names and the first `limit` rows."""
         rows = self._sampled()
         first = rows[1 : limit + 1]
         names = _named(rows[0], first) if rows else []
         return names, [(row + [""] * len(names))[: len(names)] for row in first]
 
     def shape(self) -> tuple[int, int, int]:
-        """The rows and columns of `frame()`, by the first row and the line ends, and how many cells were sent."""
+        """Return the numbers of rows (from line ends) and columns (from the first row), and of cells that were sent."""
         lines = max(self.text.count("\n"), self.text.count("\r"))
         columns = 0
         with suppress(csv.Error):
@@ -657,16 +657,16 @@ class Delimited(Rows):
         return lines, columns, lines + self.text.count(self.delimiter)
 
     def frame(self) -> pd.DataFrame:
-        """All rows, with the types that pandas infers; columns beyond the names are numbered, as pandas does."""
+        """Return all rows, with the types that pandas infers; unnamed columns are numbered, as pandas does."""
         import pandas as pd
 
         try:
             with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
-                warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # a line that names every column
+                warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # it would print a line that names every column
                 return self._read()
         except pd.errors.EmptyDataError:
             return pd.DataFrame()
-        except pd.errors.ParserWarning:  # pandas would drop what has no name, or make an index of what has one
+        except pd.errors.ParserWarning:  # pandas would drop unnamed columns, or make the first column an index
             rows = self._all_rows()
         names = _named(next(row for row in rows if row), rows)
         check_shape(len(rows), len(names), sum(map(len, rows)))
@@ -687,13 +687,13 @@ class Delimited(Rows):
         return made
 
     def columns(self) -> tuple[int, int]:
-        """How many columns all rows at the beginning have in common (0 for none), and how many the first row has."""
+        """Return the number of columns if all sampled rows have equally many (else 0), and that of the first row."""
         rows = self._sampled()
         first = len(rows[0]) if rows else 0
         return (first if first > 1 and all(len(row) == first for row in rows) else 0), first
 
     def looks_like_rows(self) -> bool:
-        """Whether the beginning is a table beyond reasonable doubt."""
+        """Whether the sampled text is clearly a table."""
         rows = self._sampled()
         if len(rows) < 2 or len(rows[0]) < 2 or len(set(map(len, rows))) != 1:
             return False
@@ -705,16 +705,16 @@ class Delimited(Rows):
         return self._tight() or any(all(map(_is_value, column)) for column in zip(*rows[1:], strict=True))
 
     def names_columns(self) -> bool:
-        """Whether the first row holds names and no code, which a table in the middle of prose has to show as well."""
+        """Whether the first row looks like names, not code; a table amid prose must pass this test too."""
         rows = self._sampled()
         return bool(rows) and not any(_CODE.search(name) or name.count("(") != name.count(")") for name in rows[0])
 
     def _tight(self) -> bool:
-        """Whether delimiters stand without a space behind them, which prose never does."""
+        """Whether a delimiter has no space after it, which never happens in prose."""
         return re.search(rf"{re.escape(self.delimiter)}(?![\s\d]|\Z)", self.text[:SAMPLE]) is not None
 
     def _reader(self, text: str) -> Any:
-        start = 1 if text.startswith("\ufeff") else 0  # Excel's mark of UTF-8
+        start = 1 if text.startswith("\ufeff") else 0  # the byte order mark that Excel writes
         return csv.reader(io.StringIO(text[start:], newline=""), delimiter=self.delimiter, skipinitialspace=True)
 
     def _sampled(self) -> list[list[str]]:
@@ -723,13 +723,13 @@ class Delimited(Rows):
             rows = [row for row in self._reader(text) if row]
         except csv.Error:
             return []
-        return rows[:-1] if len(self.text) > SAMPLE else rows  # the last one is cut off
+        return rows[:-1] if len(self.text) > SAMPLE else rows  # the last row is cut off
 
 
 def delimited(text: str, expected: str) -> Delimited:
-    r"""Return the rows of a text that is said to be delimited, by the character that makes the most columns.
+    r"""Return the rows of a delimited text, with the delimiter that makes the most columns.
 
-    CSV has semicolons wherever numbers have decimal commas, and its MIME type does not say so.
+    In countries with decimal commas, CSV has semicolons, and its MIME type does not say so.
 
     >>> delimited("id;price\n1;3,5\n2;4\n", ",").delimiter, delimited("a,b\n1,2,3\n", ",").delimiter
     (';', ',')
@@ -743,28 +743,28 @@ def _is_value(cell: str) -> bool:
 
 
 def _ends_a_sentence(header: list[str]) -> bool:
-    """Whether a first row is a line of prose: "Two cities, the largest first:"."""
+    """Whether the first row is a line of prose: "Two cities, the largest first:"."""
     last = header[-1].rstrip()
     return last.endswith(":") or (last.endswith((".", "!")) and any(len(name.split()) > 2 for name in header))
 
 
 def _named(names: list[str], rows: list[list[str]]) -> list[str]:
-    """Return names for all columns that hold something."""
+    """Return the names, with numbered ones appended for further columns that are not empty."""
     width = max((index + 1 for row in rows for index, cell in enumerate(row) if cell), default=0)
     return names + [f"Unnamed: {index}" for index in range(len(names), width)]
 
 
-# Finding tables in text: JSON, CSV and its relatives, JSON Lines, Markdown tables, rows as Python prints them.
+# Tables in text: JSON, CSV and similar formats, JSON Lines, Markdown tables, rows as Python prints them.
 #
-# Text is prose until it proves otherwise: a comma in each of two sentences makes no table. Each character is looked
-# at a fixed number of times, however the text is made.
+# Text counts as prose unless it clearly is a table: two sentences with one comma each are not. Each character is read a
+# bounded number of times, whatever the text.
 
 MAX_PYTHON = 200_000
-"""Characters of text read as Python's own notation: `ast` takes 5 microseconds a value, and 250 bytes a character."""
+"""Longest text, in characters, read as Python literals: `ast` takes 5 µs a value and 250 bytes a character."""
 
 
 _TRIES = 20
-"""Places of one text at which JSON is looked for: what looks like some is read to its end to find out."""
+"""Most places in one text where JSON is tried: each try may read to the end of the text."""
 
 _RULE = re.compile(r":?-+:?")
 _CELL = re.compile(r"(?<!\\)\|")
@@ -773,19 +773,19 @@ _FENCES = ("```", "~~~")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatrix(Matrix):
-    """Rows of text cells, whose types are read from the text as in CSV; cells at the end of a row may be missing."""
+    """Rows of text cells, with types inferred as for CSV; rows may lack cells at their end."""
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
-        """The column names and the first rows."""
+        """Return the column names and the first `limit` rows."""
         names = self.names or []
         return names, [row + [""] * (len(names) - len(row)) for row in self.values[:limit]]
 
     def shape(self) -> tuple[int, int, int]:
-        """The rows and columns of `frame()`, and how many of its cells were sent."""
+        """Return the numbers of rows and columns of `frame()`, and of its cells that were sent."""
         return len(self.values), len(self.names or ()), sum(map(len, self.values))
 
     def frame(self) -> pd.DataFrame:
-        """All rows, with the types that pandas infers."""
+        """Return all rows, with the types that pandas infers."""
         import pandas as pd
 
         out = io.StringIO(newline="")
@@ -798,10 +798,10 @@ class Passage:
     """A part of a text that holds tables.
 
     Attributes:
-        start: Where it begins.
-        end: Where it ends.
-        tables: What it holds; several only where it is JSON.
-        value: The value of JSON, else `NOT_JSON`.
+        start: Index of its first character.
+        end: Index after its last character.
+        tables: Its tables; only JSON can have several.
+        value: The value of the JSON, or `NOT_JSON`.
     """
 
     start: int
@@ -829,7 +829,7 @@ def passages(text: str) -> list[Passage]:
 
 
 def json_in_text(text: str) -> tuple[int, Any]:
-    """Return the first JSON object or list in a text and where it begins; `NOT_JSON` if there is none.
+    """Return where the first JSON object or list in a text begins, and its value; 0 and `NOT_JSON` if there is none.
 
     >>> json_in_text('Error calling tool "query": {"error": "no such table"}')
     (28, {'error': 'no such table'})
@@ -841,16 +841,16 @@ def json_in_text(text: str) -> tuple[int, Any]:
 
 
 def is_long_python(text: str) -> bool:
-    """Whether a text may be rows as Python prints them, and is too long to be read as such."""
+    """Whether a text may be rows as Python prints them, but is too long to be read as Python literals."""
     return len(text) > MAX_PYTHON and text[:100].lstrip().startswith(("[", "("))
 
 
 def _rows_of(text: str, size: int) -> Rows | None:
-    """Return the table that a text is, if it is nothing else and no JSON.
+    """Return the table if the whole text is one, but not JSON; else None.
 
     Args:
         text: The text.
-        size: Characters of the text that it is a part of.
+        size: Characters of the full text that contains it.
     """
     start = text[:100].lstrip()[:1]
     if start in ("[", "(") and size <= MAX_PYTHON and (rows := _python_rows(text)) is not None:
@@ -862,7 +862,7 @@ def _rows_of(text: str, size: int) -> Rows | None:
 
 
 def json_lines(text: str) -> Rows | None:
-    r"""Return the rows of JSON Lines: an object a line, and more than one.
+    r"""Return the rows of JSON Lines (at least two lines, one object per line), or None.
 
     >>> json_lines('{"a": 1}\n{"a": 2}\n').count()
     2
@@ -875,7 +875,7 @@ def json_lines(text: str) -> Rows | None:
 
 
 def _python_rows(text: str) -> Rows | None:
-    """Return rows written as Python prints them, as servers of the first generation send them.
+    """Return rows written as Python literals, as early servers send them, or None.
 
     >>> _python_rows("[{'a': None}]").head(1)
     (['a'], [[None]])
@@ -885,7 +885,7 @@ def _python_rows(text: str) -> Rows | None:
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
     rows = find_rows(value if not isinstance(value, tuple) else list(value))
-    # A list of scalars in prose ("[1]" is a footnote) proves nothing; objects and lists do.
+    # A list of scalars may be prose ("[1]" is a footnote), so only a list of objects or lists counts.
     return rows if rows is not None and isinstance(value, (list, tuple)) and _nested(value) else None
 
 
@@ -894,7 +894,7 @@ def _nested(value: Any) -> bool:
 
 
 class _Scan:
-    """One pass over the lines of a text."""
+    """Scans the lines of a text once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -905,7 +905,7 @@ class _Scan:
         self._tries = _TRIES
 
     def passages(self) -> Iterator[Passage]:
-        """Yield what holds tables."""
+        """Yield the passages that hold tables."""
         number = 0
         while number < len(self._lines):
             line = self._lines[number]
@@ -928,7 +928,7 @@ class _Scan:
             number = last
 
     def values(self) -> Iterator[tuple[int, int, Any]]:
-        """Yield the JSON values, each with its place."""
+        """Yield the start, end and value of each JSON object or list."""
         number = 0
         while number < len(self._lines):
             begins = _json_begins(self._lines[number])
@@ -941,7 +941,7 @@ class _Scan:
         return Passage(start, min(end, len(self._text)), tables, value) if tables else None
 
     def _json(self, number: int, begins: int) -> tuple[int, int, Any] | None:
-        """Read the JSON that begins in a line; a list of plain values proves nothing: "[1]" is a footnote."""
+        """Read the JSON that begins in a line; a list of scalars does not count, as "[1]" may be a footnote."""
         if not self._tries:
             return None
         self._tries -= 1
@@ -957,7 +957,7 @@ class _Scan:
         return number
 
     def _fenced(self, number: int) -> tuple[int, Passage | None]:
-        """Read a block of code of Markdown; one that is never closed goes to the end."""
+        """Read a fenced code block of Markdown; an unclosed one extends to the end of the text."""
         fence = self._lines[number].lstrip()[:3]
         last = number + 1
         while last < len(self._lines) and not self._lines[last].lstrip().startswith(fence):
@@ -970,7 +970,7 @@ class _Scan:
         return after, self._passage(self._starts[number], self._starts[after] - 1, tables, value)
 
     def _is_markdown(self, number: int) -> bool:
-        """Whether a line names the columns of a Markdown table: the next one is its rule."""
+        """Whether a line is the header of a Markdown table: the next line must be its rule."""
         if "|" not in self._lines[number] or "|" not in "".join(self._lines[number + 1 : number + 2]):
             return False
         rule = _cells(self._lines[number + 1])
@@ -981,13 +981,15 @@ class _Scan:
         rows: list[list[Any]] = []
         last = number + 2
         while last < len(self._lines) and "|" in self._lines[last]:
-            rows.append(_cells(self._lines[last])[: len(names)])  # GitHub drops and fills the same way
+            rows.append(
+                _cells(self._lines[last])[: len(names)]
+            )  # GitHub also drops surplus cells and fills missing ones
             last += 1
         tables = [TextMatrix(values=rows, names=names)] if rows else []
         return last, self._passage(self._starts[number], self._starts[last] - 1, tables)
 
     def _paragraph(self, number: int) -> tuple[int, Passage | None]:
-        """Look for delimited rows in a paragraph: from its first line on, or after a line or two of prose."""
+        """Find delimited rows in a paragraph, from its first line or after one or two lines of prose."""
         last = number + 1
         while last < len(self._lines) and not self._begins_anew(last):
             last += 1
@@ -1007,7 +1009,7 @@ class _Scan:
 
 
 def _json_begins(line: str) -> int:
-    """Return where JSON may begin in a line: at its beginning, or behind a colon; -1 for nowhere."""
+    """Return where JSON may begin in a line: at its beginning or after a colon; -1 if nowhere."""
     if line.lstrip()[:1] in ("{", "["):
         return len(line) - len(line.lstrip())
     found = [place + 2 for place in (line.find(": {"), line.find(": [")) if place >= 0]
@@ -1015,7 +1017,7 @@ def _json_begins(line: str) -> int:
 
 
 def _rows_alike(lines: list[str], delimiter: str) -> int:
-    """Return how many lines from the first one on are rows with as many cells."""
+    """Return how many lines, from the first, are rows with equally many cells."""
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, skipinitialspace=True)
     width = count = 0
     try:
@@ -1037,14 +1039,14 @@ def _cells(line: str) -> list[str]:
     return [cell.strip().replace("\\|", "|") for cell in _CELL.split(line)]
 
 
-# How data and text become parts: a table if they hold rows, a tree if they are JSON, else text.
+# Parts of data and text: a table if they hold rows, a tree for other JSON, else text.
 
 _BESIDE = 10
-"""Other members of an object that are shown below its rows."""
+"""Most other members of an object that are shown below its rows."""
 
 
 def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
-    """Return text as it is, cut with its length and `how` to get the whole."""
+    """Return text unchanged; if it is cut, with its length and `how`, the attribute that has all of it."""
     limit = budget.characters
     shown = cut(text, limit)
     rest = ""
@@ -1054,7 +1056,7 @@ def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
 
 
 def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
-    """Return text as what it holds: JSON, a table, or text. Nothing larger than `parse` is read to find out."""
+    """Return text as JSON, as a table or as text; text longer than the budget's `parse` is not parsed."""
     if not budget.take_parse(len(text)):
         return verbatim_part(text, budget, how)
     value = loads(text)
@@ -1068,7 +1070,7 @@ def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
 
 
 def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
-    """Return a table between the words around it."""
+    """Return a table between the texts before and after it."""
     around = [text[: passage.start].strip(), text[passage.end :].strip()]
     prose = sum(map(bool, around))
     share = replace(budget, bytes=budget.bytes // (1 + prose))
@@ -1081,7 +1083,7 @@ def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
 
 
 def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
-    """Return a JSON value: a table if it holds rows, a tree if it has members, else its text."""
+    """Return a JSON value as a table if it holds one, as a tree if it has members, else as text."""
     tables = meant(find_tables(data))
     if len(tables) == 1 and _worth_a_table(tables[0]):
         return rows_part(tables[0], budget, rest=_beside(data, tables[0]))
@@ -1097,7 +1099,7 @@ def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
 
 
 def _with_note(part: Part, tables: Sequence[Rows]) -> Part:
-    """Return a part with a line that says where its tables are, if it has several."""
+    """Return a part, with a line that leads to `.frames` if it has several tables."""
     if len(tables) < 2:
         return part
     text = f"{len(tables)} tables: .frames has them"
@@ -1105,7 +1107,7 @@ def _with_note(part: Part, tables: Sequence[Rows]) -> Part:
 
 
 def _worth_a_table(rows: Rows) -> bool:
-    """Whether rows read better as a table: not one object, nothing, or a list of plain values."""
+    """Whether rows are worth a table: not a single object, no rows, or a list of scalars."""
     if rows.single or rows.count() == 0:
         return False
     names, first = rows.head(1)
@@ -1113,7 +1115,7 @@ def _worth_a_table(rows: Rows) -> bool:
 
 
 def _beside(data: Any, rows: Rows) -> str:
-    """Return the other members of the objects that hold rows."""
+    """Return a line with the other members of the objects that hold the rows."""
     others: dict[str, Any] = {}
     names = getattr(rows, "names", None)
     for step in rows.path:
@@ -1135,12 +1137,12 @@ def members_line(members: Mapping[str, Any]) -> str:
 
 
 def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:
-    """Return the first rows as a table, with the counts and where the others are.
+    """Return the first rows as a table, with the counts and a line that leads to the other rows.
 
     Args:
-        rows: What to show.
+        rows: The table.
         budget: Counts the bytes.
-        rest: What stands beside the rows, shown below them.
+        rest: A line to show below the table.
     """
     limit = document.display
     names, first = rows.head(limit.rows)
@@ -1164,7 +1166,7 @@ def _cell(value: Any) -> Any:
 
 
 def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
-    """Return the line below a table: its size, and `.df` if there is more than the rows and columns shown.
+    """Return the line below a table: its size, and `.df` if not all rows and columns are shown.
 
     >>> _caption(2, 2, 3, 3)
     '2 rows x 3 columns'
@@ -1181,7 +1183,7 @@ def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
 
 
 def markdown_part(text: str, budget: Budget, how: str = ".text") -> Part:
-    """Return Markdown, harmless: rendered where it stands alone, as its source among other parts."""
+    """Return Markdown made harmless: rendered if it is the only part, else shown as source."""
     plain = verbatim_part(text, budget, how)
     limit = budget.characters
     rest = f"\n\n*… {limit:,} of {len(text):,} characters: {how} has all of them*" if len(text) > limit else ""

@@ -1,4 +1,4 @@
-"""Texts of strangers made safe to show: control characters, invisible characters, Markdown and links."""
+"""Makes untrusted text safe to show: control characters, invisible characters, Markdown and links."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ __all__ = [
 ]
 
 
-# Text and data of servers, made harmless before they are shown.
+# Plain text and data of servers.
 #
-# Nothing that a server sends may steer a terminal (escape sequences), reorder what is read (bidirectional controls:
-# CVE-2021-42574, "Trojan Source"), hide in plain sight, or leave the attribute that it is put in.
+# When shown, they must not control a terminal (escape sequences), reorder text (bidirectional controls: CVE-2021-42574,
+# "Trojan Source"), hide text, or break out of an HTML attribute.
 
 BINARY = "application/octet-stream"
-"""The MIME type of what says none, or says something that is no MIME type."""
+"""The MIME type for data whose MIME type is missing or invalid."""
 
 _MIME = re.compile(r"[a-z0-9][a-z0-9.+-]{0,62}/[a-z0-9][a-z0-9.+-]{0,62}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*")
@@ -59,13 +59,13 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*")
 def cut(text: str, limit: int) -> str:
     """Return the first `limit` characters of `text`, cleaned.
 
-    The cut comes first, so the length of `text` costs nothing.
+    Cuts before cleaning, so a long `text` costs no more time.
     """
     return clean(text[:limit])[:limit]
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return `text` cleaned, with an ellipsis if it is longer than `limit`.
+    """Return `text` cleaned, cut with an ellipsis if it is longer than `limit`.
 
     >>> shorten("abcdef", 4)
     'abc…'
@@ -81,12 +81,12 @@ def one_line(text: str, limit: int) -> str:
     ('a b c', 'a…')
     """
     start = text[: limit * 4 + 1]
-    rest = "…" if len(text) > len(start) else ""  # what comes behind so much white space
+    rest = "…" if len(text) > len(start) else ""  # for text after very long white space
     return shorten(" ".join(start.split()) + rest, limit)
 
 
 def mime(value: str | None) -> str:
-    """Return the type and subtype of a MIME type, or `application/octet-stream` if it is none.
+    """Return the type and subtype of a MIME type, or `application/octet-stream` if it is invalid.
 
     >>> mime("Text/CSV; charset=utf-8")
     'text/csv'
@@ -98,7 +98,7 @@ def mime(value: str | None) -> str:
 
 
 def is_base64(data: str) -> bool:
-    """Return whether `data` holds nothing but base64, so that it can stand in an attribute.
+    """Return whether `data` is only base64, and so is safe in an HTML attribute.
 
     >>> is_base64("aGk="), is_base64('aGk=" onload="x')
     (True, False)
@@ -130,14 +130,12 @@ def decode(data: str, what: str = "data") -> bytes:
     raise InvalidResponseError(reason)
 
 
-# Markdown of servers, made harmless for renderers that do not sanitise.
+# Markdown of servers: all of it passes `harmless` before display, because not every renderer sanitises.
 #
-# JupyterLab sanitises what `text/markdown` becomes; nbconvert passes raw HTML through. So raw HTML is escaped, links
-# lead only where a link may lead, and images become links: loading one would tell its host who reads the notebook.
-# For the same reason a block of code names no language but one that is only coloured (JupyterLab draws `mermaid`,
-# which loads images and fonts), and formulas have no commands that style, link or define.
-#
-# All Markdown that a server wrote passes `harmless` before it is shown.
+# JupyterLab sanitises `text/markdown`, but nbconvert passes raw HTML through. So raw HTML is escaped, links keep only
+# safe destinations, and images become links: loading an image would tell its host who reads the notebook. For the same
+# reason a code block may only name a language that is just coloured (JupyterLab draws `mermaid`, which loads images and
+# fonts), and formulas lose commands that style, link or define.
 
 LANGUAGES = frozenset(
     """
@@ -146,20 +144,20 @@ LANGUAGES = frozenset(
     rs ruby rust scala sh shell sql swift text toml tsx ts txt typescript xml yaml yml zsh
     """.split()  # noqa: SIM905
 )
-"""Languages of code that frontends colour, and do nothing else with."""
+"""Code languages that frontends only colour."""
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 # Entities are decoded in link destinations: `java&#115;cript&colon;` would come back as a scheme.
 _ENTITY = re.compile(r"&(?=#|(?:colon|tab|newline|lpar|sol|num|lt|excl|lsqb|lbrack|grave|bsol);)", re.IGNORECASE)
 _IMAGE = re.compile(r"(?<!!)!++\[")
-# A destination is let through if it is http(s), mailto, or relative: no colon, entity or escape before
-# its first slash, question mark, hash or end. Spelling out what is allowed needs no list of what is not.
+# A destination is allowed if it is http(s), mailto, or relative: no colon, entity or escape before its first slash,
+# question mark, hash or end. A list of allowed forms is safer than a list of forbidden ones.
 _DESTINATION = re.compile(r"\]([(:])(?!\s*+(?:https?://|mailto:|[^\s:&\\<>()/?#]*(?:[/?#\s)]|\Z)))", re.IGNORECASE)
 _ANY_DESTINATION = re.compile(r"\]([(:])")
-# A fence, and what it names: behind the marks of lists, quotes and definitions too, and with the colons of MyST. Behind
-# backticks no other may follow: that is code within a line.
+# A fence and its info string, also after the marks of lists, quotes and definitions, and with the colons of MyST. No
+# other backtick may follow on the line: that would be inline code.
 _FENCE = re.compile(r"^((?:[^A-Za-z`~:\n\r]|:(?!::))*+(?:`{3,}+(?![^\n\r]*`)|~{3,}+|:{3,}+))([^\n\r]*)", re.MULTILINE)
-# Commands of TeX that style, link, load or define for the whole page (MathJax, KaTeX).
+# TeX commands that style, link, load or define something for the whole page (MathJax, KaTeX).
 _COMMAND = re.compile(
     r"\\(?=(?:style|class|cssId|data|bbox|href|url|require|includegraphics|unicode|mmlToken|html[A-Za-z]*"
     r"|[egx]?def|(?:future|global)?let|global|long|(?:re)?new(?:command|environment)|provide(?:command|environment)"
@@ -168,14 +166,14 @@ _COMMAND = re.compile(
 
 
 def harmless(text: str, *, links: bool = True) -> str:
-    r"""Return Markdown whose rendering holds no HTML, no script and loads nothing.
+    r"""Return Markdown that renders without HTML and scripts and loads nothing.
 
-    HTML inside of code is escaped too, and shows as `&lt;`: which lines are code differs from renderer
-    to renderer, and a wrong guess would let a tag through.
+    HTML inside code is escaped too, and shows as `&lt;`: renderers disagree on which lines are code, and a wrong guess
+    would let a tag through.
 
     Args:
         text: The Markdown.
-        links: Whether links that may lead somewhere are kept; else all are shown as they are written.
+        links: Whether to keep links with allowed destinations; if False, all links show as plain text.
 
     >>> harmless("# Hi <script>alert(1)</script>, 1 < 2")
     '# Hi &lt;script>alert(1)&lt;/script>, 1 < 2'
@@ -197,7 +195,7 @@ def harmless(text: str, *, links: bool = True) -> str:
 
 
 def code_language(info: str) -> str:
-    """Return the language that a block of code names, if frontends only colour it; else "".
+    """Return the language of a code block's info string if frontends only colour it; else "".
 
     >>> code_language(" Python title=x"), code_language("mermaid"), code_language("{figure} http://x/y.png")
     ('python', '', '')
@@ -206,16 +204,16 @@ def code_language(info: str) -> str:
     return language if language in LANGUAGES else ""
 
 
-# Where a link leads that a server has written.
+# Addresses that a server asks the user to open.
 
 MAX_URL = 8_000
-"""Characters of an address that a person may be shown."""
+"""Most characters of an address that the user may be asked to open."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def why_not_open(url: str) -> str:
-    """Return why a person is not asked to open an address; "" if they may be.
+    """Return why the user must not be asked to open an address; "" if nothing is wrong with it.
 
     >>> why_not_open("https://github.com@evil.example/")
     "has a user name, which looks like the host: 'github.com@'"
@@ -235,9 +233,9 @@ def why_not_open(url: str) -> str:
 
 
 def host_of(url: str) -> str:
-    """Return the host (and port) that an http(s) URL leads to, in ASCII; "" for any other.
+    """Return the host (and port) of an http(s) URL in ASCII; "" for any other URL.
 
-    What comes before an `@` is left out, and names that only look like another are shown as what they are:
+    A user name before `@` is left out, and a look-alike name appears in its ASCII form (`xn--...`):
 
     >>> host_of("https://bank.example@evil.example:8443/login")
     'evil.example:8443'
@@ -252,7 +250,7 @@ def host_of(url: str) -> str:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port
         name = name if name.isascii() else _ascii(name)
-    except ValueError:  # no port, or no name that there can be
+    except ValueError:  # an invalid port or name
         return ""
     strange = any(ord(char) <= 32 for char in url) or "\\" in url
     if parts.scheme not in ("http", "https") or not name or strange:
@@ -261,22 +259,22 @@ def host_of(url: str) -> str:
 
 
 def _ascii(name: str) -> str:
-    """Return a name as a browser sends it (UTS 46): Python's own codec is of 2003 and takes `ß` for `ss`.
+    """Return a host name as browsers send it (UTS 46); Python's own codec is from 2003 and turns `ß` into `ss`.
 
     Raises:
-        ValueError: There can be no such name.
+        ValueError: The name is invalid.
     """
     import idna
 
     return idna.encode(name, uts46=True, std3_rules=True).decode()
 
 
-# Text in which everything can be seen: what a person approves hides nowhere and looks like nothing else.
+# Text for approval: nothing in it may be invisible or look like something else.
 #
-# Written out are runs of white space (`⟨␣×1,200⟩`), controls and characters without a shape (`\u202e`), and letters
-# of other scripts where they pass for Latin ones (`p⟨Cyrillic а⟩ypal`).
+# `visible` writes out runs of white space (`⟨␣×1,200⟩`), controls and invisible characters (`\u202e`), and letters of
+# other scripts that look like Latin ones (`p⟨Cyrillic а⟩ypal`).
 
-# ruff: noqa: RUF001, RUF002, RUF003 - it is about letters that look like others
+# ruff: noqa: RUF001, RUF002, RUF003 - this code is about letters that look alike
 
 
 LEGEND = (
@@ -285,24 +283,24 @@ LEGEND = (
 )
 
 RUN = 8
-"""Characters of white space in a row that are counted instead of shown."""
+"""Length from which a run of white space is counted instead of shown."""
 
 COUNTED = 10
-"""Characters that a counted run takes, about."""
+"""Approximate length of a counted run, in characters."""
 
 SAVED = 30
-"""Characters that are worth leaving out."""
+"""Fewest characters that are worth leaving out."""
 
 _INDENTED = re.compile(r"\n{0,3}(?: {0,40}|\t{0,8})")
-"""At the beginning of a line: what indents code and divides paragraphs stays as it is."""
+"""White space at the beginning of a line that is shown unchanged: it indents code and separates paragraphs."""
 
 _BLANKS = r"\s\u115f\u1160\u2800\u3164\uffa0"
-"""White space, and letters that have no ink."""
+"""White space, and letters without a visible shape."""
 
 _WHITE = re.compile(f"[{_BLANKS}]+")
 _RUN = re.compile(f"[{_BLANKS}]{{{RUN},}}")
 
-# Zero-width joiners stay between letters and emoji that need them, and a variation selector stays behind a symbol.
+# Zero-width joiners stay between letters and emoji that need them, and a variation selector stays after a symbol.
 _HIDDEN = (
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     r"\u2060-\u206f\u2800\u3164\ue000-\uf8ff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
@@ -311,14 +309,14 @@ _HIDDEN = (
     r"|(?<![#*0-9\xa9\xae\u2030-\ufdff\U0001f000-\U0001ffff])[\ufe0e\ufe0f]"
 )
 _PILED = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
-"""Marks above and below one letter, which would cover the lines around it."""
+"""Piles of combining marks on one letter, which would cover the lines around it."""
 
 _ODD = re.compile(f"{_RUN.pattern}|{_HIDDEN}|{_PILED}")
 
 _NAMES = {" ": "␣", "\n": "↵", "\t": "⇥"}
 
-# Letters that a reader takes for ASCII ones: what Unicode's confusables.txt (UTS 39) maps to one ASCII letter, of the
-# scripts that fonts have in the same style, without what resembles it only in some fonts.
+# Letters that look like ASCII letters: those that Unicode's confusables.txt (UTS 39) maps to one ASCII letter, from the
+# scripts that fonts draw in the same style, without those that are similar only in some fonts.
 _LOOKALIKES = (
     "аеорсухіјѕԁһӏԛԝѵѡүҽАВЕНІЈКМОРСТУХЅԌԜѴҮӀ"  # Cyrillic
     "αικνορυγχϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿϜ"  # Greek
@@ -329,25 +327,25 @@ _LOOKALIKES = (
     "ɑɡɩᴄᴏᴠᴡᴢꜱ"  # Latin letters of phonetics
 )
 _LIKE = re.compile(
-    # what NFKC makes ASCII: letters of mathematics and of full width, Roman numerals, the Kelvin sign
+    # characters that NFKC turns into ASCII: mathematical and full-width letters, Roman numerals, the Kelvin sign
     f"[{_LOOKALIKES}\u212a\u2160-\u217f\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d6a5]"
 )
 _ACCENTED = re.compile("[\u0370-\u052f\u1f00-\u1fff]")
-"""Greek and Cyrillic, where letters with accents look like Latin ones, too."""
+"""Greek and Cyrillic, whose accented letters also look like Latin ones."""
 
 _WORD = re.compile(r"\\[nrtbf]|([^\W_]+)")
 _LATIN = re.compile("[A-Za-z]")
 _AROUND = 2
-"""Words to each side that say whether a word of look-alikes is honest."""
+"""Number of words on each side that decide whether a word made of look-alikes is genuine."""
 
 
 class Mark(NamedTuple):
-    """A stretch of a text that is written out.
+    """A range of a text that is written out.
 
     Attributes:
-        start: Where it begins.
-        end: Where it ends.
-        shown: What stands in its place.
+        start: Index of its first character.
+        end: Index after its last character.
+        shown: The text shown in its place.
     """
 
     start: int
@@ -356,7 +354,7 @@ class Mark(NamedTuple):
 
 
 def visible(text: str) -> str:
-    r"""Return text with everything in it written out that the eye would miss; line ends become `\n`.
+    r"""Return text with invisible and misleading characters written out; line ends become `\n`.
 
     >>> visible("ls -la" + " " * 1200 + "; rm -r .")
     'ls -la⟨␣×1,200⟩; rm -r .'
@@ -372,7 +370,7 @@ def visible(text: str) -> str:
 
 
 def escaped_json(value: Any, indent: int | None = None) -> str:
-    r"""Return a value as JSON that reads back as it is, in which all that `visible` writes out is escaped.
+    r"""Return a value as JSON in which all that `visible` writes out is escaped; parsing it gives the same value.
 
     >>> escaped_json({"host": "p\u0430ypal", "path": "a\u200bb"})
     '{"host": "p\\u0430ypal", "path": "a\\u200bb"}'
@@ -393,7 +391,7 @@ def _escaped(literal: re.Match[str]) -> str:
 
 
 def outline(text: str, limit: int) -> str:
-    """Return text written out; of one that is longer than `limit` the beginning, how much is left out, and the end.
+    """Return `visible` text; if it is longer than `limit`, its beginning, how much is left out, and its end.
 
     >>> outline("0123456789" * 6, 12)
     '01234567 … 48 characters left out … 6789'
@@ -406,7 +404,7 @@ def outline(text: str, limit: int) -> str:
 
 
 def in_line(text: str, limit: int) -> str:
-    r"""Return the same on one line.
+    r"""Return the `outline` of a text on one line.
 
     >>> in_line("a\nb", 80)
     'a\\nb'
@@ -421,10 +419,10 @@ def is_long(text: str, limit: int) -> bool:
 
 
 def ends(text: str, limit: int) -> tuple[int, int]:
-    """Return where the beginning that is shown of a text ends and where its end begins; the same if all is shown.
+    """Return the range of characters that `outline` leaves out (empty if it shows all of the text).
 
-    A run of white space is not cut: it is short when it is counted. Nor is what is hardly longer than the words that
-    would stand in its place.
+    A run of white space is not cut, because a counted run is short. A range that is hardly longer than the words that
+    would replace it is not left out.
     """
     if len(text) <= limit + SAVED:
         return len(text), len(text)
@@ -433,7 +431,7 @@ def ends(text: str, limit: int) -> tuple[int, int]:
 
 
 def _reach(text: str, room: int) -> int:
-    """Return how far into a text one gets with so many characters; a run of white space takes few."""
+    """Return how many characters of a text fit into `room`; a long run of white space takes only `COUNTED`."""
     at = 0
     while room > 0 and (run := _RUN.search(text, at, at + room)):
         room -= run.start() - at + COUNTED
@@ -447,7 +445,7 @@ def _marks(text: str) -> list[Mark]:
 
 
 def _named(found: re.Match[str]) -> str:
-    """Return what stands for white space, for marks on one letter, or for a character that cannot be seen."""
+    """Return the text shown for a run of white space, a pile of marks or an invisible character."""
     text = found[0]
     if unicodedata.combining(text[0]):
         return f"⟨marks ×{len(text):,}⟩"
@@ -464,11 +462,11 @@ def _code(text: str) -> str:
 
 
 def _lookalikes(text: str) -> Iterator[Mark]:
-    """Yield letters that pass for Latin ones.
+    """Yield letters that look like Latin ones, in words that may deceive.
 
-    A word that mixes Latin letters with look-alikes of another script is marked, and so is a word that has nothing but
-    look-alikes: where Latin letters stand beside it without a space (`https://сору.com`), or where no word near it is
-    unmistakably of its script. So honest Russian and Greek stay as they are.
+    A word that mixes Latin letters with look-alikes of another script is marked. A word made only of look-alikes is
+    marked if Latin letters adjoin it without a space (`https://сору.com`), or if no word near it is clearly of its
+    script. So genuine Russian and Greek stay unchanged.
     """
     if not (_LIKE.search(text) or _ACCENTED.search(text)):
         return
@@ -504,7 +502,7 @@ def _in_word(word: str, near: str, *, beside: bool) -> Iterator[Mark]:
 
 
 def _is_like(char: str) -> bool:
-    """Whether a letter looks like a Latin one, an accent aside."""
+    """Whether a letter looks like a Latin one, ignoring accents."""
     return _LIKE.match(char) is not None or _LIKE.match(unicodedata.normalize("NFD", char)[0]) is not None
 
 
@@ -516,7 +514,7 @@ def _unmistakable(text: str, scripts: set[str]) -> bool:
 
 @cache
 def _script(char: str) -> str:
-    """Return the script of a letter, as its name begins."""
+    """Return the script of a letter, from the first word of its Unicode name."""
     first = unicodedata.name(char, "unknown").split()[0]
     named = {"FULLWIDTH": "full-width", "LATIN": "phonetic", "SMALL": "Roman numeral", "ROMAN": "Roman numeral"}
     return named.get(first) or ("mathematical" if char >= "\U0001d400" else first.capitalize())

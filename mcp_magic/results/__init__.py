@@ -1,7 +1,7 @@
-"""Values that display themselves: what tools, resources and prompts answered, and listings.
+"""Values that display themselves: results of tools, resources and prompts, and listings.
 
-Importing this costs nothing but the standard library; pandas, the SDK and LangChain are imported by the
-attributes that need them.
+Importing this package imports only the standard library; attributes import pandas, the SDK and LangChain when they
+need them.
 """
 
 from __future__ import annotations

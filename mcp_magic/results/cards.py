@@ -1,4 +1,4 @@
-"""Cards of servers, tools, resources and prompts."""
+"""Cards that describe servers, tools, resources and prompts."""
 
 from __future__ import annotations
 
@@ -55,8 +55,6 @@ __all__ = [
 ]
 
 
-# One tool, described.
-
 _CHANGED = "changed since it was first seen"
 _COLUMNS = ("name", "type", "required", "default", "description")
 
@@ -65,15 +63,15 @@ class ToolCard:
     """A tool's description, hints, arguments and an example call.
 
     Attributes:
-        tool: The SDK's description of the tool.
+        tool: The tool's definition from the SDK.
         server: The server's name.
-        example: A line that calls it.
-        arguments: One row an argument: name, type, required, default, description.
-        output: Rows of the same kind for the output schema, or None if there is none.
-        trusted: Whether the person believes this server's hints.
+        example: A line that calls the tool.
+        arguments: One row per argument: name, type, required, default, description.
+        output: Such rows for the output schema, or None if there is none.
+        trusted: Whether the user trusts this server's hints.
         marks: Badges besides those of the hints.
-        difference: What has changed since it was first seen.
-        unlisted: How many arguments, and fields of the output, have no row because the schema is too large.
+        difference: What has changed since the tool was first seen.
+        unlisted: How many arguments, and how many fields of the output, have no row because the schema is too large.
     """
 
     def __init__(
@@ -101,12 +99,12 @@ class ToolCard:
 
     @property
     def name(self) -> str:
-        """The name to call it by."""
+        """The name for a call: `server:tool`."""
         return f"{self.server}:{self.tool.name}" if self.server else self.tool.name
 
     @property
     def title(self) -> str:
-        """The title that the server gives it: `title`, else `annotations.title`, else ""."""
+        """The tool's `title`, else its `annotations.title`, else ""."""
         annotations = self.tool.annotations
         return self.tool.title or (annotations.title if annotations else None) or ""
 
@@ -117,7 +115,7 @@ class ToolCard:
 
     @property
     def badges(self) -> list[Badge]:
-        """What was found out about it, whom it is for, and the hints that its server gives."""
+        """The marks, whether only apps may use the tool, and the server's hints."""
         return [*self.marks, *tool_badges(self.tool, trusted=self.trusted)]
 
     def __repr__(self) -> str:
@@ -189,23 +187,23 @@ def _cell(value: Any) -> str:
 
 
 def _without_empty(values: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Leave out the columns that no row fills."""
+    """Return the names and rows without the columns that are empty in every row."""
     kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in values)]
     return [_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in values]
 
 
-# Programs that were written anew while their server runs: it goes on as it was.
+# Programs that were edited while their server runs: the server still runs the old code.
 
 PROGRAMS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".jar", ".sh", ".rb", ".php", ".pl", ".r", ".jl", ".lua")
-"""Suffixes of programs: what else a command names may be a file that the server itself writes."""
+"""Suffixes of programs. Other files in a command are ignored: the server itself may write them."""
 
 
 def edited(server: str, spec: Spec, opened: float | None) -> str:
-    """Say which programs of a server's command have changed since its session was opened; "" if none has.
+    """Return a line that names the changed programs of a server's command since its session opened; "" if none has.
 
     Args:
         server: The connection's name.
-        spec: Where the server is.
+        spec: The server's spec.
         opened: When the session was opened (`time.time()`), or None.
     """
     if not isinstance(spec, StdioSpec) or opened is None:
@@ -225,23 +223,23 @@ def _written(path: Path) -> float:
         return 0.0
 
 
-# How a server looks in a cell: what is known of a connection, as a card and as a row of a listing.
+# A connection, as a card and as a row of a listing.
 
 MAX_INSTRUCTIONS = 4000
-"""Characters shown of a server's instructions."""
+"""Most characters shown of a server's instructions."""
 
 
 @dataclass(frozen=True)
 class ConnectionInfo:
-    """What is known of a connection at one time; displayed, it is the connection's card.
+    """A connection's state at one moment; it displays itself as the connection's card.
 
     Attributes:
         name: The connection's name.
-        spec: Where the server is.
+        spec: The server's spec.
         state: `"connecting"`, `"open"`, `"reconnecting"`, `"lost"` or `"closed"`.
         problem: Why the session is not open; "" while it is.
         server: The server's own name and version, or None if it gave none.
-        protocol_version: The negotiated version, or None where there was no session yet.
+        protocol_version: The negotiated version, or None before the first session.
         instructions: The server's instructions for models, or None.
         opened_at: When the session was opened (`time.time()`), or None.
         found_open: The `opened_at` of the session that `connect` found open already, or None.
@@ -251,8 +249,8 @@ class ConnectionInfo:
         last_seen: When the server last answered (`time.time()`), or None.
         latency: Seconds that the last request took, or None.
         calls: How many requests were sent.
-        failures: How many of them failed.
-        reconnects: How often the session came back by itself.
+        failures: How many requests failed.
+        reconnects: How often the session reconnected automatically.
     """
 
     name: str
@@ -278,7 +276,7 @@ class ConnectionInfo:
         return bundle([self.card()], include, exclude)
 
     def card(self) -> Part:
-        """Return the card: what the server is, its state, what it offers, and what to type next."""
+        """Return the card: the server, its state, what it offers, and what to type next."""
         known = self._facts()
         is_open = self.state == "open"
         hints = [("next", f"%mcp {'tools' if is_open else 'reconnect'} {self.name}")]
@@ -297,11 +295,11 @@ class ConnectionInfo:
     def row(self, **more: Any) -> dict[str, Any]:
         """Return the connection as a row of a listing: state, transport, protocol version, counts, health.
 
-        Health is the latency of the last request in milliseconds, when the server last answered, how many requests
-        failed, and how often the session came back by itself.
+        Health is the latency of the last request, when the server last answered, how many requests failed, and how
+        often the session reconnected automatically.
 
         Args:
-            **more: Further columns.
+            **more: Additional columns.
         """
         return {
             "server": self.name,
@@ -335,7 +333,7 @@ class ConnectionInfo:
         return known
 
     def _since(self) -> str:
-        """Say that a session was open before `connect` was typed, and that its program has changed since then."""
+        """Return a line if the session was open before `connect`, or its program has changed since; else ""."""
         if self.state != "open":
             return ""
         parts = []
@@ -357,19 +355,19 @@ class ConnectionInfo:
         return ", ".join(parts)
 
 
-# What a server offers, as cards: a tool, a resource, a template, a prompt.
+# Cards of a tool, a resource, a template and a prompt.
 
 
 class Changed(Protocol):
-    """How a tool differs from what it was, as its card shows it."""
+    """How a tool differs from its earlier definition, for its card."""
 
     @property
     def badge(self) -> Badge:
-        """The mark for it."""
+        """The badge that marks the change."""
 
     @property
     def lines(self) -> list[Line]:
-        """What differs."""
+        """The lines that differ."""
 
 
 def tool_card(server: str, tool: Tool, *, trusted: bool = False, change: Changed | None = None) -> ToolCard:
@@ -378,7 +376,7 @@ def tool_card(server: str, tool: Tool, *, trusted: bool = False, change: Changed
     Args:
         server: The connection's name.
         tool: The tool.
-        trusted: Whether the server's hints are believed.
+        trusted: Whether the user trusts the server's hints.
         change: How the tool has changed since it was first seen, or None.
     """
     arguments, unlisted = _field_rows(tool.input_schema)
@@ -399,7 +397,7 @@ def tool_card(server: str, tool: Tool, *, trusted: bool = False, change: Changed
 
 
 def _field_rows(of: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
-    """Return a row for each property, and how many have none because the schema is too large."""
+    """Return a row for each property, and how many have no row because the schema is too large."""
     root = schema.root_field(of)
     rows = [
         {
@@ -420,20 +418,20 @@ def _described(field: Field) -> str:
 
 
 def resource_part(server: str, resource: Resource) -> Part:
-    """Return a resource's card: what it is, and the line that reads it."""
+    """Return a resource's card: URI, type and size, and the line that reads it."""
     size = document.size_text(resource.size) if resource.size is not None else ""
     known = [("uri", str(resource.uri)), ("type", resource.mime_type or ""), ("size", size)]
     return _card(server, resource, known, read_line(str(resource.uri), server))
 
 
 def template_part(server: str, template: ResourceTemplate) -> Part:
-    """Return a template's card; its line reads what it becomes with its parts filled in."""
+    """Return a template's card; its line reads a resource once the variables are filled in."""
     known = [("template", template.uri_template), ("type", template.mime_type or "")]
     return _card(server, template, known, read_line(template.uri_template, server))
 
 
 def prompt_part(server: str, prompt: Prompt) -> Part:
-    """Return a prompt's card: its arguments, and the line that gets it with those that are required."""
+    """Return a prompt's card: its arguments, and the line that gets it with the required ones."""
     arguments = prompt.arguments or []
     example = {argument.name: "..." for argument in arguments if argument.required}
     line = schema.prompt_line(f"{server}:{prompt.name}", example)

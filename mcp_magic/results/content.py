@@ -1,4 +1,4 @@
-"""The content blocks of an answer: text, images, audio, resources and links."""
+"""The content blocks of a result: text, images, audio, resources and links."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ __all__ = [
 ]
 
 
-# Images, audio and documents: base64 as it came, decoded when somebody asks.
+# Images, audio and documents: kept as base64, decoded lazily.
 
 _NATIVE = ("image/png", "image/jpeg", "application/pdf")
-"""What frontends show from the bundle itself. SVG is not among them: it would run its scripts."""
+"""MIME types that frontends show directly from the mimebundle. SVG is not among them: it would run its scripts."""
 
 MAX_PIXELS = 50_000_000
-"""Pixels of an image that is shown: a browser takes four bytes for each, however few the file has."""
+"""Most pixels of a displayed image: a browser takes four bytes for each, however small the file is."""
 
 HEAD = 400_000
-"""Characters of an image that are looked at for its size: pictures of cameras begin with much else."""
+"""Characters of base64 that are searched for an image's size: camera images begin with much metadata."""
 
 _IMAGES = {f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "avif", "bmp", "svg+xml", "x-icon")}
-"""What browsers can show."""
+"""Images that browsers can show."""
 
 
 class Media:
-    """One image, sound or document, displayable without any imaging library.
+    """One image, audio or document; it displays itself without an imaging library.
 
     Attributes:
-        mime_type: Its MIME type as the server says it, "application/octet-stream" if that is none.
-        base64: The data as it came.
-        name: Where it came from, for messages and file names.
+        mime_type: The MIME type that the server gives; "application/octet-stream" if that is not a MIME type.
+        base64: The data as the server sent it.
+        name: The URI that it came from, or "".
     """
 
     __slots__ = ("base64", "mime_type", "name")
@@ -68,7 +68,7 @@ class Media:
         return self.bytes
 
     def __mcp_argument__(self, wanted: str) -> bytes:
-        """Return what stands for it as an argument."""
+        """Return its value as an argument of a call."""
         return self.bytes
 
     @property
@@ -82,7 +82,7 @@ class Media:
 
     @property
     def size(self) -> int:
-        """The number of bytes, computed without decoding."""
+        """The number of decoded bytes, computed without decoding."""
         return len(self.base64) * 3 // 4 - self.base64[-2:].count("=")
 
     @property
@@ -91,7 +91,7 @@ class Media:
         return f"{self.mime_type}, {size_text(self.size)}"
 
     def save(self, path: str | Path) -> Path:
-        """Write the data to `path` and return it; without a suffix it gets the one of the MIME type."""
+        """Write the data to `path` and return the path; a path without a suffix gets that of the MIME type."""
         target = Path(path)
         if not target.suffix:
             target = target.with_suffix(mimetypes.guess_extension(self.mime_type) or "")
@@ -119,12 +119,12 @@ class Media:
 
 
 def media_part(media: Media, budget: Budget, how: str = ".bytes") -> Part:
-    """Return how media are shown: themselves if they fit, else a line that says how to get them.
+    """Return the display of media: the media if they fit, else a line that says how to get them.
 
     Args:
-        media: What to show.
+        media: The media.
         budget: Counts the bytes.
-        how: The attribute that has them.
+        how: The attribute of the result that has the media, for that line.
     """
     family = media.mime_type.partition("/")[0]
     if family != "audio" and media.mime_type not in _IMAGES and media.mime_type != "application/pdf":
@@ -142,7 +142,7 @@ def media_part(media: Media, budget: Budget, how: str = ".bytes") -> Part:
 
 
 def _dimensions(data: str) -> tuple[int, int]:
-    """Return width and height that the beginning of an image states, of the kinds that pack many pixels into few bytes.
+    """Return the width and height in an image's header, for formats that can pack many pixels into few bytes; else 0.
 
     >>> _dimensions("iVBORw0KGgoAAAANSUhEUgAAw1AAAMNQ")
     (50000, 50000)
@@ -186,7 +186,7 @@ def _jpeg(head: bytes) -> tuple[int, int]:
 
 
 def too_large(summary: str, how: str) -> Part:
-    """Return the line that stands for media that do not fit."""
+    """Return the line that replaces media that do not fit."""
     return _line(f"{summary}, too large to be kept in the notebook: {how}")
 
 
@@ -195,7 +195,7 @@ def _line(text: str) -> Part:
 
 
 def _element(family: str, url: str, summary: str) -> Markup:
-    """Return the element for a URL of `data_url`, which has checked that it holds nothing else."""
+    """Return the HTML element for a URL from `data_url`, which has checked that the URL is safe in an attribute."""
     if family == "image":
         return Markup(f'<img src="{url}" alt="{summary}">')
     if family == "audio":
@@ -203,25 +203,23 @@ def _element(family: str, url: str, summary: str) -> Markup:
     return Markup(f'<p><a download="document.pdf" href="{url}">{summary}</a></p>')
 
 
-# The content blocks of MCP: one row each in CONTENT says how it is shown and what it is to LangChain.
-#
-# A new block type needs a `Content` and a row (`register`); nothing else knows the types.
+# The content blocks of MCP. `CONTENT` alone knows the types; for a new type, `register` a `Content`.
 
 DELIMITED = {"text/csv": ",", "text/tab-separated-values": "\t"}
-"""The MIME types of text with a delimiter (RFC 4180, IANA), and which one they promise."""
+"""MIME type of delimited text (RFC 4180, IANA) -> its expected delimiter."""
 
 _JSON_LINES = {f"application/{kind}" for kind in ("x-ndjson", "ndjson", "jsonl", "x-jsonl", "jsonlines", "x-jsonlines")}
-"""What JSON Lines are called; none of the names is registered."""
+"""MIME types in use for JSON Lines; none is registered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What there is to know about a type of content block.
+    """How to handle a type of content block.
 
     Attributes:
-        part: Shows it. Called with the block, the budget and the server's name.
-        message: The block as a content block of a LangChain message.
-        media: The block's image, sound or document, or None if it has none.
+        part: Returns the block's display. Called with the block, the budget and the server's name.
+        message: Returns the block as a content block of a LangChain message.
+        media: Returns the block's image, audio or document, or None if it has none.
     """
 
     part: Callable[[Any, Budget, str], Part]
@@ -230,7 +228,7 @@ class Content:
 
 
 CONTENT: dict[str, Content] = {}
-"""Block type -> what to do with it."""
+"""Block type -> how to handle it."""
 
 
 def register(kind: str, content: Content) -> None:
@@ -239,7 +237,7 @@ def register(kind: str, content: Content) -> None:
 
 
 def part_of(block: Any, budget: Budget, server: str = "") -> Part:
-    """Return how a block is shown; one of an unknown type is shown as JSON."""
+    """Return the display of a block; an unknown type is shown as JSON."""
     content = CONTENT.get(block.type)
     if content is not None:
         return content.part(block, budget, server)
@@ -247,7 +245,7 @@ def part_of(block: Any, budget: Budget, server: str = "") -> Part:
 
 
 def message_block(block: Any) -> dict[str, Any]:
-    """Return a block as a LangChain content block; one of an unknown type as JSON text."""
+    """Return a block as a LangChain content block; an unknown type becomes JSON text."""
     content = CONTENT.get(block.type)
     if content is not None:
         return content.message(block)
@@ -261,7 +259,7 @@ def to_media(block: Any) -> Media | None:
 
 
 def is_json(mime_type: str) -> bool:
-    """Return whether a MIME type is JSON (RFC 6839).
+    """Return whether a MIME type means JSON (RFC 6839).
 
     >>> is_json("application/json"), is_json("application/geo+json"), is_json("text/plain")
     (True, True, False)
@@ -270,7 +268,7 @@ def is_json(mime_type: str) -> bool:
 
 
 def read_line(uri: str, server: str = "") -> str:
-    """Return the line that reads a resource; a comment that says so if its URI cannot be typed.
+    """Return the `%mcp` line that reads a resource, as a comment if its URI cannot be typed.
 
     >>> read_line("file:///a b.txt", "fs")
     "%mcp read 'file:///a b.txt' --server fs"
@@ -280,11 +278,11 @@ def read_line(uri: str, server: str = "") -> str:
     return line_or_comment(f"%mcp read {uri if word is None else word}{of}", typed=word is not None)
 
 
-# -- resources ------------------------------------------------------------------------------------------
+# Handlers of resource blocks.
 
 
 def resource_media(contents: Any) -> Media | None:
-    """Return the media of resource contents: any blob, or an SVG image, which is text."""
+    """Return the media of resource contents (a blob, or an SVG image, which is text), or None."""
     blob = getattr(contents, "blob", None)
     if blob is not None:
         return Media(blob, contents.mime_type, str(contents.uri))
@@ -295,10 +293,10 @@ def resource_media(contents: Any) -> Media | None:
 
 
 def resource_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
-    """Return how the contents of a resource are shown, by their MIME type; `how` names the attribute with them."""
+    """Return the display of resource contents by their MIME type; `how` names the attribute that has them."""
     kind = mime(contents.mime_type)
     if kind == "image/svg+xml" and len(getattr(contents, "text", "")) > budget.media:
-        return too_large(f"{kind}, {size_text(len(contents.text))}", how)  # known before it is encoded
+        return too_large(f"{kind}, {size_text(len(contents.text))}", how)  # checked before encoding it
     media = resource_media(contents)
     if media is not None:
         return media_part(media, budget, how)
@@ -327,7 +325,7 @@ def _embedded_message(block: Any) -> dict[str, Any]:
     return {"type": "text", "text": block.resource.text}
 
 
-# -- the other blocks -----------------------------------------------------------------------------------
+# Handlers of the other blocks.
 
 
 def _link_part(block: Any, budget: Budget, server: str) -> Part:

@@ -1,4 +1,4 @@
-"""DataFrames from answers."""
+"""DataFrames from results, and rules for a result's texts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-# From a result's data and texts to DataFrames: the one that is meant, and all of them by name.
+# DataFrames from a result's data and texts: the main table, and all tables by name.
 
 _LONG_PYTHON = (
     f"; rows as Python prints them are read up to {MAX_PYTHON:,} characters. Ask the server for JSON or fewer rows, "
@@ -56,7 +56,7 @@ _LONG_PYTHON = (
 )
 
 _SHOWN = 4
-"""Tables that a message names."""
+"""Most tables that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class Source:
     """A part of a result, and the tables in it.
 
     Attributes:
-        name: What `.frames` calls a table that has no name of its own.
-        tables: What was found.
-        rank: 0 for data, 1 for text, 2 for resources: the first part that has a table counts.
-        schema: The output schema, where it is about this part.
-        boxed: Whether the part came out of `{"result": ...}`, which the schema has.
+        name: The key in `.frames` for a table without its own name.
+        tables: The tables of this part.
+        rank: 0 for data, 1 for text, 2 for resources; `.df` uses the lowest rank that has a table.
+        schema: The output schema if it describes this part, else None.
+        boxed: Whether this part was unwrapped from `{"result": ...}`, which the schema still describes.
     """
 
     name: str
@@ -79,14 +79,14 @@ class Source:
 
 
 def in_data(data: Any, schema: dict[str, Any] | None = None, *, boxed: bool = False) -> Source:
-    """Return the tables in a result's data; data that are text are read as text."""
+    """Return the tables in a result's data; a string is read as text."""
     if isinstance(data, str):
         return Source("text", _in_text(data), rank=0)
     return Source("data", find_tables(data), rank=0, schema=schema, boxed=boxed)
 
 
 def in_texts(texts: Sequence[str]) -> list[Source]:
-    """Return the tables in text blocks; blocks that are one JSON object each are rows of one table."""
+    """Return the tables in text blocks; several blocks that are all JSON objects are the rows of one table."""
     if len(texts) > 1:
         values = [loads(text) for text in texts]
         if all(isinstance(value, dict) for value in values):
@@ -99,7 +99,7 @@ def _in_text(text: str) -> list[Rows]:
 
 
 def in_contents(contents: Any) -> Source:
-    """Return the tables in the contents of a resource, which its MIME type says how to read."""
+    """Return the tables in the contents of a resource, read by their MIME type."""
     text = getattr(contents, "text", None)
     kind = mime(contents.mime_type)
     tables: Sequence[Rows] = ()
@@ -114,15 +114,16 @@ def in_contents(contents: Any) -> Source:
 
 
 def one_frame(sources: Sequence[Source], what: str, found: Callable[[], Sequence[str]]) -> pd.DataFrame:
-    """Return the DataFrame of the table that a result is about.
+    """Return the DataFrame of a result's main table.
 
     Args:
-        sources: Its parts.
-        what: What it is called in errors.
-        found: Returns what it holds, for the error that there is no table: to look takes as long as to read it.
+        sources: The result's parts.
+        what: The word for the result in errors.
+        found: Returns what the result holds, for the error without a table; a callback because finding out takes as
+            long as reading the result.
 
     Raises:
-        NoTableError: There is none, or there are several.
+        NoTableError: There is no table, or there are several.
     """
     tables = [(source, rows) for source in sources for rows in meant(source.tables)]
     full = [(source, rows) for source, rows in tables if not rows.single]
@@ -136,7 +137,7 @@ def one_frame(sources: Sequence[Source], what: str, found: Callable[[], Sequence
 
 
 def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> NoTableError:
-    """Return the error that names the ways to each of several tables."""
+    """Return the error that says how to get each of several tables."""
     wanted = set(map(id, tables))
     named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in wanted]
     shown = named[:_SHOWN]
@@ -148,13 +149,13 @@ def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> No
 
 
 def _quoted(name: str) -> str:
-    """Return a name as it is typed in Python, as far as it can be shown on a line."""
+    """Return a name as a Python literal, shortened to fit on a line."""
     text = repr(one_line(name, 100))
     return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
 
 
 def all_frames(sources: Sequence[Source]) -> dict[str, pd.DataFrame]:
-    """Return all tables of a result by name; what cannot be read as one is left out."""
+    """Return all tables of a result by name, without those that pandas cannot read."""
     made = {}
     for name, (source, rows) in _named(sources).items():
         try:
@@ -165,7 +166,7 @@ def all_frames(sources: Sequence[Source]) -> dict[str, pd.DataFrame]:
 
 
 def _named(sources: Sequence[Source]) -> dict[str, tuple[Source, Rows]]:
-    """Return the tables by name: their member's, else their part's; numbered where several have the same."""
+    """Return the tables by the name of their member, else of their part; equal names are numbered."""
     tables = [(source, rows) for source in sources for rows in source.tables]
     tables = [(source, rows) for source, rows in tables if not rows.single] or tables[:1]
     named: dict[str, tuple[Source, Rows]] = {}
@@ -181,7 +182,7 @@ def _frame(source: Source, rows: Rows) -> pd.DataFrame:
     """Return all rows with the column types that the schema declares.
 
     Raises:
-        NoTableError: What was taken for a table cannot be read as one.
+        NoTableError: The rows are too large, or pandas cannot read them.
     """
     try:
         check_shape(*rows.shape())
@@ -194,7 +195,7 @@ def _frame(source: Source, rows: Rows) -> pd.DataFrame:
 
 
 def found_texts(texts: Sequence[str]) -> list[str]:
-    """Return what texts are, for the error that they hold no table."""
+    """Return a description of texts, for the error that they hold no table."""
     if len(texts) == 1:
         value = loads(texts[0])
         if value is not NOT_JSON:
@@ -204,25 +205,25 @@ def found_texts(texts: Sequence[str]) -> list[str]:
     return [f"{len(texts)} texts ({sum(map(len, texts)):,} characters)"] if texts else []
 
 
-# Judgements about the texts of an answer: why it failed, whether they say anything new, what it is as an argument.
+# The texts of a result: why the tool failed, whether they only repeat the data, and their value as an argument.
 
 _READ = 200_000
-"""Characters of an error that are looked at."""
+"""Characters of an error that are searched for JSON."""
 
 _LINES = 6
-"""Lines of an error that are shown."""
+"""Most lines of an error in a message."""
 
 _WORDS = ("error", "errors", "message", "msg", "detail", "details")
-"""Members of an error in JSON that hold words for a person."""
+"""Members of a JSON error that hold readable text."""
 
 _DEEPEST = 5
-"""Levels at which those are looked for."""
+"""Levels that are searched for these members."""
 
 _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
 
 def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
-    r"""Return what follows "failed": what the tool said, at most six lines of it.
+    r"""Return the text after "failed" in a message: at most six lines of the tool's error.
 
     >>> reason(["Error executing tool divide: division by zero"], "divide")
     ': division by zero'
@@ -234,13 +235,13 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
     ': ZeroDivisionError: division by zero'
 
     Args:
-        texts: What the tool said.
-        tool: Its name.
-        clue: What follows instead where it said nothing, or only that it failed, as MCPServer does.
-        rest: The last line where that is not all of it.
+        texts: The texts of the tool's error.
+        tool: The tool's name.
+        clue: The text to return if the tool said nothing, or only that it failed, as MCPServer does.
+        rest: The last line if the error is shortened.
     """
     whole = "\n".join(text.strip() for text in texts)
-    # MCPServer and FastMCP put this before what the tool said, and the message names the tool already.
+    # MCPServer and FastMCP add this prefix, but the message names the tool already.
     said = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
     read, is_whole = _in_json(said[:_READ])
     is_whole = is_whole and len(said) <= _READ
@@ -253,7 +254,7 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
 
 
 def _in_json(said: str) -> tuple[str, bool]:
-    """Return the words for a person in an error that is or has JSON, and whether they are all of it."""
+    """Return the readable text of an error that is or contains JSON, and whether it is the whole error."""
     start, value = json_in_text(said)
     words = _words(value)
     if not words:
@@ -264,7 +265,7 @@ def _in_json(said: str) -> tuple[str, bool]:
 
 
 def _words(value: Any, depth: int = 0) -> str:
-    """Return what an error says in its `error`, `message` or `detail`, also where those are objects or lists of such.
+    """Return the texts in an error's `error`, `message` or `detail`, which may be objects or lists of objects.
 
     >>> _words({"error": {"code": -1, "message": "no such table"}}), _words({"detail": [{"msg": "Field required"}]})
     ('no such table', 'Field required')
@@ -280,10 +281,10 @@ def _words(value: Any, depth: int = 0) -> str:
 
 
 def repeats(texts: list[str], structured: Any, data: Any) -> bool:
-    """Whether texts say only what the structured content says.
+    """Whether texts only repeat the structured content.
 
-    The specification asks for that ("SHOULD also return the serialized JSON in a TextContent block");
-    MCPServer sends a list as one block an item, and some servers send but one member, without its name.
+    The specification asks for that ("SHOULD also return the serialized JSON in a TextContent block").
+    MCPServer sends a list as one block per item, and some servers send only one member, without its name.
 
     >>> repeats(['[{"name": "Ada"}]'], {"entities": [{"name": "Ada"}]}, {"entities": [{"name": "Ada"}]})
     True
@@ -297,7 +298,7 @@ def repeats(texts: list[str], structured: Any, data: Any) -> bool:
 
 
 def _has_items(texts: list[str], values: list[Any]) -> bool:
-    """Whether texts are the items of a list, without the images and so on, which are blocks of their own."""
+    """Whether texts are the items of a list, apart from images, audio and resources, which have their own blocks."""
     items = list(islice((item for item in _items(values) if not _is_block(item)), len(texts) + 1))
     return len(items) == len(texts) and all(_same(text, item) for text, item in zip(texts[:3], items[:3], strict=True))
 
@@ -307,13 +308,15 @@ def _is_block(item: Any) -> bool:
 
 
 def _items(values: list[Any]) -> Iterator[Any]:
-    """The items of a list and of the lists in it, as MCPServer sends them."""
+    """Yield the items of a list and of the lists in it, as MCPServer sends them."""
     for value in values:
         yield from _items(value) if isinstance(value, list) else (value,)
 
 
 def names_the_text(texts: list[str], data: Any) -> bool:
-    r"""Whether the structured content is the text under a name, as the filesystem server's, or that and some words.
+    r"""Whether the structured content is only the text under a name (as from the filesystem server).
+
+    If the text has several lines, other members with plain values may stand beside it.
 
     >>> names_the_text(["one line"], {"content": "one line"}), names_the_text(["42"], {"n": 42})
     (True, False)
@@ -331,7 +334,7 @@ def names_the_text(texts: list[str], data: Any) -> bool:
 
 
 def argument_value(data: Any, texts: list[str], wanted: str) -> Any:
-    """Return what of an answer is meant where a value of the kind `wanted` is: its text for a text, else its data.
+    """Return a result's value as an argument of type `wanted`: its text for a string, else its data.
 
     >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
     ([1, 2], '[1, 2]')
@@ -353,7 +356,7 @@ def _same(text: str, *values: Any) -> bool:
 
 
 def _with_null(text: str) -> Any:
-    """Return the value of JSON with NaN in it, which is null in structured content."""
+    """Return the value of JSON with NaN as null, as structured content has it."""
     try:
         return json.loads(text, parse_constant=lambda _: None)
     except (ValueError, RecursionError):

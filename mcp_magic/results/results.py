@@ -1,4 +1,4 @@
-"""What a call, a read and a prompt return."""
+"""Results of calling a tool, reading a resource and getting a prompt, and checks of tool results."""
 
 from __future__ import annotations
 
@@ -71,26 +71,26 @@ __all__ = [
 ]
 
 
-# Exceptions of tools and server cells that run in this kernel, for the person who ran the cell.
+# Exceptions of tools and server cells that run in this kernel.
 #
-# An answer of a tool is data, so its exception cannot travel in it. A server of the notebook leaves a key in the
-# answer's `_meta` instead, under which the exception is found here: the cell that called shows the tool's own lines,
-# and `%debug` stops in them.
+# A tool's answer is data and cannot carry an exception. A server of the notebook puts a key into the answer's `_meta`
+# instead, and `recall` finds the exception by it. So the calling cell shows the tool's own lines, and `%debug` stops
+# in them.
 
 META = "mcp-magic/crash"
-"""The member of `_meta` that holds the key."""
+"""The member of `_meta` that holds the key of an exception."""
 
 KEPT = 20
-"""Exceptions kept; each holds the frames of its traceback."""
+"""Most exceptions kept; each holds the frames of its traceback."""
 
 _kept: OrderedDict[str, BaseException] = OrderedDict()
 
 
 class ToolCrashError(ToolError):
-    """A tool that is defined in this notebook raised; `__cause__` is what it raised, with the tool's own frames.
+    """A tool that is defined in this notebook raised; `__cause__` is its exception, with the tool's own frames.
 
     Attributes:
-        show: Returns the lines that a traceback is shown with; the extension sets IPython's.
+        show: Formats an exception as the lines of a traceback; the extension sets IPython's formatter.
     """
 
     show: ClassVar[Callable[[BaseException], list[str]]] = traceback.format_exception
@@ -101,7 +101,7 @@ class ToolCrashError(ToolError):
 
 
 class CellCrashError(CommandError):
-    """A cell that was to become a server raised; `__cause__` is what it raised, with the cell's own frames."""
+    """A server cell raised; `__cause__` is its exception, with the cell's own frames."""
 
     def traceback_lines(self) -> list[str]:
         """Return the traceback of the cause, and the error."""
@@ -113,8 +113,8 @@ def _shown(cause: BaseException | None) -> list[str]:
 
 
 def remember(crash: BaseException) -> dict[str, Any]:
-    """Keep an exception; return the `_meta` that leads to it."""
-    key = secrets.token_hex(8)  # nothing that another server could guess
+    """Keep an exception and return the `_meta` by which `recall` finds it."""
+    key = secrets.token_hex(8)  # another server must not guess it
     _kept[key] = crash
     if len(_kept) > KEPT:
         _kept.popitem(last=False)
@@ -122,36 +122,36 @@ def remember(crash: BaseException) -> dict[str, Any]:
 
 
 def recall(meta: Mapping[str, Any] | None) -> BaseException | None:
-    """Return the exception that an answer leads to, or None."""
+    """Return the exception of an answer with this `_meta`, or None."""
     key = (meta or {}).get(META)
     return _kept.get(key) if isinstance(key, str) else None
 
 
-# What a tool answered.
+# Results of tools.
 
 _failed: deque[ToolResult] = deque(maxlen=1)
 
 _REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
-"""Where the rest of a long error is."""
+"""The last line of a shortened error: where to find all of it."""
 
 
 class ToolResult(Faceted):
-    """A tool's answer as a value; everything is computed when it is asked for.
+    """The result of a tool call; its attributes are computed lazily.
 
-    result.data     its JSON as Python values: structured content, or text that is JSON
-    result.df       the table in it as a DataFrame; result.frames has all tables by name
-    result.text     its text; a list where there are several blocks
-    result.images   its images, each with .bytes and .save(path); result.audio, .links and .resources likewise
-    result.raw      the SDK's result, nothing left out
+    result.data     the JSON as Python values: structured content, or text that is JSON
+    result.df       the table as a DataFrame; result.frames has all tables by name
+    result.text     the text; a list if there are several text blocks
+    result.images   the images, each with .bytes and .save(path); result.audio, .links and .resources likewise
+    result.raw      the SDK's complete result
 
     Attributes:
-        raw: The SDK's result, nothing left out.
+        raw: The SDK's complete result.
         server: The server's name.
         tool: The tool's name.
         seconds: How long the call took.
         output_schema: The tool's output schema, or None.
-        clue: Where it failed: what else is known of why, or where that may be found; "" if nothing is.
-        filled: Required arguments that were left out, by path, with the default of the tool's schema that was sent.
+        clue: For an error: what else is known of its cause, or where to look for it; "" if nothing is known.
+        filled: Required arguments that the caller left out, by path, with the schema's default that was sent.
     """
 
     __slots__ = ("clue", "filled", "output_schema", "raw", "seconds", "server", "tool")
@@ -198,7 +198,7 @@ class ToolResult(Faceted):
     def data(self) -> Any:
         """The structured content, else the value of a single text block that is JSON, else None.
 
-        A box `{"result": ...}` is opened, unless the output schema declares more than the box.
+        A wrapper `{"result": ...}` is removed, unless the output schema declares more than the wrapper.
         """
         return self._once("data", self._find_data)
 
@@ -217,9 +217,9 @@ class ToolResult(Faceted):
 
     @property
     def df(self) -> pd.DataFrame:
-        """A DataFrame of the table that is shown: in the data, the text (JSON, CSV, TSV, Markdown) or a resource.
+        """A DataFrame of the displayed table: from the data, the text (JSON, CSV, TSV, Markdown) or a resource.
 
-        Every access returns one of its own.
+        Every access returns a new copy.
 
         Raises:
             NoTableError: There is no table, or there are several; the message says what there is.
@@ -229,11 +229,11 @@ class ToolResult(Faceted):
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:
-        """All tables as DataFrames, by the names of the members that hold them ("entities"); {} if there are none."""
+        """All tables as DataFrames, by the name of the member that holds them ("entities"); {} if there are none."""
         return all_frames(self._sources())
 
     def _sources(self) -> list[Source]:
-        """Return the parts in which tables are looked for: those that are shown."""
+        """Return the parts to search for tables: those that are displayed."""
         blocks = [block for block in self._blocks if block.type == "resource"]
         resources = [in_contents(block.resource) for block in blocks]
         if self.raw.structured_content is None and self.data is not None:
@@ -243,13 +243,13 @@ class ToolResult(Faceted):
 
     @property
     def _shows_data(self) -> bool:
-        """Whether the structured content is shown: not that of an error, and not where it is the text under a name."""
+        """Whether the structured content is displayed: not for errors, and not if it only gives the text a name."""
         structured = self.raw.structured_content
         return structured is not None and not self.is_error and not names_the_text(self.texts, self.data)
 
     @property
     def _blocks(self) -> list[ContentBlock]:
-        """The blocks that are shown: without those that only repeat the structured content."""
+        """The blocks that are displayed: all but those that only repeat the structured content."""
         if not self._shows_data:
             return self.raw.content
         repeated: bool = self._once("repeats", lambda: repeats(self.texts, self.raw.structured_content, self.data))
@@ -263,12 +263,12 @@ class ToolResult(Faceted):
 
     @property
     def images(self) -> list[Media]:
-        """The images, embedded ones too: `.bytes`, `.mime_type`, `.save(path)`; each displays itself."""
+        """The images, including embedded ones: `.bytes`, `.mime_type`, `.save(path)`; each displays itself."""
         return self._media("image/")
 
     @property
     def audio(self) -> list[Media]:
-        """The sounds, embedded ones too."""
+        """The audio, including embedded audio."""
         return self._media("audio/")
 
     def _media(self, family: str) -> list[Media]:
@@ -282,7 +282,7 @@ class ToolResult(Faceted):
 
     @property
     def resources(self) -> list[ResourceResult]:
-        """The embedded resources, each as a value like the one that `%mcp read` returns."""
+        """The embedded resources, each as a `ResourceResult` like that of `%mcp read`."""
         from mcp_types import ReadResourceResult
 
         embedded = [block.resource for block in self.raw.content if block.type == "resource"]
@@ -299,10 +299,10 @@ class ToolResult(Faceted):
         return dict(self.raw.meta or {})
 
     def raise_for_error(self) -> ToolResult:
-        """Return the result itself, or raise what the tool reported.
+        """Return the result itself, or raise the error that the tool reported.
 
         Raises:
-            ToolError: The tool reported an error; its `.result` is this value.
+            ToolError: The tool reported an error; the exception's `.result` is this result.
         """
         if not self.is_error:
             return self
@@ -313,7 +313,7 @@ class ToolResult(Faceted):
         raise ToolError(text, self)
 
     def __mcp_argument__(self, wanted: str) -> Any:
-        """Return what stands for it as an argument: its one image or sound as bytes, its text, else its data."""
+        """Return its value as an argument of a call: its single image or audio as bytes, its text, else its data."""
         self.raise_for_error()
         media = self._media("") if wanted == "bytes" else []
         return media[0].bytes if len(media) == 1 else argument_value(self.data, self.texts, wanted)
@@ -328,10 +328,10 @@ class ToolResult(Faceted):
         return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images)>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return what is displayed.
+        """Return the parts to display.
 
         Args:
-            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+            budget: The remaining limits of a display that holds more than this result; None for a new display.
         """
         budget = budget or Budget.full()
         parts: list[Part] = []
@@ -354,7 +354,7 @@ class ToolResult(Faceted):
         return Part(text, note(text))
 
     def _beside(self) -> str:
-        """Return what the structured content says beside the text that is shown instead of it."""
+        """Return the rest of the structured content if the text is displayed instead of it; else ""."""
         structured = self.raw.structured_content
         if self.is_error or self._shows_data or not isinstance(structured, dict) or self._boxed:
             return ""
@@ -367,21 +367,21 @@ class ToolResult(Faceted):
 
 
 def last_failed() -> ToolResult | None:
-    """Return the answer of which a `ToolError` was raised last, or None."""
+    """Return the result that last raised a `ToolError`, or None."""
     return _failed[-1] if _failed else None
 
 
-# What reading a resource returned.
+# Results of reading resources.
 
 
 class ResourceResult(Faceted):
-    """The contents of a resource as a value; a resource may have several.
+    """The contents of a resource; a resource may have several.
 
     Attributes:
-        raw: The SDK's result, nothing left out.
+        raw: The SDK's complete result.
         server: The server's name.
-        uri: What was read.
-        seconds: How long it took.
+        uri: The URI that was read.
+        seconds: How long the read took.
     """
 
     __slots__ = ("raw", "seconds", "server", "uri")
@@ -397,7 +397,7 @@ class ResourceResult(Faceted):
 
     @property
     def contents(self) -> list[TextResourceContents | BlobResourceContents]:
-        """The contents as the SDK has them."""
+        """The contents as SDK objects."""
         return self.raw.contents
 
     @property
@@ -413,7 +413,7 @@ class ResourceResult(Faceted):
 
     @property
     def bytes(self) -> bytes | list[bytes]:
-        """The data of blobs, text as UTF-8; a list if there are several contents.
+        """The bytes of blobs, and text as UTF-8; a list if there are several contents.
 
         Raises:
             InvalidResponseError: The server's data is not base64.
@@ -423,7 +423,7 @@ class ResourceResult(Faceted):
 
     @property
     def mime_type(self) -> str:
-        """The MIME type of the first content, "" if the server does not say it."""
+        """The MIME type of the first content; "" if the server gives none."""
         said = self.contents[0].mime_type if self.contents else None
         return mime(said) if said else ""
 
@@ -434,7 +434,7 @@ class ResourceResult(Faceted):
 
     @property
     def data(self) -> Any:
-        """The value of a single text that is JSON, else None."""
+        """The value of a single text content that is JSON, else None."""
         return self._once("data", self._find_data)
 
     def _find_data(self) -> Any:
@@ -446,7 +446,7 @@ class ResourceResult(Faceted):
     def df(self) -> pd.DataFrame:
         """A DataFrame of CSV, TSV, JSON or a Markdown table, as the MIME type says.
 
-        Every access returns one of its own.
+        Every access returns a new copy.
 
         Raises:
             NoTableError: There is no table, or there are several; the message says what there is.
@@ -462,7 +462,7 @@ class ResourceResult(Faceted):
 
     @property
     def frames(self) -> dict[str, pd.DataFrame]:
-        """All tables as DataFrames, by the names of their members or by their URI; {} if there are none."""
+        """All tables as DataFrames, by the name of their member or by their URI; {} if there are none."""
         return all_frames(list(map(in_contents, self.contents)))
 
     def _blobs(self) -> list[Media]:
@@ -476,18 +476,18 @@ class ResourceResult(Faceted):
 
     @property
     def audio(self) -> list[Media]:
-        """The sounds."""
+        """The audio; each displays itself."""
         return [media for media in self._blobs() if media.mime_type.startswith("audio/")]
 
     def save(self, path: str | Path) -> Path | list[Path]:
-        """Write the contents to files and say where.
+        """Write the contents to files.
 
         Args:
-            path: The file; a folder if it is one, or if there are several contents. In a folder files
-                are named after their URI.
+            path: A file; a folder if that folder exists or if there are several contents. In a folder, files are
+                named after their URI.
 
         Returns:
-            The file, or the files if there are several contents.
+            The path of the file, or a list of paths if there are several contents.
         """
         target = Path(path)
         if len(self.contents) == 1 and not target.is_dir():
@@ -502,7 +502,7 @@ class ResourceResult(Faceted):
         return written if len(written) != 1 else written[0]
 
     def __mcp_argument__(self, wanted: str) -> Any:
-        """Return what stands for it as an argument: bytes, its text, or its data."""
+        """Return its value as an argument of a call: its bytes, text or data."""
         if wanted == "bytes" or not self.texts:
             return self.bytes
         return argument_value(self.data, self.texts, wanted)
@@ -512,10 +512,10 @@ class ResourceResult(Faceted):
         return f"<ResourceResult {one_line(self.uri, 80)}: {what or 'empty'}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return what is displayed.
+        """Return the parts to display.
 
         Args:
-            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+            budget: The remaining limits of a display that holds more than this result; None for a new display.
         """
         show = _titled if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
@@ -523,7 +523,7 @@ class ResourceResult(Faceted):
 
 
 def _titled(content: Any, budget: Budget) -> Part:
-    """Return one of several contents, under its own URI."""
+    """Return one of several contents under its URI."""
     part = resource_part(content, budget)
     title = one_line(str(content.uri), 200)
     return Part(f"{title}\n{part.plain}", joined([tag("b", title), part.html]), media=part.media)
@@ -538,7 +538,7 @@ def _bytes(content: Any) -> bytes:
 
 
 def _file_name(uri: str, mime_type: str | None) -> str:
-    """Return a file name for a URI that cannot lead out of its folder.
+    """Return a file name for a URI; it cannot lead out of its folder.
 
     >>> _file_name("demo://a/b/report.csv", None), _file_name("x://..", "text/plain")
     ('report.csv', 'resource.txt')
@@ -550,7 +550,7 @@ def _file_name(uri: str, mime_type: str | None) -> str:
 
 
 def _unused(path: Path) -> Path:
-    """Return `path`, numbered if it exists: two contents may end in the same name."""
+    """Return `path`, numbered if it exists: two contents may have the same file name."""
     number = 1
     free = path
     while free.exists():
@@ -559,18 +559,18 @@ def _unused(path: Path) -> Path:
     return free
 
 
-# What a prompt became.
+# Results of getting prompts.
 
 
 class PromptResult(Value):
-    """A prompt's messages as a value.
+    """The messages of a prompt.
 
     Attributes:
-        raw: The SDK's result, nothing left out.
+        raw: The SDK's complete result.
         server: The server's name.
         prompt: The prompt's name.
-        arguments: What it was asked with.
-        seconds: How long it took.
+        arguments: The prompt's arguments.
+        seconds: How long the request took.
     """
 
     __slots__ = ("arguments", "prompt", "raw", "seconds", "server")
@@ -599,7 +599,7 @@ class PromptResult(Value):
 
     @property
     def text(self) -> str:
-        """The texts of all messages, with an empty line between."""
+        """The texts of all messages, separated by empty lines."""
         return "\n\n".join(m.content.text for m in self.raw.messages if m.content.type == "text")
 
     @property
@@ -609,7 +609,7 @@ class PromptResult(Value):
 
     @property
     def messages(self) -> list[BaseMessage]:
-        """The messages for LangChain: text as a string, everything else as content blocks."""
+        """The messages as LangChain messages: text as a string, any other content as content blocks."""
         from langchain_core.messages import AIMessage, HumanMessage
 
         classes = {"user": HumanMessage, "assistant": AIMessage}
@@ -624,10 +624,10 @@ class PromptResult(Value):
         return f"<PromptResult {name}: {count} message{'s' if count != 1 else ''}, {one_line(self.text, 60)}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return what is displayed.
+        """Return the parts to display.
 
         Args:
-            budget: What may be shown, for a display that holds more than this result; None for a display of its own.
+            budget: The remaining limits of a display that holds more than this result; None for a new display.
         """
         described = shorten(self.description, 500)
         heading = [Part(described, note(described))] if described else []
@@ -646,30 +646,30 @@ def _content(block: Any) -> Any:
     return block.text if block.type == "text" else [message_block(block)]
 
 
-# What a result must be: checks, and what differs where one fails.
+# Checks of results: each returns "" or says why the check failed.
 
 DIFFERENCE = 20
-"""Lines of a difference that are shown."""
+"""Most lines of a difference in a message."""
 
 
 class CheckFailedError(MCPMagicError, AssertionError):
-    """A result is not what it must be; the message has the difference."""
+    """A result failed a check; the message has the difference."""
 
 
 def succeeds(result: ToolResult) -> str:
-    """Return "" if a tool reported no error, else what it said."""
+    """Return "" if the tool reported no error, else the error."""
     return f"the tool reported an error: {_text(result)}" if result.is_error else ""
 
 
 def fails(result: ToolResult, text: str) -> str:
-    """Return "" if a tool reported an error that has a text in it, else what it did."""
+    """Return "" if the tool reported an error that contains `text`, else what it answered."""
     if not result.is_error:
         return f"no error, it answered {_text(result)}"
     return "" if text in _joined(result) else f"the error has no {text!r} in it: {_text(result)}"
 
 
 def equals(result: ToolResult, value: Any) -> str:
-    """Return "" if a result's data, or its text, is a value, else how they differ."""
+    """Return "" if the result's data, or its text if it has no data, equals `value`; else the difference."""
     found = value_of(result)
     if json_equal(found, value):
         return ""
@@ -679,12 +679,12 @@ def equals(result: ToolResult, value: Any) -> str:
 
 
 def contains(result: ToolResult, text: str) -> str:
-    """Return "" if a text stands in what a tool said, else what it said."""
+    """Return "" if the result's text contains `text`, else the result's text."""
     return "" if text in _joined(result) else f"no {text!r} in {_text(result)}"
 
 
 def fits(result: ToolResult, schema: Mapping[str, Any]) -> str:
-    """Return "" if a result's data fits a JSON Schema, else what does not."""
+    """Return "" if the result's data, or its text if it has no data, fits a JSON Schema; else what does not fit."""
     boxed = {"type": "object", "properties": {"data": schema}, "required": ["data"]}
     if "$defs" in schema or "definitions" in schema:
         boxed |= {name: schema[name] for name in ("$defs", "definitions") if name in schema}
@@ -696,13 +696,13 @@ def fits(result: ToolResult, schema: Mapping[str, Any]) -> str:
 
 
 def within(result: ToolResult, milliseconds: float) -> str:
-    """Return "" if the call took less than that."""
+    """Return "" if the call took less than `milliseconds`, else how long it took."""
     taken = result.seconds * 1000
     return "" if taken < milliseconds else f"it took {taken:.0f} ms, and may take {milliseconds:g}"
 
 
 def value_of(result: ToolResult) -> Any:
-    """Return a result's data, or its text where it has none."""
+    """Return the result's data, or its text if it has no data."""
     return result.text if result.data is None else result.data
 
 

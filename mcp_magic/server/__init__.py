@@ -1,3 +1,3 @@
-"""Servers that are written in the notebook, and what a server's interface is and was."""
+"""Servers written in the notebook, and documentation, stubs and snapshots of any server's interface."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`%%mcp_server`: functions of a cell as tools, resources and prompts."""
+"""`%%mcp_server`: turns the functions of a cell into tools, resources and prompts of a server."""
 
 from __future__ import annotations
 
@@ -38,14 +38,12 @@ __all__ = [
 ]
 
 
-# What a docstring says of a function and of its arguments.
-
 _SECTION = re.compile(r"^(?:Args|Arguments|Parameters):\s*$")
 _ARGUMENT = re.compile(r"^\s+(\*{0,2}\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    r"""Return what a docstring says of a function, and of its arguments (Google style).
+    r"""Return a docstring (Google style) without its arguments section, and the description of each argument.
 
     >>> read_docstring("Adds.\n\nArgs:\n    a: One.\n    b (int): The\n        other.\n\nReturns:\n    It.")
     ('Adds.\n\nReturns:\n    It.', {'a': 'One.', 'b': 'The other.'})
@@ -68,16 +66,16 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     return "\n".join(kept).strip(), arguments
 
 
-# DataFrames and Series as results of tools: rows, a list of objects, because JSON has no tables.
+# DataFrames and Series as results of tools: they become rows, a list of objects, because JSON has no tables.
 #
-# `giving_rows` and `as_rows` are also written into exported programs as they stand here.
+# `program` in `export.py` copies the source of `giving_rows` and `as_rows` into exported programs.
 
 _TABLES = ("DataFrame", "Series")
 _LIBRARIES = ("pandas", "polars")
 
 
 def giving_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a tool return rows where it returns a DataFrame or a Series, also without an annotation that says so."""
+    """Make a tool return rows instead of a DataFrame or Series, with or without a return annotation."""
     announced = getattr(function, "__annotations__", {}).get("return", Any) not in (Any, object, "Any", "object")
 
     def given(value: Any) -> Any:
@@ -97,9 +95,9 @@ def giving_rows(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_rows(value: Any) -> Any:
-    """Return a table as a list of objects; anything else as it is.
+    """Return a table as a list of objects, and any other value unchanged.
 
-    Its index is columns, unless it is whole numbers without a name, which only number the rows.
+    The index becomes columns, unless it is unnamed and holds integers, which only number the rows.
     """
     if type(value) is dict:
         made = {name: as_rows(item) for name, item in value.items()}
@@ -123,7 +121,7 @@ def as_rows(value: Any) -> Any:
 
 
 def rows_type(kind: Any) -> Any:
-    """Return a return type with rows in place of DataFrames and Series, or the type itself."""
+    """Return a type with rows in place of DataFrames and Series, or the type itself if it contains neither."""
     if isinstance(kind, type) and _is_table(kind):
         return list[dict[str, Any]]
     origin, given = get_origin(kind), get_args(kind)
@@ -138,7 +136,7 @@ def _is_table(kind: type) -> bool:
 
 
 def rows_code(annotation: ast.expr) -> str | None:
-    """Return the code of a return annotation with rows in place of DataFrames and Series, or None if it has none.
+    """Return the code of a return annotation with rows in place of DataFrames and Series; None if it has neither.
 
     >>> rows_code(ast.parse("dict[str, pd.DataFrame] | None", mode="eval").body)
     'dict[str, list[dict[str, Any]]] | None'
@@ -169,15 +167,14 @@ class _Rows(ast.NodeTransformer):
         return ast.parse("list[dict[str, Any]]", mode="eval").body
 
 
-# Parameters of type `bytes`: JSON has none, so they are offered as base64 and decoded for the function.
+# Parameters of type `bytes`: JSON has none, so the schema says base64 and pydantic decodes it.
 #
-# The SDK would hand the function the base64 itself (pydantic takes any text for bytes), and nothing would fail. What
-# a function returns is changed at the same place (`rows`).
+# Without this, the function would silently get the base64 text itself, because pydantic accepts any text as bytes.
 
 
 @contextmanager
 def as_json(function: Callable[..., Any]) -> Iterator[None]:
-    """Let the SDK see types that JSON has: base64 where a parameter is `bytes`, rows where a DataFrame is returned."""
+    """Change a function's annotations while the SDK reads them: `bytes` becomes base64, a DataFrame becomes rows."""
     written = inspect.unwrap(function, stop=lambda each: hasattr(each, "__signature__"))
     kept = getattr(written, "__annotations__", None)
     if not kept:
@@ -193,14 +190,14 @@ def as_json(function: Callable[..., Any]) -> Iterator[None]:
 def _changed(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         found = inspect.get_annotations(function, eval_str=True)
-    except Exception:  # the SDK says what is wrong with them
+    except Exception:  # the SDK reports what is wrong with the annotations
         return {}
     changed = {name: rows_type(kind) if name == "return" else _decoded(kind) for name, kind in found.items()}
     return {name: kind for name, kind in changed.items() if kind is not found[name]}
 
 
 def _decoded(kind: Any) -> Any:
-    """Return a type with base64 in place of bytes, or the type itself; own validators are left alone."""
+    """Return a type with base64 in place of bytes, or the type itself; types with custom validators stay."""
     if kind is bytes:
         return Base64Bytes
     origin, given = get_origin(kind), get_args(kind)
@@ -216,7 +213,7 @@ def _decoded(kind: Any) -> Any:
 
 
 def base64_code(annotation: ast.expr) -> str | None:
-    """Return the code of an annotation with `Base64Bytes` in place of `bytes`, or None if it has none.
+    """Return the code of an annotation with `Base64Bytes` in place of `bytes`; None if it has no `bytes`.
 
     >>> base64_code(ast.parse("list[bytes] | None", mode="eval").body)
     'list[Base64Bytes] | None'
@@ -256,21 +253,21 @@ def _is_field(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Field"
 
 
-# An in-process MCP server made of the functions of a cell.
+# The in-process server.
 
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 
 @dataclass
 class Marks:
-    """What the decorators of a cell say: `@tool`, `@resource`, `@prompt`.
+    """The decorators `@tool`, `@resource` and `@prompt` of a cell, and what they have recorded.
 
-    A decorated function stays the function that it is.
+    They return the decorated function unchanged.
 
     Attributes:
-        tools: Function and options.
-        resources: Function, URI and options.
-        prompts: Function and options.
+        tools: Function and options of each `@tool`.
+        resources: Function, URI and options of each `@resource`.
+        prompts: Function and options of each `@prompt`.
     """
 
     tools: list[tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
@@ -278,7 +275,7 @@ class Marks:
     prompts: list[tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
-        """Say more of a tool than its function does: `@tool(title=..., read_only=True)`."""
+        """Add options to a tool: `@tool(title=..., read_only=True)`."""
         return self._marked(self.tools, function, options)
 
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
@@ -286,7 +283,7 @@ class Marks:
         return self._marked(self.prompts, function, options)
 
     def resource(self, uri: str, /, **options: Any) -> Any:
-        """Make a function a resource, or a template of resources where the URI has `{names}`."""
+        """Make a function a resource, or a resource template if the URI has `{names}`."""
         if not isinstance(uri, str):
             raise CommandError('%%mcp_server: @resource needs a URI, such as @resource("data://table").')
 
@@ -311,18 +308,18 @@ class Marks:
 
 
 class CellServer(MCPServer[Any]):
-    """A server that a cell has made.
+    """A server made from a cell.
 
     Attributes:
         source: The code of its cell.
-        marks: What the decorators in it said.
+        marks: What its decorators have recorded.
     """
 
     source: str
     marks: Marks
 
     def add_function(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-        """Offer a function as a tool: its docstring describes it and its arguments."""
+        """Add a function as a tool; its docstring describes the tool and the arguments."""
         from mcp_types import ToolAnnotations
 
         given = dict(options)
@@ -350,19 +347,19 @@ def make_server(
     source: str = "",
     instructions: str | None = None,
 ) -> CellServer:
-    """Return a server of functions.
+    """Return a server with the given functions.
 
     Args:
-        name: What it calls itself.
-        functions: Those of the cell; they become tools, except where a decorator says something else.
-        marks: What the decorators said.
+        name: The server's name.
+        functions: The cell's functions; they become tools unless a decorator makes them resources or prompts.
+        marks: What the cell's decorators have recorded.
         source: The code of the cell, for `%mcp export`.
-        instructions: What it tells models about itself.
+        instructions: The server's instructions for models.
 
     Raises:
-        CommandError: A function that cannot be offered, and why.
+        CommandError: A function cannot be offered; the message says why.
     """
-    # At the SDK's own level every call would write a line into the notebook.
+    # At the SDK's default log level, every call would write a line into the notebook.
     server = CellServer(name, instructions=instructions, log_level="CRITICAL")
     server.source, server.marks = source, marks
     marked = {id(function): options for function, options in marks.tools}
@@ -380,7 +377,7 @@ def make_server(
 def _offer(function: Callable[..., Any], add: Callable[..., Any], *arguments: Any) -> None:
     try:
         add(*arguments)
-    except Exception as error:  # the SDK, pydantic and typing have no errors in common
+    except Exception as error:  # the SDK, pydantic and typing share no base class of errors
         reason = one_line(str(error), 300) or type(error).__name__
     else:
         return
@@ -397,10 +394,10 @@ def _signature(function: Callable[..., Any]) -> str:
 
 
 def _may_give_tables(function: Callable[..., Any]) -> bool:
-    """Whether a function returns DataFrames, or does not say what it returns."""
+    """Whether a function's annotation says DataFrame or Series, or nothing."""
     try:
         kind = inspect.signature(function, eval_str=True).return_annotation
-    except Exception:  # the SDK has said what is wrong with it
+    except Exception:  # the SDK has reported what is wrong with the annotation
         return False
     return kind in (inspect.Signature.empty, Any, object) or rows_type(kind) is not kind
 

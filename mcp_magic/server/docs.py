@@ -1,4 +1,4 @@
-"""The documentation of a server, and what changed between two snapshots."""
+"""A server's documentation as Markdown, snapshots of its interface, and the changes between two snapshots."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ __all__ = ["FORMAT", "Change", "compared", "interface_of", "page", "quoted", "re
 
 # A server's tools, prompts and resources as a page of Markdown.
 #
-# What a server says of itself is data: its descriptions keep their emphasis, lists and code, but bring no HTML, no
-# links, no images and no headings into the page. They stand in quotes, because a quote ends what is begun in it: a
-# fence that is never closed would make code of what follows, and text of the code after that.
+# A server's descriptions keep their emphasis, lists and code, but lose HTML, links, images and headings. They are block
+# quotes, because a quote closes what it opens: an unclosed code fence would turn the text after it into code, and the
+# code after that into text.
 
 MAX_QUOTE = 20_000
-"""Characters of a description or of instructions; to read Markdown takes up to 20 seconds a megabyte."""
+"""Longest description or instructions, in characters; parsing Markdown takes up to 20 seconds a megabyte."""
 
 MAX_DEPTH = 4
-"""Levels of nested objects that get rows of their own."""
+"""Levels of nested objects that get their own rows."""
 
 MAX_ROWS = 500
-"""Rows of a table of arguments."""
+"""Most rows in a table of arguments."""
 
-# Mathematics that goes on over what follows, fences too: `$$`, `\\\\[` (nbconvert).
+# Formulas that run on over the following text, even over fences: `$$`, `\\\\[` (nbconvert).
 _MATHEMATICS = re.compile(r"(?<=\$)\$|(?<=\\\\)\[")
-# What may be attributes: `{onclick=x}` (Python-Markdown).
+# Text that may be attributes: `{onclick=x}` (Python-Markdown).
 _BRACED = re.compile(r"[^}\n]+")
-# The beginning of a heading, in a list or a quote too; nbconvert needs no space behind it.
+# The start of a heading, also in a list or quote; nbconvert needs no space after the hash.
 _HASH = re.compile(r"^((?:[ \t>]|[-*+] |\d+[.)] )*)#")
 _UNDERLINE = re.compile(r"^([ \t>]*)(=+[ \t]*|-+[ \t]*)$")
-# Code that ends within its own cell of a table, as every renderer reads it.
+# Text whose code spans all end within the same table cell, in every renderer.
 _PAIRED = re.compile(r"(?:[^`]*(?<!\\)`[^`]*[^`\\]`)*[^`]*")
 
 
 async def page(connection: Connection) -> str:
-    """Return the page of a connected server.
+    """Return a connected server's documentation as Markdown.
 
     Raises:
-        SessionError: It cannot be listed.
+        SessionError: A listing failed.
     """
     parts = [_heading(connection)]
     tools = await connection.listing("tools")
@@ -174,7 +174,7 @@ def _fence(code: str, language: str = "") -> str:
 
 
 def _code(text: Any) -> str:
-    """Return a text as code in one line, in a table too; "" for none."""
+    """Return a text as a code span that also works in a table; "" for an empty text."""
     shown = _cell(one_line(str(text), 300))
     if not shown:
         return ""
@@ -189,12 +189,12 @@ def _inline(text: str) -> str:
 
 
 def _cell(line: str) -> str:
-    """Return a line that cannot leave its cell: a pipe after an escaped backslash would be the cell's end."""
+    """Return a line that stays in its table cell: a pipe after an escaped backslash would end the cell."""
     return re.sub(r"\\*\|", r"\|", _plain(line))
 
 
 def quoted(text: str) -> str:
-    r"""Return a server's Markdown as a quote without HTML, links, images and headings.
+    r"""Return a server's Markdown as a block quote without HTML, links, images and headings.
 
     >>> quoted("# See\n<b>![x](http://y)</b> and `a[0] < 1`")
     '> \\# See\n> &lt;b>[x]\\(http://y)&lt;/b> and `a[0] < 1`'
@@ -207,7 +207,7 @@ def quoted(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return Markdown that stays harmless in dialects, too."""
+    """Return Markdown that is harmless in dialects too (formulas, attributes)."""
     text = _MATHEMATICS.sub(lambda found: f"&#{ord(found[0])};", harmless(text, links=False))
     return _BRACED.sub(_without_attributes, text)
 
@@ -218,7 +218,7 @@ def _without_attributes(found: re.Match[str]) -> str:
 
 
 def _without_headings(lines: list[str]) -> list[str]:
-    """Return lines with a backslash before what makes headings of some of them, which the page has of its own."""
+    """Return lines with heading marks escaped: headings belong to the page."""
     for token in _blocks(lines):
         if token.type not in ("heading_open", "paragraph_open") or token.map is None:
             continue
@@ -226,7 +226,7 @@ def _without_headings(lines: list[str]) -> list[str]:
             lines[number] = _HASH.sub(r"\1\\#", lines[number])
         if token.markup in ("=", "-"):
             lines[token.map[1] - 1] = _UNDERLINE.sub(r"\1\\\2", lines[token.map[1] - 1])
-    if any(token.type == "heading_open" for token in _blocks(lines)):  # one that was kept from it may make the next one
+    if any(token.type == "heading_open" for token in _blocks(lines)):  # escaping one heading may create another
         return [_UNDERLINE.sub(r"\1\\\2", _HASH.sub(r"\1\\#", line)) for line in lines]
     return lines
 
@@ -237,16 +237,16 @@ def _blocks(lines: list[str]) -> list[Token]:
     return MarkdownIt("commonmark").disable("inline").parse("\n".join(lines))
 
 
-# A server's interface as plain data, to keep beside a notebook and to compare with later.
+# A snapshot: a server's interface as JSON, to keep beside a notebook and compare later.
 #
-# A snapshot is JSON: tools, prompts, resources and templates by name, as the server defines them, sorted so that two
-# snapshots of the same server are the same text.
+# It holds the definitions of tools, prompts, resources and templates by name, sorted: two snapshots of an unchanged
+# server are equal as text.
 
 FORMAT = 1
-"""The version of a snapshot's format, its member "mcp_magic"."""
+"""The version of the snapshot format, stored in the member "mcp_magic"."""
 
 _KEYS = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "uriTemplate"}
-"""What is in a snapshot, and the member by which it is found again."""
+"""Kinds of items in a snapshot, and the member that identifies an item."""
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
@@ -257,10 +257,10 @@ class Change:
 
     Attributes:
         kind: `"tool"`, `"prompt"`, `"resource"`, `"template"` or `"server"`.
-        name: Its name or URI.
-        where: The argument or the part that differs, or "".
-        text: What happened, in words.
-        breaking: Whether what relied on the old interface may fail with the new one.
+        name: The name or URI of the changed item.
+        where: The argument or part that differs, or "".
+        text: The change, in words.
+        breaking: Whether code that relies on the old interface may fail with the new one.
     """
 
     kind: str
@@ -275,10 +275,10 @@ class Change:
 
 
 async def interface_of(connection: Connection) -> dict[str, Any]:
-    """Return the interface of a connected server.
+    """Return the snapshot of a connected server.
 
     Raises:
-        SessionError: It cannot be listed.
+        SessionError: A listing failed.
     """
     kinds = await asyncio.gather(*(connection.listing(kind) for kind in _KEYS))
     info = connection.server_info
@@ -294,16 +294,20 @@ async def interface_of(connection: Connection) -> dict[str, Any]:
 
 
 def written(interface: Mapping[str, Any]) -> str:
-    """Return a snapshot as text that a version control system can compare."""
+    """Return a snapshot as text for a file, indented and sorted so that version control shows small differences."""
     text = json.dumps(interface, indent=2, sort_keys=True, ensure_ascii=False)
     return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n"
 
 
 def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
-    """Read a snapshot, of the server with this name.
+    """Read a snapshot.
+
+    Args:
+        path: The file.
+        server: The server's name, for the advice in error messages.
 
     Raises:
-        ConfigError: There is none, or it is none that this version reads.
+        ConfigError: The file cannot be read, or is not a snapshot that this version reads.
     """
     advice = f"`%mcp snapshot {server} -o {path.name}` writes one"
     try:
@@ -322,7 +326,7 @@ def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
 
 
 def compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Return what changed from one interface to another, breaking changes first."""
+    """Return the changes from one interface to another, breaking ones first."""
     changes = list(_server(old, new))
     for kind in _KEYS:
         changes += _listed(kind.removesuffix("s"), old[kind], new[kind])
@@ -398,4 +402,4 @@ def _described(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, A
 
 
 _COMPARE = {"tool": _tool_changes, "prompt": _prompt_changes, "resource": _resource, "template": _resource}
-"""How two definitions of a kind are compared."""
+"""Kind -> the function that compares two definitions."""

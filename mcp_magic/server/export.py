@@ -1,4 +1,4 @@
-"""Writes a server of a notebook to a file that runs by itself."""
+"""Exports a server of the notebook as a standalone program."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 __all__ = ["Needs", "program"]
 
 
-# What the code of a cell needs of the notebook around it, written out as code.
-#
-# A function of a cell sees the notebook's variables; a program has none. So each name that the code uses and does not
-# define is followed: imports are imported again, functions and classes of the notebook bring their own code, plain
-# data is written down. What is none of these is an error that names it.
+# The notebook variables that a cell's code uses, turned into code: a program does not have them.
 
 MAX_DATA = 20_000
-"""Characters of a value that is written into a program."""
+"""Longest value, in characters, that is written into a program."""
 
 
 class Needs:
-    """Collects what code needs, in an order in which it can stand in a module.
+    """Collects what code needs from the notebook, in the order in which a module can define it.
+
+    Follows each name that the code uses but does not define: imports are repeated, functions and classes of the
+    notebook are copied, secrets are read from the environment, plain data becomes a literal. For any other value it
+    raises an error that names it.
 
     Args:
         namespace: The notebook's variables.
         cells: The code of the cells that were run, oldest first.
 
     Attributes:
-        imports: Lines.
-        definitions: Values, functions and classes.
+        imports: Lines that import modules and names.
+        definitions: Code of values, functions and classes.
         environment: Names of variables that hold a secret: the program reads them from its environment.
     """
 
@@ -56,14 +56,14 @@ class Needs:
         self._known: set[str] = set()
 
     def follow(self, source: str, given: Iterable[str] = ()) -> None:
-        """Collect what some code needs.
+        """Collect what `source` needs.
 
         Args:
             source: The code.
-            given: Names that it finds elsewhere.
+            given: Names that are defined elsewhere.
 
         Raises:
-            CommandError: It needs something that cannot be written down.
+            CommandError: The code needs a value that cannot be written as code.
         """
         self._known |= set(given)
         for name, user in _free(source):
@@ -93,7 +93,7 @@ class Needs:
         self.imports.append(line if own == name else f"{line} as {name}")
 
     def _defined(self, name: str, value: Any) -> str | None:
-        """Return the code of a function or class of the notebook, as it was run last."""
+        """Return the latest code of a function or class of the notebook, or None if it is neither."""
         if not callable(value) or getattr(value, "__module__", None) != "__main__":
             return None
         for cell in reversed(self._cells):
@@ -113,7 +113,7 @@ def _segment(source: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Cla
 
 
 def _free(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the names that code uses and does not define, each with what uses it."""
+    """Yield the names that code uses but does not define, each with the function that uses it."""
     table = symtable.symtable(source, "cell", "exec")
     own = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     yield from ((name, user) for name, user in _globals(table, "the cell") if name not in own)
@@ -129,7 +129,7 @@ def _globals(table: symtable.SymbolTable, user: str) -> Iterator[tuple[str, str]
 
 
 def _importable(value: Any) -> str | None:
-    """Return the line that imports a function or class of a package, or None."""
+    """Return the line that imports a function or class of a package, or None if no import leads to it."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module == "__main__" or "." in name:
         return None
@@ -158,7 +158,7 @@ def _literal(name: str, value: Any, user: str) -> str:
     return f"{name} = {text}"
 
 
-# A server of the notebook as a program of its own, with the same interface.
+# The program: a server with the same interface.
 
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 _MARKS = ("tool", "resource", "prompt")
@@ -185,16 +185,16 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[str], file: str) -> str:
-    """Return the code of a program that is the same server.
+    """Return the code of a program that runs the same server.
 
     Args:
         server: A server of the notebook.
         namespace: The notebook's variables.
         cells: The code of the cells that were run, oldest first.
-        file: What the program will be called.
+        file: The program's file name, for its docstring.
 
     Raises:
-        CommandError: The cell needs something of the notebook that cannot be written down.
+        CommandError: The cell is not plain Python, or needs a notebook variable that cannot be written as code.
     """
     tree = _parsed(server.source)
     needs = Needs(namespace, cells)
@@ -236,11 +236,11 @@ def _parsed(source: str) -> ast.Module:
 
 
 class _Edits:
-    """Changes of a cell's code, by position; what is not changed stays as it was written.
+    """Edits a cell's code by position, so that the rest stays exactly as written.
 
     Args:
         source: The code.
-        tables: Whether functions may return DataFrames without saying so.
+        tables: Whether functions without a return annotation may return DataFrames.
     """
 
     def __init__(self, source: str, *, tables: bool) -> None:
@@ -251,7 +251,7 @@ class _Edits:
         self._done: list[tuple[int, int, int, int, str]] = []
 
     def offer(self, node: Function) -> None:
-        """Let a function be offered by the server: with the SDK's decorators instead of the cell's."""
+        """Put the SDK's decorators on a function in place of the cell's."""
         marks = [decorator for decorator in node.decorator_list if _mark(decorator)]
         tool = not any(_mark(mark) != "tool" for mark in marks) and not node.name.startswith("_")
         is_tool = tool or any(_mark(mark) == "tool" for mark in marks)
@@ -266,7 +266,7 @@ class _Edits:
             self._describe(node)
 
     def _gives_rows(self, node: Function) -> bool:
-        """Let a function return rows if it may return DataFrames, and say so in its annotation."""
+        """Return whether a function may return DataFrames; if so, change its annotation to rows."""
         code = rows_code(node.returns) if node.returns is not None else None
         if code is None and (node.returns is not None or not self._tables):
             return False
@@ -297,7 +297,7 @@ class _Edits:
         return f"server.{name}({', '.join(words)})"
 
     def _describe(self, node: Function) -> None:
-        """Write what the docstring says of arguments where pydantic finds it, and base64 where they are bytes."""
+        """Copy the docstring's argument descriptions to where pydantic reads them, and make `bytes` base64."""
         described = read_docstring(ast.get_docstring(node) or "")[1]
         for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             if argument.annotation is None:
@@ -318,7 +318,7 @@ class _Edits:
         self._done.append((node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text))
 
     def text(self) -> str:
-        """Return the code."""
+        """Return the edited code."""
         lines = [line.encode() for line in self._lines]  # ast counts bytes
         for first, start, last, end, text in sorted(self._done, reverse=True):
             lines[first - 1 : last] = [lines[first - 1][:start] + text.encode() + lines[last - 1][end:]]

@@ -1,4 +1,4 @@
-"""A server of this kernel for other programs on this machine: streamable HTTP on 127.0.0.1, with a token."""
+"""Serves a server of this kernel to other programs on this machine: streamable HTTP on 127.0.0.1, with a token."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["Serving", "serve"]
 
 HOST = "127.0.0.1"
 STOP_SECONDS = 5.0
-"""Seconds that requests under way have when the serving is stopped."""
+"""Seconds that `stop` gives pending requests."""
 
 HEADER_SECONDS = 10.0
-"""Seconds that a connection has to send the head of a request with the token."""
+"""Seconds within which a new connection must send the headers of a request with the token."""
 
 MOST_STRANGERS = 64
-"""Connections at a time that have not sent the token; the oldest makes room for one more."""
+"""Most connections that have not sent the token; one more closes the oldest."""
 
 BACKLOG = 128
-"""Connections that asyncio accepts at once; more wait in the system's queue, without a descriptor."""
+"""Connections that asyncio accepts at once; more wait in the system's queue without a file descriptor."""
 
 IDLE_SECONDS = 5
-"""Seconds that a connection may stay between two requests."""
+"""Seconds that a connection may be idle between two requests."""
 
 
 class Serving:
@@ -45,8 +45,8 @@ class Serving:
     Attributes:
         name: The server's name.
         port: The port.
-        token: What a client has to send as `Authorization: Bearer TOKEN`; in no repr.
-        token_file: A file with the token that only its owner may read.
+        token: The token that a client sends as `Authorization: Bearer TOKEN`; no repr shows it.
+        token_file: A file with the token that only its owner can read.
     """
 
     def __init__(self, name: str, port: int, token: str, token_file: Path) -> None:
@@ -59,12 +59,12 @@ class Serving:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The URL of the MCP endpoint."""
         return f"http://{HOST}:{self.port}/mcp"
 
     @property
     def running(self) -> bool:
-        """Whether it can be reached."""
+        """Whether the server can be reached."""
         return self._task is not None and not self._task.done()
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Serving:
             await self._uvicorn.serve(sockets=[listening])
 
     async def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving and delete the token file. Idempotent."""
         with suppress(OSError):
             self.token_file.unlink()
         if self._task is None or self._task.done():
@@ -99,17 +99,17 @@ class Serving:
 
 
 async def serve(name: str, server: MCPServer[Any], folder: Path, *, port: int = 0, token: str = "") -> Serving:
-    """Offer a server to other programs on this machine.
+    """Serve a server to other programs on this machine.
 
     Args:
-        name: Its name.
+        name: The server's name.
         server: The server.
-        folder: Where the file with the token goes.
-        port: The port; 0: any that is free.
-        token: The token; a new one if left out.
+        folder: The folder for the token file.
+        port: The port; 0 for any free one.
+        token: The token; by default a new one.
 
     Raises:
-        CommandError: The port is taken, or there are none.
+        CommandError: The port is taken or invalid, or this Python has no ports (in a browser).
     """
     if IN_BROWSER:
         raise CommandError("%mcp serve: this Python runs in a browser, where no other program can reach it.")
@@ -138,16 +138,17 @@ def _write(file: Path, token: str) -> None:
 
 
 class _Entrance:
-    """Connections that have not sent the token yet: any program, and any page in a browser, can open them.
+    """Limits the connections that have not sent the token yet, in number and time.
 
-    They are few and do not last, or they would take all file descriptors of the kernel.
+    Any program, and any page in a browser, can open them; without limits they would use up the kernel's file
+    descriptors.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[Any, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
 
     def comes(self, client: Any, transport: asyncio.Transport) -> None:
-        """Take a new connection in; the oldest goes if there are too many."""
+        """Register a new connection; abort the oldest if there are too many."""
         if len(self._waiting) >= MOST_STRANGERS:
             oldest, _ = self._waiting[next(iter(self._waiting))]
             self.leaves(next(iter(self._waiting)))
@@ -156,7 +157,7 @@ class _Entrance:
         self._waiting[client] = transport, ends
 
     def leaves(self, client: Any) -> None:
-        """Forget a connection that is closed, or has sent the token."""
+        """Forget a connection that has closed or has sent the token."""
         if (found := self._waiting.pop(client, None)) is not None:
             found[1].cancel()
 
@@ -166,7 +167,7 @@ def _uvicorn(app: Any, entrance: _Entrance) -> Any:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Entered(H11Protocol):
-        """Tells the entrance who comes and goes."""
+        """Tells the entrance of opened and closed connections."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -177,7 +178,7 @@ def _uvicorn(app: Any, entrance: _Entrance) -> Any:
             super().connection_lost(exc)
 
     class Quiet(uvicorn.Server):
-        """Leaves Interrupt to the kernel."""
+        """Leaves signals (Interrupt) to the kernel."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -191,7 +192,7 @@ def _uvicorn(app: Any, entrance: _Entrance) -> Any:
         lifespan="on",
         http=Entered,
         ws="none",
-        proxy_headers=False,  # nobody else says who a client is
+        proxy_headers=False,  # no proxy is in between, so headers must not change the client's address
         backlog=BACKLOG,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=1,
@@ -200,7 +201,7 @@ def _uvicorn(app: Any, entrance: _Entrance) -> Any:
 
 
 def _guarded(app: Any, token: str, entrance: _Entrance) -> Any:
-    """Return an ASGI application that answers 401 to a request without the token, and reads no body of it."""
+    """Return an ASGI application that answers 401 to a request without the token, without reading its body."""
     wanted = f"Bearer {token}".encode()
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:

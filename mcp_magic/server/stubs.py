@@ -1,4 +1,4 @@
-"""Typed Python stubs of a server's tools."""
+"""Writes a typed Python module with one function per tool of a server."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 __all__ = ["USED", "Types", "stubs"]
 
 
-# JSON Schema as Python type hints, written out as code: TypedDicts for objects, Literals for choices.
+# JSON Schema as the code of Python type hints: TypedDicts for objects, Literals for choices.
 
 USED = frozenset(("bool", "dict", "float", "int", "list", "str", "Any", "Literal", "NotRequired", "TypedDict"))
-"""Names that type hints are made of; whatever else were called so, a type checker would take for them."""
+"""Names used in type hints; a class with one of these names would shadow it for a type checker."""
 
 MAX_DEPTH = 6
-"""Levels of objects that get types of their own; recursive schemas have no end."""
+"""Levels of nested objects that get their own classes; recursive schemas would never end."""
 
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
 class Types:
-    """Writes type hints, and the classes that they need.
+    """Writes type hints and the classes that they need.
 
     Args:
-        taken: Names of the module that no class may have.
+        taken: Names in the module that no class may have.
 
     Attributes:
-        classes: The code of each class, in an order in which they can stand in a module.
+        classes: The code of each class, in the order in which a module can define them.
     """
 
     def __init__(self, taken: Container[str] = ()) -> None:
@@ -52,8 +52,8 @@ class Types:
 
         Args:
             field: The field.
-            called: What a class for it is called.
-            depth: How many levels of objects it is inside of.
+            called: The name for a class of this field.
+            depth: The number of objects around the field.
         """
         text = self._plain(field, called, depth)
         return f"{text} | None" if field.nullable and text not in ("None", "Any") else text
@@ -123,7 +123,7 @@ def _class(name: str, children: list[tuple[str, str, Field]], description: str, 
 
 
 def docstring(text: str) -> str:
-    """Return a text as a docstring that ends where it should, in one line."""
+    """Return a text as a one-line docstring; quotes and backslashes in it cannot end it early."""
     shown = " ".join(text.split()).replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{shown} """' if shown.endswith('"') else f'"""{shown}"""'
 
@@ -132,7 +132,7 @@ def _camel(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in re.split(r"[\W_]+", name) if part) or "Value"
 
 
-# A server's tools as a typed Python module that runs on mcp_magic.
+# The module, which calls the tools through mcp_magic.
 
 _HEAD = '''"""Functions for the tools of the MCP server {server!r}, written by `%mcp stubs {server}`.
 
@@ -161,15 +161,15 @@ _NAMES: dict[tuple[str, str], str] = {mangled}
 '''
 
 _RESERVED = USED | {"_NAMES", "_UNSET", "_call", "annotations", "host", "object", "tuple"}
-"""Names that the module uses itself."""
+"""Names that the module itself uses."""
 
 
 def stubs(server: str, tools: Iterable[Tool]) -> str:
-    """Return the code of a module with one async function a tool.
+    """Return the code of a module with one async function per tool.
 
     Args:
         server: The name of the session.
-        tools: Their definitions.
+        tools: The tools' definitions.
     """
     named: dict[str, Tool] = {}
     for tool in tools:
@@ -191,7 +191,7 @@ def stubs(server: str, tools: Iterable[Tool]) -> str:
 
 
 def _free(name: str, taken: Container[str], reserved: Container[str] = _RESERVED) -> str:
-    """Return an identifier for a name that means nothing else yet, as a module's `__getattr__` does."""
+    """Return an unused identifier for a name; never `__dunder__`, which has a meaning in a module (`__getattr__`)."""
     made = identifier(name)
     while made in taken or made in reserved or re.fullmatch("__.*[^_]__", made):
         made += "_"
@@ -229,7 +229,7 @@ def _parameter(name: str, field: Field, base: str, types: Types) -> str:
 
 
 def _described(fields: Mapping[str, Field]) -> Mapping[str, Any]:
-    """Return a schema that documents arguments under the names that the function has for them."""
+    """Return a schema that documents arguments under the function's parameter names."""
     return {
         "properties": {
             name: {
@@ -244,7 +244,7 @@ def _described(fields: Mapping[str, Field]) -> Mapping[str, Any]:
 
 
 def _alone(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema that needs no definitions beside it: itself, or if it refers to some its type."""
+    """Return a schema that needs no definitions: itself, or only its type if it contains a `$ref`."""
     return {"type": schema.get("type", [])} if "$ref" in json.dumps(schema) else schema
 
 
@@ -252,7 +252,7 @@ def _returned(schema: Mapping[str, Any] | None, base: str, types: Types) -> str:
     if not schema:
         return "Any"
     root = root_field(schema)
-    if len(root.children) == 1 and root.children[0].name == "result":  # `.data` opens the box
+    if len(root.children) == 1 and root.children[0].name == "result":  # `.data` unwraps `{"result": ...}`
         return types.hint(root.children[0], f"{base}Result")
     return types.hint(root, f"{base}Result")
 
