@@ -135,7 +135,7 @@ async def test_a_port_that_is_taken(host: Host) -> None:
 
 async def test_the_answer_of_another_log_in_does_not_end_this_one(host: Host) -> None:
     person = logging_in(host, Person())
-    host.logins.seconds = 0.5
+    host.logins.seconds = 2.0
     async with protected_server(Behaviour(state="forged")) as protected:
         with pytest.raises(errors.AuthorizationError, match="1 answers to other log-ins were not believed"):
             await host.connect(protected.url, name="notes")
@@ -148,7 +148,7 @@ async def test_the_answer_of_another_log_in_does_not_end_this_one(host: Host) ->
 )
 async def test_the_words_of_an_error_that_comes_from_elsewhere_are_not_shown(host: Host, issuer: str | None) -> None:
     person = logging_in(host, Person())
-    host.logins.seconds = 0.5
+    host.logins.seconds = 2.0
     promised = {"authorization_response_iss_parameter_supported": True}
     async with protected_server(Behaviour(error="access_denied", issuer_sent=issuer, endpoints=promised)) as protected:
         with pytest.raises(errors.AuthorizationError, match="1 answers to other log-ins were not believed") as caught:

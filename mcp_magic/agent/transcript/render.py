@@ -190,7 +190,7 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-# Entries as HTML. All text comes from users, models and servers, so it is escaped here or in `results.html`.
+# Entries as HTML. All text comes from users, models and servers, so it is escaped here or in `display.document`.
 
 IN_SUMMARY = 120
 """Characters of the arguments on the summary line of a call."""
