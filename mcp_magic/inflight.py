@@ -80,7 +80,7 @@ __all__ = [
 T = TypeVar("T")
 
 RESTART_SECONDS = 0.05
-"""Least seconds between two restarts: a server may report a hundred thousand times."""
+"""Minimum seconds between two restarts: a server may report a hundred thousand times."""
 
 
 class Clock:
@@ -178,11 +178,11 @@ class Clock:
 # Progress reports of a server, as numbers (specification, "Progress").
 
 RATE_SECONDS = 0.2
-"""Least seconds of observation before a rate is meaningful."""
+"""Minimum seconds of observation before a rate is meaningful."""
 
 
 MAX_MESSAGE = 2000
-"""Most characters kept of a message: more than are shown, so that a secret is masked before it is cut."""
+"""Maximum number of characters kept of a message: more than are shown, so that a secret is masked before it is cut."""
 
 
 class Meter:
@@ -294,13 +294,13 @@ def figure(value: float) -> str:
 State = Literal["running", "done", "failed", "timed out", "cancelled", "interrupted"]
 
 KEPT_MESSAGES = 50
-"""Most log messages of one call to keep for display; the others are counted, and `%mcp logs` has them."""
+"""Maximum number of log messages of one call to keep for display; the others are counted, and `%mcp logs` has them."""
 
 KEPT_CHARACTERS = 2000
-"""Most characters of a log message to keep for display."""
+"""Maximum number of characters of a log message to keep for display."""
 
 MESSAGE_CHARACTERS = 200
-"""Most characters of a progress message to display."""
+"""Maximum number of characters of a progress message to display."""
 
 TIMES = 10
 """Without a set maximum, a call that keeps reporting may take this many times its deadline in all."""
@@ -393,7 +393,7 @@ class Reports:
         reporter: Displays them; None where there is no display.
         progress: Whether progress is shown.
         level: The least severe level of log messages to show; `"off"` for none.
-        max_total_timeout: Most seconds that a call may take, however often progress restarts its deadline; None for ten
+        max_total_timeout: Maximum seconds for a call, however often progress restarts its deadline; None for ten
             times the deadline.
     """
 
@@ -445,7 +445,7 @@ class CallUnderWay:
         server: The server's name.
         reports: How reports are shown.
         on_progress: Awaited with (progress, total, message) for each progress notification, which then is not shown.
-        max_total: Most seconds that it may take in all, instead of the default of `reports`.
+        max_total: Maximum seconds that it may take in all, instead of the default of `reports`.
         masked: Masks secrets in a text.
         prepared: Decides first about sampling requests during this call.
 
@@ -938,7 +938,7 @@ async def in_time(waiting: Awaitable[T], seconds: float) -> T | Unanswered:
 SECONDS = 60.0
 
 MOST_AT_ONCE = 400
-"""Most concurrent calls of one session over HTTP, where each pending call holds a connection, and so a file descriptor.
+"""Maximum number of concurrent calls of one session over HTTP, where each holds a connection and so a file descriptor.
 On Windows a kernel's event loop watches at most 512 sockets, and most systems let a process open 1,024 files."""
 
 TELL_SECONDS = 1.0

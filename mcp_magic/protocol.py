@@ -250,7 +250,7 @@ def log_text(data: Any, masked: Callable[[str], str] = str, limit: int | None = 
     Args:
         data: The data.
         masked: Masks secrets in a text.
-        limit: Most characters.
+        limit: Maximum number of characters.
 
     >>> log_text("ready"), log_text({"rows": 3}), log_text("a long story", limit=6)
     ('ready', '{"rows": 3}', 'a long')

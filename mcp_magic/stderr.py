@@ -43,12 +43,12 @@ __all__ = [
 # a thread keeps the file small: the event loop may stand still for hours, in a busy kernel or at a terminal's prompt.
 #
 # The file shrinks by freeing its beginning on the disk, which Linux supports on most file systems. Truncating and
-# rewriting it would lose what the server writes meanwhile. Elsewhere the server gets a pipe, which a thread empties into
-# memory: that thread runs while Python code computes, and the server blocks only while an extension holds the
+# rewriting it would lose what the server writes meanwhile. Elsewhere the server gets a pipe, which a thread empties
+# into memory: that thread runs while Python code computes, and the server blocks only while an extension holds the
 # interpreter for long.
 
 TAIL_BYTES = 64 * 1024
-"""Most bytes to read back; `%mcp logs` shows the end of the stderr."""
+"""Maximum number of bytes to read back; `%mcp logs` shows the end of the stderr."""
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes that the file may take on the disk before its beginning is freed: a chatty server must not fill the disk."""
@@ -57,19 +57,19 @@ _PUNCH_HOLE = 0x01 | 0x02
 """FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<linux/falloc.h>`."""
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at the file's size; what a server writes in that time it may hold besides."""
+"""Seconds between two checks of the file's size; meanwhile it may exceed its limit."""
 
 SETTLE_SECONDS = 1.0
-"""Seconds that what is in a pipe may take to be read."""
+"""Deadline in seconds for emptying a pipe."""
 
 
 class Written(NamedTuple):
-    """A piece of what a server wrote.
+    """A part of a server's stderr.
 
     Attributes:
-        start: Where it begins, in bytes from the first that was ever written.
-        end: Where it ends.
-        data: It, without NULs: one who does not append leaves a hole where the file was cut.
+        start: Its beginning, in bytes since the first write.
+        end: Its end.
+        data: Its bytes, without NULs: a writer that does not append leaves a hole where the file was cut.
         when: The time of the last write.
     """
 
@@ -80,32 +80,32 @@ class Written(NamedTuple):
 
 
 class _Sink(Protocol):
-    """Where a server's stderr goes.
+    """A destination of a server's stderr.
 
     Attributes:
-        file: What the server writes to.
+        file: The file that the server writes to.
     """
 
     file: IO[bytes]
 
     @property
     def end(self) -> int:
-        """How many bytes were ever written."""
+        """The number of bytes written so far."""
 
     def since(self, position: int) -> Written:
-        """Return what was written from a position on: the last 64 KiB of it."""
+        """Return the output since a position, at most its last 64 KiB."""
 
     def cut(self) -> None:
-        """Give back to the disk all but the tail, if it takes too much."""
+        """Free all but the tail on the disk, if it takes too much."""
 
     def close(self) -> None:
-        """Let nothing more be read."""
+        """Stop reading."""
 
 
 class ErrorLog:
-    """A real file for a server's stderr, and its tail.
+    """A real file for a server's stderr.
 
-    Read after `close` it still has the last lines, so that an error can name them.
+    Its tail stays readable after `close`, so that an error can quote the last lines.
     """
 
     def __init__(self) -> None:
@@ -455,13 +455,13 @@ def how_ended(errlog: Any) -> str:
 # The cause of a failure in a server's stderr: its lines, and missing environment variables.
 
 MAX_LINES = 6
-"""Most lines of a cause."""
+"""Maximum number of lines of a cause."""
 
 LAST_LINES = 3
 """Number of last lines to show if none looks like a cause."""
 
 CONTINUED = 3
-"""Most further lines of an exception's text."""
+"""Maximum number of further lines of an exception's text."""
 
 LOOKED_AT = 600
 """Characters of a line to look at; its server is not trusted, and long lines make regular expressions slow."""
@@ -470,7 +470,7 @@ BOTH_ENDS = 100_000
 """Characters of a longer text to look at, at its beginning and at its end."""
 
 VARIABLES = 4
-"""Most variables to name."""
+"""Maximum number of variables to name."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 

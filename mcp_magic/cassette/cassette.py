@@ -58,7 +58,7 @@ MODES: dict[str, str] = {
 """Mode -> description. pytest-recording calls them once, none, all and new_episodes."""
 
 LIKE_KEYS = 8
-"""Least characters of a secret-looking environment variable's value for it to be masked."""
+"""Minimum length of a secret-looking environment variable's value for it to be masked."""
 
 
 class Cassette:
@@ -340,7 +340,7 @@ SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage
 """Methods whose messages contain JSON Schemas, where "password" is the name of a property and no secret follows."""
 
 GARBAGE = 4000
-"""Most characters to keep of a line that is no message."""
+"""Maximum number of characters to keep of a line that is no message."""
 
 _NOISE = ("traceparent", "tracestate", "baggage")
 _SAID_EACH_TIME = "io.modelcontextprotocol/"

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "MAX_PAGES", "Catalog", "all_pages"]
 
 MAX_PAGES = 1000
-"""Most pages of one listing: a server that sends more is taken to be endless."""
+"""Maximum number of pages of one listing: a server that sends more is taken to be endless."""
 
 MAX_ROUNDS = 5
-"""Most fetches in a row of a listing that changes meanwhile: a server may announce a change at each fetch."""
+"""Maximum number of fetches in a row if a listing changes meanwhile: a server may announce a change at each."""
 
 SETTLE_SECONDS = 2.0
 """Seconds that a caller waits for a listing that is known to have changed."""
@@ -49,7 +49,7 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
     Args:
         fetch: Fetches the page at a cursor; None for the first.
         field: The page's attribute that holds the items.
-        limit: Most pages.
+        limit: Maximum number of pages.
 
     Raises:
         InvalidResponseError: There were more than `limit` pages.

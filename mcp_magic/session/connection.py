@@ -145,7 +145,7 @@ class ToolNamespace:
 # The connection to one server.
 
 AGAIN_SECONDS = 2.0
-"""Least seconds between two fetches of a listing for an unknown name, so that a loop with a typo fetches once."""
+"""Minimum seconds between two fetches of a listing for an unknown name, so that a loop with a typo fetches once."""
 
 _CALL = "tools/call"
 

@@ -258,7 +258,7 @@ _TOKEN = re.compile(rf'[^"{{}}\[\]]*+({_STRING}|[{{}}\[\]])', re.DOTALL)
 """The next string or bracket of intended JSON."""
 
 _MAX_TOKENS = 100_000
-"""Most strings and brackets to scan in invalid JSON: about 0.05 s."""
+"""Maximum number of strings and brackets to scan in invalid JSON: about 0.05 s."""
 
 _ID_VALUE = r'\s*("(?:[^"\\]|\\.){0,100}"|null|-?\d{1,15}(?:\.\d{1,5})?)\s*'
 _VALUE = re.compile(rf"\s*:{_ID_VALUE}[,}}]")
@@ -270,7 +270,7 @@ _BEGINNING, _TAIL = 1000, 300
 """Characters to look at, at the beginning and the end of a text."""
 
 _MAX_LINES = 10_000
-"""Most lines of one answer to keep."""
+"""Maximum number of lines of one answer to keep."""
 
 _KNOWN_BY = ("id", "method", "result", "error")
 """The members that tell the kind of a message."""

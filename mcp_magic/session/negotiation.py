@@ -218,7 +218,7 @@ CONFIRM_SECONDS = 0.5
 """Seconds that a server which answers at a URL still has to answer over its output."""
 
 NAMED = 8
-"""Most addresses to try."""
+"""Maximum number of addresses to try."""
 
 ANSWER_SECONDS = 1.0
 """Deadline in seconds for an answer at a URL."""

@@ -90,13 +90,13 @@ def _announced(client: Client) -> dict[str, Any]:
 # server sends no log messages for requests without one.
 
 MAX_MESSAGES = 1000
-"""Most log messages kept per connection, for `%mcp logs`."""
+"""Maximum number of log messages kept per connection, for `%mcp logs`."""
 
 MAX_BYTES = 4_000_000
-"""Most bytes that they take, approximately. Of a single message 20,000 characters and its size are kept."""
+"""Approximate maximum of their bytes. Of a single message 20,000 characters and its size are kept."""
 
 MAX_LOGGER = 200
-"""Most characters kept of a logger's name."""
+"""Maximum number of characters kept of a logger's name."""
 
 USUAL: LoggingLevel = "info"
 """The default level that requests to a 2026-07-28 server name."""

@@ -54,7 +54,7 @@ __all__ = ["RequestSender"]
 T = TypeVar("T")
 
 BUSY_SECONDS = 60.0
-"""Most seconds that a request without a deadline waits in all for a busy server."""
+"""Maximum seconds that a request without a deadline waits in all for a busy server."""
 
 PAGES_FIRST = -32042
 """JSON-RPC error code: the user must visit pages first."""

@@ -13,8 +13,8 @@ from typing import Any
 __all__ = ["MAX_MESSAGE", "read_whole_lines"]
 
 MAX_MESSAGE = 2**28
-"""Most bytes of one message: a line over stdio, an event of a stream or the unpacked body of an answer over HTTP. An
-endless message must not fill the memory."""
+"""Maximum number of bytes of one message: over stdio a line, over HTTP an event of a stream or the unpacked body of an
+answer. An endless message must not fill the memory."""
 
 _BEGINNING = 1000
 """Bytes at the beginning of a line in which to look for its id."""

@@ -174,10 +174,10 @@ class _TracedCalls:
 # for their error messages, and a request for which it is certainly meant ends.
 
 WAITING = 10_000
-"""Most pending requests to remember; a server that never answers must not fill the memory."""
+"""Maximum number of pending requests to remember; a server that never answers must not fill the memory."""
 
 TOLD = 10
-"""Most stray answers per session to report; more would say nothing new."""
+"""Maximum number of stray answers per session to report; more would say nothing new."""
 
 _SPELT = re.compile(r"[^\w]*0*(\d+)(\.0+)?[^\w]*", re.ASCII)
 """A numeric id in a wrong spelling: `7.0`, `"#7"`, `[7]`."""
@@ -286,7 +286,7 @@ def _said(number: Any, error: Any, *, already: bool) -> str:
 # Watching: when the server ends its stream, and which of its output is no message.
 
 REFUSALS = 100
-"""Most refusals of unreadable requests in progress; a server may send many and read no answer."""
+"""Maximum number of refusals of unreadable requests in progress; a server may send many and read no answer."""
 
 LOOK_SECONDS = 0.05
 """Seconds between two looks at a process that has not answered the probe."""

@@ -77,7 +77,7 @@ class ClosesHalfOpen:
 # frame under the subprotocol "mcp", as version 1 of the SDK did.
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-"""Most bytes of a message. The library's default of 1 MiB would refuse images that other transports carry."""
+"""Maximum bytes of a message. The library's default of 1 MiB would refuse images that other transports carry."""
 
 GOODBYE_SECONDS = 2.0
 """Deadline in seconds for the closing handshake: a server that is gone does not answer it."""

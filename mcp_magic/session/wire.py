@@ -101,7 +101,7 @@ def not_recorded(error: BaseException, place: Place) -> bool:
 
 
 GARBAGE_LINES, GARBAGE_CHARACTERS = 5, 200
-"""Most lines that are no MCP messages, and most characters of each, to keep for errors."""
+"""Maximum number of lines that are no MCP messages, and most characters of each, to keep for errors."""
 
 
 @dataclass(frozen=True)
