@@ -287,7 +287,7 @@ class Arrivals:
             arrival.done()
 
     def refuse(self) -> list[Connection]:
-        """Cancel all arrivals; return the connections whose opening has begun."""
+        """Mark all arrivals as unwanted; return the connections whose opening has begun."""
         for arrival in self._under_way:
             arrival.unwanted = True
         return [arrival.connection for arrival in self._under_way if arrival.connection is not None]
@@ -435,7 +435,7 @@ class Host:
         Args:
             target: A URL, the path of a server file, a command as a list, the name of a configured
                 server, an `MCPServer` or low-level `Server`, or a `Spec`.
-            name: Its name; by default made from the target. If another server has the name, it is closed and replaced.
+            name: Its name, which it takes over from another server; by default a free name made from the target.
             **options: `transport`, `headers`, `env`, `cwd`, `timeout`, `trust`, `verify`, `cert`,
                 `client_factory`, `auth`, `sampling`, `reconnect`, `protocol`: see `config.targets.resolve_target`.
 

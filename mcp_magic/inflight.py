@@ -288,8 +288,7 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
-# Reports: the progress of a call and the server's log messages (specification, "Progress", "Logging"). Data only; a
-# reporter displays it.
+# Reports: a call's progress and log messages (specification, "Progress", "Logging"). Data only; a reporter displays it.
 
 State = Literal["running", "done", "failed", "timed out", "cancelled", "interrupted"]
 

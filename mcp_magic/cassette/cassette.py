@@ -168,7 +168,7 @@ class Cassette:
         return self._content.examinations
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Write a line, at once.
+        """Write a line at once.
 
         Raises:
             CassetteError: It cannot be written.

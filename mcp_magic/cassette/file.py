@@ -123,7 +123,7 @@ class CassetteFile:
         return entry
 
     def damaged(self, place: str, problem: str) -> CassetteError:
-        """Return an error with a problem, its place, and the command to record anew."""
+        """Return an error with a problem, its place, and the command to record the cassette again."""
         file = as_word(str(self.path)) or "FILE"
         return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it anew.")
 

@@ -1,4 +1,4 @@
-"""Which recorded answer belongs to a request."""
+"""Recorded sessions, and the search for the recorded answer to a request."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Session:
 
     @property
     def says_something(self) -> bool:
-        """Whether it is worth replaying: it has an answer, the error of its opening, or the server's end of it."""
+        """Whether it can be replayed: it has an answer, the error of its opening, or its end by the server."""
         ended = any("ended" in line for line in self.lines)
         return self.failed is not None or ended or any(scene.answered for scene in self.scenes)
 

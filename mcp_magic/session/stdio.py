@@ -1,7 +1,7 @@
 """A reader of lines from a server's standard output, in time linear in their length.
 
-The SDK's reader joins all parts of a line anew with every 64 kB. A line of 100 MB, as a result with an image or a table
-may have, would take it minutes, during which the kernel does nothing else.
+The SDK's reader joins all parts of a line again with every 64 kB. A line of 100 MB, which a result with an image or a
+table may have, would take it minutes, during which the kernel does nothing else.
 """
 
 from __future__ import annotations
