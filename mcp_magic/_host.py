@@ -1,4 +1,4 @@
-"""The host: its connections, settings and hooks."""
+"""The host: its connections, its settings, and requests by name."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ __all__ = [
 ]
 
 
-# Names: who offers a tool, who serves a URI.
+# Names: which server offers a tool or serves a URI.
 
 OFFERING = ("open", "reconnecting")
-"""States of the sessions that count where a name is looked for."""
+"""States of the sessions in which names are looked up."""
 
 
 def numbered(name: str, base: str) -> bool:
-    """Whether `name` is `base` with the number that makes it unique.
+    """Whether `name` is `base` with a number that makes it unique.
 
     >>> numbered("math_2", "math"), numbered("mathematics", "math")
     (True, False)
@@ -82,7 +82,7 @@ def numbered(name: str, base: str) -> bool:
 
 
 def no_server(name: str, connected: Iterable[str]) -> str:
-    """Say that no session has this name, and which there are.
+    """Say that no session has this name, and which names exist.
 
     >>> no_server("waether", ["weather"])
     "no server 'waether'. Did you mean 'weather'? Connected: weather"
@@ -100,14 +100,14 @@ def pick(
     servers: Iterable[str],
     elsewhere: str = "",
 ) -> tuple[str, Any]:
-    """Find who offers `name`.
+    """Find the server that offers `name`.
 
     Args:
-        name: As typed, without a server or with one that is not connected.
+        name: The name as typed, without a server or with one that is not connected.
         kind: `"tools"` or `"prompts"`.
-        offered: By server what it lists.
+        offered: Server -> its listing.
         servers: The names of all servers.
-        elsewhere: Who else may have what nobody offers.
+        elsewhere: Which other sessions may have it, for the error message.
 
     Returns:
         The server's name and the definition.
@@ -137,7 +137,7 @@ def pick(
 
 
 async def offered(connections: Iterable[Connection], kind: str, name: str) -> dict[str, Sequence[Any]]:
-    """Return by server what it lists, asked once more where nobody lists `name`; who cannot list is left out."""
+    """Return server -> listing, fetched again if none has `name`; servers whose listing fails are left out."""
     asked = list(connections)
     listings = await asyncio.gather(*(one.listing(kind) for one in asked), return_exceptions=True)
     found = {one: items for one, items in zip(asked, listings, strict=True) if isinstance(items, tuple)}
@@ -148,7 +148,7 @@ async def offered(connections: Iterable[Connection], kind: str, name: str) -> di
 
 
 def elsewhere(name: str, kind: str, connections: Iterable[Connection]) -> str:
-    """Say which sessions may have a tool (or prompt) that none offers: those that had it, those that cannot list."""
+    """Say which sessions may have a missing tool or prompt: lost ones that had it, and ones whose listing failed."""
     lost, silent = "", ""
     for one in connections:
         if one.state not in OFFERING:
@@ -161,10 +161,11 @@ def elsewhere(name: str, kind: str, connections: Iterable[Connection]) -> str:
 
 
 def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
-    """Find the server of a resource: the one that lists it, else the one whose template matches, else the only one.
+    """Find the server of a resource: the one that lists it, else whose template matches, else the only candidate.
 
     Raises:
-        UnknownResourceError: No server or more than one could have it.
+        UnknownResourceError: No server has resources.
+        AmbiguousNameError: Several servers could have it.
     """
     listing = [c for c in connections if any(str(r.uri) == uri for r in c.catalog.cached("resources"))]
     matching = [
@@ -184,9 +185,9 @@ def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
 
 
 def fits_template(uri: str, template: str) -> bool:
-    """Return whether a URI is one of an RFC 6570 template.
+    """Return whether a URI matches an RFC 6570 template.
 
-    Where the SDK cannot match a template (`{name:3}`, `{?name*}`, `{a}{b}`), what stands before its variables decides.
+    For templates that the SDK cannot match (`{name:3}`, `{?name*}`, `{a}{b}`), the part before the variables decides.
 
     >>> fits_template("math://table/7", "math://table/{n}"), fits_template("math://table/7/8", "math://table/{n}")
     (True, False)
@@ -206,18 +207,18 @@ def fits_template(uri: str, template: str) -> bool:
     return any(parsed.match(spelling) is not None for spelling in spellings)
 
 
-# The sessions of a host that are being opened just now.
+# Sessions that are being opened.
 
 
 class Arrival:
     """A session that is being opened.
 
     Args:
-        spec: Of which server.
-        name: What it is to be called.
+        spec: Where the server is.
+        name: The name that the connection will have.
 
     Attributes:
-        connection: It, once it has been begun.
+        connection: The connection, once its opening has begun.
         unwanted: Whether the host was closed meanwhile.
     """
 
@@ -229,7 +230,7 @@ class Arrival:
         self._done: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
 
     def wanted(self) -> None:
-        """Do nothing while it is to be opened.
+        """Check that it should still be opened.
 
         Raises:
             SessionClosedError: The host was closed meanwhile.
@@ -238,42 +239,42 @@ class Arrival:
             raise SessionClosedError(f"{self.name}: all sessions were closed while this one was being opened.")
 
     async def joined(self) -> Connection | None:
-        """Wait for what somebody else opens; None if that was interrupted.
+        """Wait for the connection that another task opens; None if that task was interrupted.
 
         Raises:
-            MCPMagicError: Why it could not be opened.
+            MCPMagicError: It could not be opened.
         """
         return await asyncio.shield(self._done)
 
     def done(self, connection: Connection | None = None) -> None:
-        """Hand it to whoever has joined."""
+        """Hand the connection to the tasks that joined."""
         if not self._done.done():
             self._done.set_result(connection)
 
     def failed(self, error: MCPMagicError) -> None:
-        """Tell why there is none to whoever has joined."""
+        """Raise the error in the tasks that joined."""
         self._done.set_exception(error)
-        self._done.exception()  # seen, should nobody have joined
+        self._done.exception()  # retrieved, so that asyncio does not report it
 
 
 class Arrivals:
-    """All of them. A name that one of them is to have is taken; a second wish for the same server joins the first."""
+    """All sessions that are being opened. They reserve their names; a second request for a server joins the first."""
 
     def __init__(self) -> None:
         self._under_way: list[Arrival] = []
 
     def names(self) -> list[str]:
-        """Return the names that are taken by them."""
+        """Return the reserved names."""
         return [arrival.name for arrival in self._under_way]
 
     def find(self, spec: Spec, name: str) -> Arrival | None:
-        """Return the one to the same server under the same name, or that name with a number."""
+        """Return the arrival of the same server under the same name, or that name with a number."""
         same = (one for one in self._under_way if one.name == name or numbered(one.name, name))
         return next((one for one in same if one.spec == spec and not one.unwanted), None)
 
     @contextmanager
     def add(self, spec: Spec, name: str) -> Iterator[Arrival]:
-        """Count one more as long as this lasts."""
+        """Add an arrival for the duration of the context."""
         arrival = Arrival(spec, name)
         self._under_way.append(arrival)
         try:
@@ -286,22 +287,20 @@ class Arrivals:
             arrival.done()
 
     def refuse(self) -> list[Connection]:
-        """Let none of them arrive; return those that have been begun."""
+        """Mark all arrivals as unwanted; return the connections whose opening has begun."""
         for arrival in self._under_way:
             arrival.unwanted = True
         return [arrival.connection for arrival in self._under_way if arrival.connection is not None]
 
 
-# Who wants to know when something changes.
-
 logger = logging.getLogger(__name__)
 
 
 class Watchers:
-    """Functions that are called with the name of what changed.
+    """Callbacks that get the name of a connection that changed.
 
     Args:
-        first: One that is called before all others, as long as there is this.
+        first: Always called before the others.
 
     >>> watchers = Watchers()
     >>> stop = watchers.add(print)
@@ -316,8 +315,8 @@ class Watchers:
         self._callbacks: dict[object, Callable[[str], None]] = {}
 
     def add(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call `callback` from now on; return the function that ends this, once or more often."""
-        key = object()  # the same function may watch twice
+        """Add a callback; return an idempotent function that removes it."""
+        key = object()  # the same callback may be added twice
         self._callbacks[key] = callback
 
         def stop() -> None:
@@ -326,7 +325,7 @@ class Watchers:
         return stop
 
     def tell(self, name: str) -> None:
-        """Call them all; one that fails keeps neither the others nor whoever tells from going on."""
+        """Call all callbacks. An error in one is logged and stops neither the others nor the caller."""
         for callback in [self._first, *self._callbacks.values()]:
             try:
                 callback(name)
@@ -337,38 +336,37 @@ class Watchers:
 # The host: the named connections of one kernel.
 
 PREFETCH_SECONDS = 5.0
-"""Seconds `connect` waits for the first listings, which completion and signatures are made of; a server
-that lists more slowly is connected all the same, and the listings arrive when they arrive."""
+"""Seconds that `connect` waits for the first listings, from which completion and signatures are made. A slower server
+is connected all the same, and its listings arrive later."""
 
 KEPT = 20
-"""Servers that could not be opened whose stderr is kept."""
+"""Failed servers whose stderr is kept."""
 
 _SSE_FALLBACK = (400, 404, 405)
-"""HTTP statuses after which a URL may be of the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
+"""HTTP statuses after which to try the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
 
 
 class Host:
     """Named connections to any number of MCP servers.
 
-    A mapping-like value: `host["weather"]`, `"weather" in host`, `len(host)`, iteration over names.
-    All its sessions live on the event loop that opened them. A program writes `async with Host() as host`,
-    which closes them at its end.
+    Mapping-like: `host["weather"]`, `"weather" in host`, `len(host)`, iteration over names. Sessions live on the event
+    loop that opened them. In a program, `async with Host() as host` closes them at the end.
 
     Args:
-        consent: Who may call what without asking; by default the person is asked about what an agent calls.
+        consent: Who may call what without approval; by default the user is asked about the calls of agents.
 
     Attributes:
-        loop: That loop, or None before the first session.
-        consent: Who may call what without asking; `consent.approver` asks.
-        elicitation: Who answers what servers ask the person for.
-        logins: How the person logs in to servers, and where tokens are kept.
-        sampling: Who answers what servers ask models for.
-        trace: The messages between it and its servers.
-        reports: Who shows the progress and the log messages of calls.
-        protocols: What is known of how the sessions of servers begin.
-        reconnection: What is done about sessions that are lost.
+        loop: The event loop of the sessions, or None before the first.
+        consent: Who may call what without approval; `consent.approver` asks the user.
+        elicitation: Answers the servers' elicitations.
+        logins: How the user logs in to servers, and where tokens are kept.
+        sampling: Answers the servers' sampling requests.
+        trace: The messages between the host and its servers.
+        reports: How the progress and the log messages of calls are shown.
+        protocols: Which servers support only the handshake.
+        reconnection: How lost sessions reconnect.
         metrics: Counters of its calls; `metrics.text()` is for Prometheus.
-        failed: What servers wrote to their stderr that could not be opened, by name, secrets masked; the last 20.
+        failed: Name -> stderr of servers that could not be opened, secrets masked; the last 20.
     """
 
     def __init__(self, consent: Consent | None = None) -> None:
@@ -418,27 +416,26 @@ class Host:
 
     @property
     def connections(self) -> Mapping[str, Connection]:
-        """The connections by name, in the order in which they were opened."""
+        """Name -> connection, in the order of opening."""
         return dict(self._connections)
 
     def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call `callback` with a server's name whenever it comes, goes, changes its state or what it offers.
+        """Call `callback` with a server's name whenever it is added or removed, or its state or offer changes.
 
         Returns:
-            A function that ends this.
+            A function that removes the callback.
         """
         return self._watchers.add(callback)
 
     # Opening
 
     async def connect(self, target: Any, *, name: str | None = None, **options: Any) -> Connection:
-        """Open a session, or return the one that is open to the same server under the same name.
+        """Open a session, or return an open one to the same server under the same name.
 
         Args:
             target: A URL, the path of a server file, a command as a list, the name of a configured
                 server, an `MCPServer` or low-level `Server`, or a `Spec`.
-            name: What to call it; the default is made from the target. A name given here that is
-                taken by another server is taken over.
+            name: Its name, which it takes over from another server; by default a free name made from the target.
             **options: `transport`, `headers`, `env`, `cwd`, `timeout`, `trust`, `verify`, `cert`,
                 `client_factory`, `auth`, `sampling`, `reconnect`, `protocol`: see `config.targets.resolve_target`.
 
@@ -448,7 +445,7 @@ class Host:
         """
         command = target if isinstance(target, list | tuple) else ()
         spec, default = resolve_target(None if command else target, command=command, **options)
-        # A cell that defines a server and connects it is run again: the new object takes the name over.
+        # When a cell that defines and connects a server runs again, the new object takes over the name.
         given = name or (default if isinstance(spec, InProcessSpec) else None)
         return await self.connect_spec(spec, given or default, replace=given is not None)
 
@@ -458,8 +455,7 @@ class Host:
         Args:
             spec: Where it is.
             name: Its name.
-            replace: Whether a session of that name to another server is closed; otherwise the new
-                one gets a number behind its name.
+            replace: Whether to close a session of that name to another server; if not, the new name gets a number.
         """
         check_name(name)
         self.loop = asyncio.get_running_loop()
@@ -487,10 +483,10 @@ class Host:
         return connection
 
     async def connect_many(self, specs: Mapping[str, Spec]) -> dict[str, Connection | MCPMagicError]:
-        """Open sessions in parallel; one that fails does not keep the others from working.
+        """Open sessions in parallel; a failure does not affect the others.
 
         Returns:
-            By name the connection, or the error that says why there is none.
+            Name -> the connection, or the error why it could not be opened.
         """
 
         async def one(name: str, spec: Spec) -> Connection | MCPMagicError:
@@ -506,7 +502,7 @@ class Host:
         """Close sessions and forget their names.
 
         Raises:
-            UnknownServerError: One of the names is not known; then nothing was closed.
+            UnknownServerError: A name is unknown; nothing was closed.
         """
         connections = [self[name] for name in names]
         for connection in connections:
@@ -516,18 +512,18 @@ class Host:
         await asyncio.gather(*(connection.close() for connection in connections))
 
     async def reconnect(self, name: str, *, by_hand: bool = True) -> Connection:
-        """Close a session, if it is still open, and open it again, at once: the same `Connection` goes on.
+        """Close a session if it is still open, and open it again at once, in the same `Connection`.
 
         Args:
-            name: Which.
-            by_hand: Whether the person wants it so; else it is to go on as if nothing had been.
+            name: Its name.
+            by_hand: Whether the user asked for it.
 
         Raises:
             ConnectError: It could not be opened.
         """
         connection = self[name]
         self.loop = asyncio.get_running_loop()
-        self.consent.definitions.meet(name, connection.spec)  # a command may run in another folder now
+        self.consent.definitions.meet(name, connection.spec)  # a command may now run in another folder
         try:
             await connection.reopen(by_hand=by_hand)
         finally:
@@ -536,7 +532,7 @@ class Host:
         return connection
 
     async def close(self) -> None:
-        """Close all sessions, end all servers that were started, and forget those that could not be opened."""
+        """Close all sessions, end all servers that the host started, and clear `failed`."""
         connections = [*self._connections.values(), *self._arrivals.refuse()]
         self._connections.clear()
         self.failed.clear()
@@ -558,7 +554,7 @@ class Host:
         connection.watch(lambda: self._watchers.tell(connection.name))
         self._watchers.tell(connection.name)
 
-    # What connections are made with
+    # Making connections
 
     def _look_at_tools(self, name: str) -> None:
         connection = self._connections.get(name)
@@ -566,7 +562,7 @@ class Host:
             self.consent.definitions.look(name, connection.catalog.cached("tools"))
 
     def note_failed(self, name: str, stderr: str) -> None:
-        """Keep what a server wrote to its stderr that could not be opened."""
+        """Keep the stderr of a server that could not be opened."""
         self.failed.pop(name, None)
         self.failed[name] = stderr
         if len(self.failed) > KEPT:
@@ -610,7 +606,7 @@ class Host:
 
     @property
     def services(self) -> Services:
-        """What each of its connections is lent."""
+        """What the host shares with each of its connections."""
         return Services(
             consent=self.consent,
             elicitation=self.elicitation,
@@ -626,12 +622,12 @@ class Host:
         )
 
     def make(self, name: str, spec: Spec, *, logins: LogIns | None = None) -> Connection:
-        """Return a connection that is not open yet, and that the host does not have yet.
+        """Return a new connection, neither open nor added to the host.
 
         Args:
-            name: Its name. It wants the roots and logs that a connection of this name to the same server has now.
+            name: Its name. It takes over roots and log level of a connection of this name to the same server.
             spec: Where its server is.
-            logins: How the person logs in, instead of as the host does it.
+            logins: How the user logs in, instead of the host's `logins`.
         """
         services = self.services
         connection = Connection(name, spec, services if logins is None else replace(services, logins=logins))
@@ -642,7 +638,7 @@ class Host:
         return connection
 
     def keep_until_closed(self, connection: Connection) -> None:
-        """Remember the owner task of a connection, so that `close` waits for servers that are still ending."""
+        """Remember a connection's owner task, so that `close` waits for servers that are still ending."""
         owner = connection.owner
         if owner is not None and not owner.done():
             self.keep_until_done(owner)
@@ -656,19 +652,19 @@ class Host:
     # Names
 
     def find(self, server: str | None = None) -> list[Connection]:
-        """Return the connection with a name, or all that are open or are being opened again."""
+        """Return the connection with a name, or all that are open or reconnecting."""
         if server is not None:
             return [self[server]]
         return [one for one in self._connections.values() if one.state in OFFERING]
 
     async def resolve(self, name: str, kind: str = "tools") -> tuple[Connection, Any]:
-        """Find a tool (or prompt) by `"server:name"`, or by its name alone while that is unique.
+        """Find a tool or prompt by `"server:name"`, or by its name alone if that is unique.
 
         Returns:
             The connection and the definition.
 
         Raises:
-            UnknownServerError, UnknownToolError, UnknownPromptError: There is none.
+            UnknownServerError, UnknownToolError, UnknownPromptError: It does not exist.
             AmbiguousNameError: Several servers have one of that name.
         """
         server, colon, rest = name.partition(":")
@@ -720,7 +716,7 @@ class Host:
 
 
 async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
-    """Prepare the way to a server, through the cassette if one is in."""
+    """Prepare the transport to a server, through the inserted cassette if there is one."""
     if (cassette := deck.cassette) is None:
         return await transports.open_transport(spec, wire, stack)
     from mcp_magic.cassette.replay import open_through
@@ -728,15 +724,15 @@ async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Trans
     return await open_through(cassette, spec, wire, stack)
 
 
-# Sessions that are open while a cassette comes in or goes out.
+# Open sessions when a cassette is inserted or ejected.
 
 
 async def begin_again(host: Host) -> tuple[list[str], dict[str, MCPMagicError]]:
-    """Open the sessions of a host again, so that a cassette has them from their beginning.
+    """Reopen the sessions of a host, so that a cassette has them from their beginning.
 
     Returns:
-        The names of those that are open again, and by name why others are not; one that is not in a cassette that
-        only replays is disconnected.
+        The names of the reopened sessions, and name -> error of the others. A session that is missing in a replay-only
+        cassette is disconnected.
     """
 
     async def one(connection: Connection) -> MCPMagicError | None:
@@ -756,7 +752,7 @@ async def begin_again(host: Host) -> tuple[list[str], dict[str, MCPMagicError]]:
 
 
 async def leave_replayed(host: Host) -> list[str]:
-    """Disconnect the sessions that were replayed, and return their names: there is nobody at their other end."""
+    """Disconnect the replayed sessions, which have no server, and return their names."""
     names = [connection.name for connection in host.connections.values() if connection.replayed]
     await host.disconnect(*names)
     return names

@@ -1,4 +1,4 @@
-"""A request in flight: its deadline, progress, attempts, and the questions that it waits for."""
+"""A pending request: its deadline, progress, attempts, and the server's questions that it waits for."""
 
 from __future__ import annotations
 
@@ -75,21 +75,21 @@ __all__ = [
 ]
 
 
-# The time-out of a call: it stands still while a person is asked, and begins anew when the server reports progress.
+# The deadline of a call: it stops while the user is asked, and restarts when the server reports progress.
 
 T = TypeVar("T")
 
 RESTART_SECONDS = 0.05
-"""Seconds between two restarts at least: a server may report a hundred thousand times."""
+"""Minimum seconds between two restarts: a server may report a hundred thousand times."""
 
 
 class Clock:
-    """Ends a wait. It can be used again when the wait is over.
+    """Ends a wait at its deadline. Can be reused after the wait.
 
     Args:
-        what: What is waited for, for messages.
-        seconds: How long the answer, or the next sign of life, may take; None for as long as it takes.
-        most: Seconds that it may take in all, or None; without the time in which the clock stands still, as the others.
+        what: The request, for messages.
+        seconds: How long the answer, or the next progress report, may take, without pauses; None for no limit.
+        most: Seconds that it may take in all, without pauses; None for no limit.
 
     Attributes:
         limited: Whether there is a limit at all.
@@ -108,11 +108,11 @@ class Clock:
         self._left = self._left_in_all = 0.0
 
     async def wait(self, sending: Awaitable[T]) -> T:
-        """Wait until the time is up.
+        """Await `sending` until the deadline.
 
         Raises:
-            TimeoutError: It is, and there was no sign of life.
-            RequestTimeoutError: It is, since the last sign of life or in all.
+            TimeoutError: The deadline passed without a progress report.
+            RequestTimeoutError: The deadline passed since the last progress report, or in all.
         """
         limit = asyncio.timeout_at(self._begin())
         try:
@@ -126,7 +126,7 @@ class Clock:
         raise self._too_late()
 
     def _begin(self) -> float:
-        """Return the time of the loop at which the time will be up."""
+        """Start, and return the event loop's time of the deadline."""
         now = asyncio.get_running_loop().time()
         self._restarted, self._last = None, self._most < self._seconds
         self._latest = now + self._most
@@ -140,7 +140,7 @@ class Clock:
         return RequestTimeoutError(f"{self._what}: {problem}; the server has been told that nobody waits.")
 
     def restart(self) -> None:
-        """Give the server its time anew: it has said that it is at work."""
+        """Restart the deadline: the server has reported progress."""
         if self._limit is None:
             return
         if self._pauses:
@@ -153,7 +153,7 @@ class Clock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop the clock. Several may ask at the same time: it goes on when the last of them is done."""
+        """Stop the clock. Can be nested: it goes on when the last context exits."""
         loop = asyncio.get_running_loop()
         when = self._limit.when() if self._limit is not None else None
         if self._pauses == 0 and when is not None:
@@ -171,32 +171,31 @@ class Clock:
 
     def _set_limit(self, when: float | None) -> None:
         if self._limit is not None:
-            with suppress(RuntimeError):  # the time is up already
+            with suppress(RuntimeError):  # the deadline has passed already
                 self._limit.reschedule(when)
 
 
-# What a server says of how far it is, as figures (specification, "Progress").
+# Progress reports of a server, as numbers (specification, "Progress").
 
 RATE_SECONDS = 0.2
-"""Seconds that must be looked back on before a rate says anything."""
+"""Minimum seconds of observation before a rate is meaningful."""
 
 
 MAX_MESSAGE = 2000
-"""Characters kept of a message: more than are shown, so that a secret is masked before it is cut."""
+"""Maximum number of characters kept of a message: more than are shown, so that a secret is masked before it is cut."""
 
 
 class Meter:
-    """What was done of what there is to do.
+    """The progress of a call.
 
-    The numbers are a server's, so anything may come: what is no number changes nothing, a total that is not above zero
-    is unknown, a value beyond the total is all of it. A value that goes back begins anew: its rate is measured
-    from there.
+    The numbers come from a server, so any value is handled: NaN and infinity change nothing, a total that is not
+    positive is unknown, a value above the total counts as all of it. A value that goes back restarts the rate.
 
     Attributes:
-        done: What was done, in the server's own unit.
-        total: What there is to do, or None where nobody knows.
-        message: The beginning of the server's words about it.
-        count: Notifications until now.
+        done: The progress so far, in the server's own unit.
+        total: The progress at the end, or None if unknown.
+        message: The beginning of the server's last progress message.
+        count: Notifications so far.
     """
 
     __slots__ = ("_from", "_last", "_since", "count", "done", "message", "total")
@@ -210,13 +209,13 @@ class Meter:
         self._since = self._last = -1.0
 
     def note(self, progress: float, total: float | None, message: str | None, now: float) -> None:
-        """Take what a notification says.
+        """Take a progress notification.
 
         Args:
-            progress: What was done.
-            total: Of what, or None.
-            message: Words about it, or None.
-            now: Seconds on a clock that only goes forward.
+            progress: Its progress.
+            total: Its total, or None.
+            message: Its message, or None.
+            now: Seconds of a monotonic clock.
         """
         self.count += 1
         if message is not None:
@@ -231,25 +230,25 @@ class Meter:
 
     @property
     def share(self) -> float | None:
-        """The part that is done, 0 to 1; None where the total is not known."""
+        """The share that is done, 0 to 1; None if the total is unknown."""
         return None if self.total is None else min(max(self.done / self.total, 0.0), 1.0)
 
     @property
     def rate(self) -> float | None:
-        """What is done in a second, or None while that cannot be said."""
+        """The progress per second, or None if unknown."""
         seconds = self._last - self._since
         return (self.done - self._from) / seconds if self._since >= 0 and seconds >= RATE_SECONDS else None
 
     @property
     def left(self) -> float | None:
-        """Seconds until all is done if it goes on like this, or None."""
+        """Seconds until the end at the current rate, or None."""
         rate = self.rate
         if self.total is None or not rate or self.done >= self.total:
             return None
         return (self.total - self.done) / rate
 
     def figures(self, *, running: bool = True) -> list[str]:
-        """Return how much is done, how fast, and while it is running how long the rest takes.
+        """Return the amount done, the rate, and while running the remaining time.
 
         >>> meter = Meter()
         >>> meter.note(0, 10, None, 1.0), meter.note(3, None, "loading", 3.0)
@@ -268,7 +267,7 @@ class Meter:
 
 
 def amount_text(done: float, total: float | None) -> str:
-    """Return what is done of what.
+    """Return an amount and its total as text.
 
     >>> amount_text(3, 10), amount_text(1234567, None), amount_text(12, 10), amount_text(0.5, 2)
     ('3 of 10 (30 %)', '1,234,567', '12 of 10 (100 %)', '0.5 of 2 (25 %)')
@@ -279,7 +278,7 @@ def amount_text(done: float, total: float | None) -> str:
 
 
 def figure(value: float) -> str:
-    """Return a number as it is read.
+    """Return a number as readable text.
 
     >>> figure(3.0), figure(2.4567), figure(1234.5), figure(0.00012), figure(1e21)
     ('3', '2.46', '1,234', '0.00012', '1e+21')
@@ -289,42 +288,40 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
-# How far a call is and what its server logs meanwhile (specification, "Progress", "Logging").
-#
-# Values only: what is seen of them is up to a reporter.
+# Reports: a call's progress and log messages (specification, "Progress", "Logging"). Data only; a reporter displays it.
 
 State = Literal["running", "done", "failed", "timed out", "cancelled", "interrupted"]
 
 KEPT_MESSAGES = 50
-"""Log messages of one call that are kept to be shown; the rest is counted, and `%mcp logs` has them."""
+"""Maximum number of log messages of one call to keep for display; the others are counted, and `%mcp logs` has them."""
 
 KEPT_CHARACTERS = 2000
-"""Characters of a log message that are kept to be shown."""
+"""Maximum number of characters of a log message to keep for display."""
 
 MESSAGE_CHARACTERS = 200
-"""Characters of a server's words about its progress."""
+"""Maximum number of characters of a progress message to display."""
 
 TIMES = 10
-"""How many time-outs a call that goes on reporting has, where no maximum is set."""
+"""Without a set maximum, a call that keeps reporting may take this many times its deadline in all."""
 
 
 class Report:
-    """What is said in the course of one call.
+    """The progress and the log messages of one call.
 
     Args:
         server: The server's name.
-        title: What was asked.
+        title: The request.
         cancel: Cancels the call; the server is told.
         started: When the call was made (`time.perf_counter()`); now if left out.
-        masked: Takes secrets out of what the server says of its progress.
+        masked: Masks secrets in the server's progress messages.
 
     Attributes:
         server: The server's name.
-        title: What was asked: `"math:slow"`.
-        meter: How far it is; its `count` is 0 for a call that only logs.
-        state: Whether it runs, and what came of it.
+        title: The request: `"math:slow"`.
+        meter: The progress; its `count` is 0 for a call that only logs.
+        state: Whether the call is running, or how it ended.
         messages: The last log messages, secrets masked.
-        levels: How many messages there were of each level.
+        levels: Level -> number of messages.
         cancel: Cancels the call; the server is told.
     """
 
@@ -350,12 +347,12 @@ class Report:
 
     @property
     def seconds(self) -> float:
-        """How long the call has taken so far, or took."""
+        """How long the call has taken so far, or in all."""
         return time.perf_counter() - self._started if self._seconds is None else self._seconds
 
     @property
     def logged(self) -> int:
-        """Log messages until now, also those that are not kept."""
+        """The number of log messages so far, including dropped ones."""
         return self.levels.total()
 
     def log(self, message: LogMessage) -> None:
@@ -364,11 +361,11 @@ class Report:
         self.levels[message.level] += 1
 
     def end(self, state: State) -> None:
-        """Say what came of it."""
+        """Note how the call ended."""
         self.state, self._seconds = state, time.perf_counter() - self._started
 
     def words(self) -> str:
-        """Return how far the call is, on one line without its title; without the last message if all is done.
+        """Return the progress on one line, without the title; if the call is done, without the last message.
 
         >>> report = Report("math", "math:slow")
         >>> report.meter.note(3, 10, "loading", 0.0)
@@ -383,21 +380,20 @@ class Report:
 
 
 Reporter = Callable[[Report], Callable[[], None] | None]
-"""Shows a report: called once, in the context of whoever made the call, when there is something to show for the first
-time. What it returns is called whenever the report has changed, thousands of times a second where a server says so
-much, and when the call has ended; None where nothing can be shown."""
+"""Displays a report: called once, in the context of the call, when there is something to show. Returns a callback for
+each change of the report (up to thousands per second) and for the end of the call; None if nothing can be shown."""
 
 
 @dataclass
 class Reports:
-    """What is done with what calls report.
+    """How the reports of calls are shown.
 
     Attributes:
-        reporter: Shows it; None where nobody looks on.
+        reporter: Displays them; None where there is no display.
         progress: Whether progress is shown.
-        level: The least severe level of log messages that are shown; `"off"` for none.
-        max_total_timeout: Seconds a call may take at most, however often progress starts its time-out anew; None for
-            ten times the time-out.
+        level: The least severe level of log messages to show; `"off"` for none.
+        max_total_timeout: Maximum seconds for a call, however often progress restarts its deadline; None for ten
+            times the deadline.
     """
 
     reporter: Reporter | None = None
@@ -406,11 +402,11 @@ class Reports:
     max_total_timeout: float | None = None
 
     def most(self, timeout: float | None, wanted: float | None = None) -> float | None:
-        """Return the seconds that a call may take at most; None for as long as it takes.
+        """Return the most seconds that a call may take in all; None for no limit.
 
         Args:
-            timeout: Its time-out, which what is usual never cuts short.
-            wanted: What was said for this call.
+            timeout: Its deadline; the default maximum is never shorter.
+            wanted: The maximum that was given for this call.
 
         >>> Reports().most(2), Reports(max_total_timeout=5).most(2), Reports(max_total_timeout=5).most(9)
         (20, 5, 9)
@@ -422,7 +418,7 @@ class Reports:
         return max(timeout, self.max_total_timeout if self.max_total_timeout is not None else TIMES * timeout)
 
 
-# A call that waits for its answer: its clock, the cell that made it, what its server asks and reports meanwhile.
+# A pending call: its clock, its cell, and the server's questions and reports.
 
 logger = logging.getLogger(__name__)
 
@@ -431,31 +427,31 @@ _current: ContextVar[CallUnderWay | None] = ContextVar("mcp_magic_call", default
 
 
 class Answerer(Protocol):
-    """Answers what the server of one call asks for in its course: an `Elicitor`, or what is `Prepared` for sampling."""
+    """Answers a server's questions during one call: an `Elicitor`, or `Prepared` for sampling."""
 
     def __call__(self, asked: Any, /) -> Awaitable[Any]:
         """Answer."""
 
 
 class CallUnderWay:
-    """A request in the course of which the server may ask and report something.
+    """A pending request during which the server may ask questions and report.
 
     Args:
-        seconds: How long the answer, or the next report of progress, may take, without the time in which a person is
-            asked; None for as long as it takes.
-        elicitor: Who answers what the server asks for during this call, instead of the host's.
-        what: What is asked, for messages: `"math:slow"`.
+        seconds: How long the answer, or the next progress report, may take, without the time for questions to the
+            user; None for no limit.
+        elicitor: Answers the server's elicitations during this call, instead of the host's.
+        what: The request, for messages: `"math:slow"`.
         server: The server's name.
-        reports: What is done with what the server reports.
+        reports: How reports are shown.
         on_progress: Awaited with (progress, total, message) for each progress notification, which then is not shown.
-        max_total: Seconds that it may take at most, instead of what `reports` says.
-        masked: Takes secrets out of a text.
-        prepared: Decides first about what the server asks models for during this call.
+        max_total: Maximum seconds that it may take in all, instead of the default of `reports`.
+        masked: Masks secrets in a text.
+        prepared: Decides first about sampling requests during this call.
 
     Attributes:
-        ended: Whether it has its answer, or nobody waits for one any more.
-        report: What was reported and is to be shown; None as long as that is nothing.
-        unclaimed: The same of log messages that may be another call's.
+        ended: Whether the wait for the answer is over.
+        report: The report to show; None as long as it would be empty.
+        unclaimed: A report of log messages that may belong to another call, or None.
     """
 
     def __init__(
@@ -490,12 +486,12 @@ class CallUnderWay:
         self._questions: set[asyncio.Task[Any]] = set()
 
     async def wait(self, sending: Awaitable[T], calls: list[CallUnderWay]) -> T:
-        """Wait for the answer, as one of `calls` meanwhile; then what is still asked is asked no more.
+        """Wait for the answer, as one of `calls` meanwhile; then cancel open questions.
 
         Raises:
-            TimeoutError: The time is up, and nothing was reported.
-            RequestTimeoutError: The time is up since the last report, or in all.
-            CallCancelledError: The person cancelled it.
+            TimeoutError: The deadline passed without a progress report.
+            RequestTimeoutError: The deadline passed since the last progress report, or in all.
+            CallCancelledError: The user cancelled it.
         """
         token = _current.set(self)
         calls.append(self)
@@ -522,26 +518,26 @@ class CallUnderWay:
         try:
             return await (self._clock.wait(sending) if self._clock.limited else sending)
         except asyncio.CancelledError:
-            # Interrupt may have cancelled it as well, and goes further
+            # An interrupt may have cancelled the task as well; that must propagate.
             if not self._cancelled or task is None or task.uncancel() > before:
                 raise
         raise CallCancelledError(f"{self._what}: cancelled; the server has been told.")
 
     def cancel(self) -> None:
-        """Cancel the request: the server is told, and whoever waits gets a `CallCancelledError`."""
+        """Cancel the request: the server is told, and `wait` raises `CallCancelledError`."""
         if self._task is not None and not self._cancelled:
             self._cancelled = True
             self._task.cancel()
 
     def paused(self) -> AbstractContextManager[None]:
-        """Stop the clock. Several may ask at the same time: it goes on when the last of them is done."""
+        """Stop the clock. Can be nested: it goes on when the last context exits."""
         return self._clock.paused()
 
-    # What is reported
+    # Reports
 
     @property
     def on_progress(self) -> ProgressFnT | None:
-        """What is to be called at each progress notification; None where nobody has a use for them."""
+        """The callback for progress notifications; None if nothing uses them."""
         wanted = self._told is not None or self._clock.limited or self._shows_progress
         return self._progressed if wanted else None
 
@@ -561,7 +557,7 @@ class CallUnderWay:
             self._changed(report)
 
     def logged(self, message: LogMessage, others: int = 0) -> None:
-        """Take a log message that this call has caused, or one of so many other calls of the session."""
+        """Take a log message that this call, or one of `others` other calls of the session, has caused."""
         if self.ended or self._reports.reporter is None or not at_least(message.level, self._reports.level):
             return
         if others:
@@ -581,7 +577,7 @@ class CallUnderWay:
                 assert self._reports.reporter is not None
                 self._shows[report] = self._context.copy().run(self._reports.reporter, report) or _unseen
             self._shows[report]()
-        except Exception:  # what is shown of a call is no reason for it to fail
+        except Exception:  # a display error must not fail the call
             logger.exception("what %s reports cannot be shown", self._what)
             self._shows[report] = _unseen
 
@@ -591,10 +587,10 @@ class CallUnderWay:
                 report.end(state)
                 self._changed(report)
 
-    # What is asked
+    # Questions
 
     def ask(self, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start what asks the person, in the context of whoever made the call: it appears below their cell."""
+        """Start a question to the user in the context of the call, so that it appears below the calling cell."""
         task = asyncio.get_running_loop().create_task(question, context=self._context.copy())
         self._questions.add(task)
         task.add_done_callback(self._questions.discard)
@@ -606,7 +602,7 @@ def _unseen() -> None:
 
 
 def _state(error: BaseException) -> State:
-    """Return what became of a call that ended with an error."""
+    """Return how a call that raised has ended."""
     if isinstance(error, CallCancelledError):
         return "cancelled"
     if isinstance(error, TimeoutError):
@@ -616,7 +612,7 @@ def _state(error: BaseException) -> State:
 
 @contextmanager
 def person_asked() -> Iterator[None]:
-    """Stop the clock of the call in whose context this runs, if there is one: for a log-in in the course of a call."""
+    """Stop the clock of the current call, if any, during a question to the user such as a log-in."""
     call = current_call()
     if call is None:
         yield
@@ -626,37 +622,37 @@ def person_asked() -> Iterator[None]:
 
 
 def current_call() -> CallUnderWay | None:
-    """Return the call in whose context this runs, or None."""
+    """Return the pending call of the current context, or None."""
     call = _current.get()
     return None if call is None or call.ended else call
 
 
 def caused_by(calls: list[CallUnderWay]) -> list[CallUnderWay]:
-    """Return the call that made a server ask, or log; all that it may be, where nothing says which.
+    """Return the call that caused a question or a log message of the server; all candidates if that is unknown.
 
-    An `input_required` round runs in the task of its call, and over HTTP what a request leads to comes on a stream of
-    its own. Else a message does not say what it belongs to: the call that was sent last is the last.
+    An `input_required` round runs in the task of its call, and over HTTP each request has its own stream. Otherwise a
+    message does not tell its call; then all pending calls are returned, the latest last.
     """
     current = _current.get()
     return [current] if current is not None and current in calls else [*calls]
 
 
-# What became of one request below the session: whether it was written, and how HTTP answered it.
+# Outcomes: whether a request was written, and how HTTP answered it.
 #
-# The HTTP transports post a request in the context of whoever sends it, so its hooks find the right one even where
-# many are under way.
+# The HTTP transports post a request in the context of its sender, so their hooks find the right outcome even if many
+# requests are pending.
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-"""Seconds of silence after which the other end is asked, seconds between two questions, and questions without an
-answer after which the connection is dead: in all about a minute."""
+"""Seconds of silence before the first TCP keepalive probe, seconds between probes, and unanswered probes after which
+the connection is dead: in all about a minute."""
 
 
 class Awaited:
-    """A request that waits for its answer.
+    """A pending request and its answer.
 
     Attributes:
         number: Its JSON-RPC id.
-        result: What it was answered, as it came, or None.
+        result: The result as the server sent it, or None.
     """
 
     __slots__ = ("_others", "_stray", "number", "result")
@@ -668,13 +664,13 @@ class Awaited:
         self._others = 0
 
     def stray(self, said: str) -> None:
-        """Take note of an answer that came meanwhile and is nobody's."""
+        """Note a stray answer that came meanwhile."""
         self._others += bool(self._stray)
         self._stray = self._stray or said
 
     @property
     def in_vain(self) -> str:
-        """What was answered instead, in a sentence; "" if nothing was."""
+        """A sentence about the stray answers that came instead; "" if there were none."""
         if not self._stray:
             return ""
         more = f" (and {self._others} more)" if self._others else ""
@@ -683,18 +679,18 @@ class Awaited:
 
 
 class Outcome:
-    """One attempt of one request.
+    """The outcome of one attempt of a request, as far as the transport knows it.
 
     Attributes:
-        status: The HTTP status that answered it, or None.
-        content_type: What kind of answer that was, or "".
+        status: The HTTP status of its answer, or None.
+        content_type: The content type of its answer, or "".
         retry_after: Seconds that the server asks to wait, or None.
-        refused: Whether a connection for it failed before anything could be sent.
-        written: Whether something of it was written, as far as this can be known: over HTTP.
-        over: Whether nobody waits for it any more.
-        error: What went wrong below HTTP, or None.
-        awaited: The last request that was sent for it, or None.
-        begun: What the server's stderr had when it was made, or None.
+        refused: Whether connecting failed before anything was sent.
+        written: Whether some of it was written; known over HTTP only.
+        over: Whether the wait for its answer is over.
+        error: The error below HTTP, or None.
+        awaited: The last JSON-RPC request that was sent for it, or None.
+        begun: The end of the server's stderr when it was sent, or None.
     """
 
     __slots__ = (
@@ -715,16 +711,16 @@ class Outcome:
 
     @property
     def result(self) -> Any:
-        """What it was answered, as it came, or None."""
+        """The result as the server sent it, or None."""
         return self.awaited.result if self.awaited is not None else None
 
     @property
     def given_up(self) -> bool:
-        """Whether nobody is to wait for it: the SDK tells the server so first, and cannot during a log-in."""
+        """Whether it is over or being cancelled: the SDK tells the server first, which a log-in would block."""
         return self.over or (self._task is not None and self._task.cancelling() > self._cancelled)
 
     def sends(self, awaited: Awaited) -> None:
-        """Note that a request is sent; what answered one before it is of no interest any more."""
+        """Note that a JSON-RPC request is sent, and forget the answer to an earlier one."""
         self.awaited = awaited
         self.status = self.retry_after = self.error = None
         self.content_type = ""
@@ -745,13 +741,14 @@ class Outcome:
 
 
 current: ContextVar[Outcome | None] = ContextVar("mcp_magic_outcome", default=None)
-"""The attempt that is being made in this context."""
+"""The outcome of the attempt that runs in this context."""
 
 
 def keep_alive(event: str, info: dict[str, Any]) -> None:
-    """Let the system ask the other end of a new connection now and then whether it is there (an event of httpx2).
+    """Turn on TCP keepalive for a new connection (an event of httpx2).
 
-    An event stream may be silent for hours; without that nothing says that the machine slept or the network changed.
+    An event stream may be silent for hours; without keepalive nothing tells that the machine slept or the network
+    changed.
     """
     if not event.endswith("connect_tcp.complete"):
         return
@@ -761,12 +758,12 @@ def keep_alive(event: str, info: dict[str, Any]) -> None:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEP_ALIVE.items():
         if (option := getattr(socket, name, None)) is not None:
-            with suppress(OSError):  # the system knows better
+            with suppress(OSError):  # the system does not allow it
                 found.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def retry_after(value: Any) -> float | None:
-    """Read a `Retry-After` header (RFC 9110, section 10.2.3): seconds, or a date; None where it is neither.
+    """Return the seconds of a `Retry-After` header (RFC 9110, section 10.2.3): a number or a date; None if invalid.
 
     >>> retry_after("120"), retry_after("soon"), retry_after(None)
     (120.0, None, None)
@@ -783,25 +780,25 @@ def retry_after(value: Any) -> float | None:
         return None
 
 
-# Waiting for whoever answers what a server asks in the course of a call: one question after the other.
+# The questions of a server during a call, one after the other.
 
 EARLY_SECONDS = 0.5
-"""Seconds by which whoever asks the person may say before us that the time is up."""
+"""Seconds by which the time-out of an elicitor may come before that of `in_time`."""
 
 SETTLE_SECONDS = 60.0
-"""Seconds that a server has to show that it has no more questions of a call that is over."""
+"""Seconds that a server has to answer the ping which shows that an ended call has no more questions."""
 
 WAIT_SECONDS = 2.0
-"""Seconds of them that the next call waits."""
+"""Seconds that the next call waits for that ping."""
 
 
 @dataclass(frozen=True)
 class Unanswered:
-    """Why there is no answer.
+    """Why a question has no answer.
 
     Attributes:
-        why: `"late"` (nobody answered in time), `"ended"` (the call has) or `"failed"`.
-        error: What failed.
+        why: `"late"` (no answer in time), `"ended"` (the call has ended) or `"failed"`.
+        error: The failure, or None.
     """
 
     why: Literal["late", "ended", "failed"]
@@ -809,10 +806,10 @@ class Unanswered:
 
 
 class NotAskedError(Exception):
-    """A question is not put to the person; the text says why, for the server too.
+    """A question is not put to the user; the text says why, also to the server.
 
     Attributes:
-        is_first: Whether it is the first of its kind, which is worth a log message.
+        is_first: Whether it is the first such question, which deserves a log message.
     """
 
     def __init__(self, why: str, *, is_first: bool) -> None:
@@ -821,10 +818,10 @@ class NotAskedError(Exception):
 
 
 class QuestionQueue:
-    """The questions of one server: they are asked one at a time, and a call may ask a limited number of them.
+    """The questions of one server: asked one at a time, and limited per call.
 
     Args:
-        calls: The calls under way on the session, the latest last.
+        calls: The pending calls of the session, the latest last.
         limit: Returns how many questions a call may ask.
     """
 
@@ -839,8 +836,8 @@ class QuestionQueue:
     async def wait(self, call: CallUnderWay, client: Client, send: Callable[[], Awaitable[T]]) -> T:
         """Send a call and wait for its answer.
 
-        A server of the handshake era does not say for which call it asks. So after a call that asked and was broken
-        off, the server has to answer a ping first: what it asks until then is of the old call, and is not asked.
+        In a handshake session a question does not name its call. So when a call that asked is interrupted, the server
+        gets a ping; questions before its answer belong to the old call, and are refused.
         """
         if self._settling is not None:
             await asyncio.wait({self._settling}, timeout=WAIT_SECONDS)
@@ -852,7 +849,7 @@ class QuestionQueue:
             raise
 
     async def _settle(self, client: Client) -> None:
-        current.set(None)  # it is no part of the request that was broken off
+        current.set(None)  # the ping is no part of the interrupted request
         with suppress(Exception):
             async with asyncio.timeout(SETTLE_SECONDS):
                 await ping(client)
@@ -860,7 +857,7 @@ class QuestionQueue:
 
     @contextmanager
     def asking(self) -> Iterator[CallUnderWay]:
-        """Stop the clocks of all calls that may have made the server ask; return the latest of them."""
+        """Stop the clocks of all calls that may have caused the question; yield the latest of them."""
         found = caused_by(self._calls) if self._settling is None else []
         found = found or [CallUnderWay()]
         with ExitStack() as clocks:
@@ -870,16 +867,16 @@ class QuestionQueue:
 
     @asynccontextmanager
     async def turn(self, call: CallUnderWay, *, is_new: bool = True) -> AsyncIterator[None]:
-        """Wait until the questions before this one are over.
+        """Wait until earlier questions are over.
 
-        Questions that belong to no call under way have one limit together, until a call asks.
+        Questions without a pending call share one limit, which a question of a call resets.
 
         Args:
-            call: Made the server ask.
+            call: The call that caused the question.
             is_new: Whether it counts; False for the second part of a question.
 
         Raises:
-            NotAskedError: The call has asked too much, or it is over.
+            NotAskedError: The call has asked too many questions, or is over.
         """
         if self._settling is not None:
             raise NotAskedError("the call is over", is_first=False)
@@ -903,10 +900,10 @@ class QuestionQueue:
 
 
 async def answered(call: CallUnderWay, question: Coroutine[Any, Any, T]) -> T | Unanswered:
-    """Wait for an answer, which is asked for in the context of whoever made the call.
+    """Ask a question in the context of its call, and wait for the answer.
 
     Args:
-        call: Made the server ask; when it ends the question does.
+        call: The call that caused the question; its end cancels the question.
         question: Asks.
     """
     try:
@@ -920,10 +917,10 @@ async def answered(call: CallUnderWay, question: Coroutine[Any, Any, T]) -> T | 
 
 
 async def in_time(waiting: Awaitable[T], seconds: float) -> T | Unanswered:
-    """Wait for the person or the model, `seconds` at most.
+    """Wait for the user or the model, at most `seconds`.
 
     Raises:
-        TimeoutError: It was something else that took too long.
+        TimeoutError: Something else timed out, earlier.
     """
     started = time.perf_counter()
     try:
@@ -935,21 +932,20 @@ async def in_time(waiting: Awaitable[T], seconds: float) -> T | Unanswered:
     return Unanswered("late")
 
 
-# How often something may happen within a minute, and how many of it at once.
+# Limits: events per minute, and concurrent calls.
 
 SECONDS = 60.0
 
 MOST_AT_ONCE = 400
-"""Calls of one session that are made at once over HTTP, where each holds a connection, and so a file descriptor, until
-it is answered. On Windows a kernel's loop watches 512 sockets at most, and most systems let a process open 1,024 files.
-"""
+"""Maximum number of concurrent calls of one session over HTTP, where each holds a connection and so a file descriptor.
+On Windows a kernel's event loop watches at most 512 sockets, and most systems let a process open 1,024 files."""
 
 TELL_SECONDS = 1.0
-"""Seconds that a call waits for its turn before the person is told."""
+"""Seconds that a call waits before the user is told."""
 
 
 class Pace:
-    """Counts what happens.
+    """A rate limit per minute.
 
     >>> pace = Pace()
     >>> [pace.allows(2) for _ in range(3)]
@@ -960,7 +956,7 @@ class Pace:
         self._times: deque[float] = deque()
 
     def allows(self, most: int) -> bool:
-        """Whether it may happen once more, when it may happen `most` times within a minute; if so it counts."""
+        """Whether one more event is within `most` per minute; if so, count it."""
         now = time.monotonic()
         while self._times and now - self._times[0] > SECONDS:
             self._times.popleft()
@@ -971,10 +967,10 @@ class Pace:
 
 
 class Turns:
-    """Lets so many go on at once; the others wait, and go on in the order in which they came.
+    """Limits concurrent calls; the others wait in order of arrival.
 
     Args:
-        most: How many.
+        most: The limit.
     """
 
     def __init__(self, most: int) -> None:
@@ -985,11 +981,11 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, tell: Callable[[int, int], None]) -> AsyncIterator[None]:
-        """Wait for a turn and have it.
+        """Wait until a place is free, and take it.
 
         Args:
-            tell: Called with how many have a turn and how many wait, if this waits for a second; only once as long as
-                there are some that wait.
+            tell: Called with the numbers of running and of waiting calls after a second of waiting; only once until no
+                call waits any more.
         """
         if self._free.locked():
             await self._wait(tell)
@@ -1017,8 +1013,8 @@ class Turns:
 
 
 def most_at_once() -> int:
-    """Return how many calls a session makes at once; the other half of the files that may be open are for all else."""
-    if IN_BROWSER:  # there are no files to run out of
+    """Return the most concurrent calls of a session: at most half of the files that the process may open."""
+    if IN_BROWSER:  # no file descriptors to run out of
         return MOST_AT_ONCE
     try:
         import resource
@@ -1028,23 +1024,23 @@ def most_at_once() -> int:
     return MOST_AT_ONCE if files == resource.RLIM_INFINITY else max(1, min(MOST_AT_ONCE, files // 2))
 
 
-# What may be sent twice: the one place that says so.
+# The only rules for retries.
 #
-# A request that certainly did not run: nobody listened, a session that the server had forgotten, a server that
-# refused to begin (429, 503). And what is harmless to repeat: listings and the like, and tools that a trusted server
-# declares read-only or idempotent. Nothing else is ever sent twice.
+# Retried are requests that certainly did not run (no connection, a session that the server has forgotten, or HTTP 429
+# or 503) and requests that are harmless to repeat (listings and the like, and tools that a trusted server declares
+# read-only or idempotent). Nothing else is ever sent twice.
 
 BUSY = (429, 503)
-"""HTTP statuses of a server that did not begin with a request (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
+"""HTTP statuses of a server that did not start on a request (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
 
 BUSY_ATTEMPTS = 2
-"""Times that `Retry-After` is honoured for one request."""
+"""How often `Retry-After` is honoured for one request."""
 
 LOST_ATTEMPTS = 3
-"""Times that a request which found nobody is sent again, when its server is back."""
+"""How often a request that could not connect is retried once its server is back."""
 
 METHOD_NOT_FOUND = -32601
-"""The JSON-RPC error code."""
+"""JSON-RPC error code."""
 
 _NO_SESSION = re.compile(
     r"\b(no|no valid|invalid|unknown|expired|missing|terminated|closed)\b.{0,10}\bsession\b"
@@ -1052,20 +1048,20 @@ _NO_SESSION = re.compile(
     r"|\bserver not initialized\b",
     re.IGNORECASE,
 )
-"""What servers say with HTTP 400 about a session that they do not have. The specification wants 404, but the
-TypeScript SDK's examples, and the many servers that were made from them, answer 400 "No valid session ID provided";
-its transport answers 400 "Server not initialized"."""
+"""Messages of servers with HTTP 400 about a session that they do not know. The specification requires 404, but the
+TypeScript SDK's examples, and many servers made from them, answer 400 "No valid session ID provided"; its transport
+answers 400 "Server not initialized"."""
 
 
 class Repeats:
-    """How often one request was sent again, and why.
+    """The retries of one request.
 
     Attributes:
-        harmless: Whether it may be sent again although it may have run.
-        patient: Whether it waits for a server that is busy.
-        renewed: Whether it has been, after the session was renewed.
-        busy: How often, because the server asked to wait.
-        lost: How often, because the session was lost.
+        harmless: Whether it may be retried although it may have run.
+        patient: Whether it waits for a busy server.
+        renewed: Whether it was retried because the session was renewed.
+        busy: Retries because the server asked to wait.
+        lost: Retries because the session was lost.
         waited: Seconds that it waited for a busy server.
     """
 
@@ -1078,11 +1074,11 @@ class Repeats:
 
 
 def is_repeatable(spec: Spec, tool: Any) -> bool:
-    """Whether a call may be sent twice: the hints say so, and the person trusts the server that gives them.
+    """Whether a call may be sent twice: the tool's hints say so, and the user trusts its server.
 
     Args:
         spec: Where the tool's server is, and whether it is trusted.
-        tool: Its definition, or None where it is not known.
+        tool: The definition, or None if unknown.
     """
     hints = tool.annotations if tool is not None else None
     if hints is None or not spec.trust:
@@ -1091,7 +1087,7 @@ def is_repeatable(spec: Spec, tool: Any) -> bool:
 
 
 def is_forgotten(failure: BaseException, outcome: Outcome) -> bool:
-    """Whether HTTP answered that the server does not have the session: then the request never reached a tool.
+    """Whether HTTP answered that the server does not know the session, so that the request never reached a tool.
 
     Args:
         failure: What the SDK raised.
@@ -1099,13 +1095,13 @@ def is_forgotten(failure: BaseException, outcome: Outcome) -> bool:
     """
     code = getattr(failure, "code", None)
     if outcome.status == 404:
-        # "Method not found" is a 404 too since 2026-07-28; "Connection closed" may have run.
+        # Since 2026-07-28 "Method not found" is a 404 too; a request with "Connection closed" may have run.
         return code is not None and code != METHOD_NOT_FOUND and str(failure) != "Connection closed"
     return outcome.status == 400 and code is not None and says_no_session(str(failure))
 
 
 def says_no_session(text: str) -> bool:
-    """Whether a server that answers HTTP 400 means that it does not have the session.
+    """Whether the text of an HTTP 400 means that the server does not know the session.
 
     >>> says_no_session("Bad Request: No valid session ID provided"), says_no_session("Session not found")
     (True, True)

@@ -1,4 +1,4 @@
-"""The protocol's codes, log levels and versions: what an error means and whose fault it is."""
+"""The protocol's error codes, log levels and versions: what an error means and whose fault it is."""
 
 from __future__ import annotations
 
@@ -55,23 +55,23 @@ __all__ = [
 ]
 
 
-# What error codes and HTTP statuses mean, and whose fault each is: the one table of them.
+# Error codes and HTTP statuses: their meaning, and whose fault each is.
 #
 # Sources: JSON-RPC 2.0, section 5.1; the specification's "Error Handling", whose code space of 2026-07-28 is
-# -32020 to -32099; RFC 9110, section 15. What the SDK makes up by itself (-32000, -32001) stands here too.
+# -32020 to -32099; RFC 9110, section 15. Includes the SDK's own codes (-32000, -32001).
 
 CALLER, HOST, SERVER = "the caller", "mcp_magic", "the server"
 NETWORK, YOU = "the network", "you"
 
 
 class Fault(NamedTuple):
-    """An error code or a status.
+    """The meaning of an error code or a status.
 
     Attributes:
         meaning: What it means, in a few words.
-        who: Whose fault it is where the server says it to this host: `CALLER` (what was asked for), `HOST` (how it
-            was asked), `SERVER`, `NETWORK` or `YOU` (credentials, a page to open).
-        help: What to do, without a full stop, `{server}` for its name; "" where the server's own words say it.
+        who: Whose fault it is if the server sends it to this host: `CALLER` (wrong request), `HOST` (wrong form of the
+            request), `SERVER`, `NETWORK` or `YOU` (credentials, a page to open).
+        help: What to do, without a final period, `{server}` for its name; "" if the server's message says it.
     """
 
     meaning: str
@@ -114,14 +114,14 @@ STATUSES = {
     503: Fault("", SERVER, "the server is not ready; try again"),
     504: Fault("", NETWORK, "a proxy waited in vain for the server behind it"),
 }
-"""HTTP statuses; their meaning is what RFC 9110 calls them. Of the others those below 500 are the caller's fault."""
+"""HTTP statuses; their meanings are the phrases of RFC 9110. Other statuses below 500 are the caller's fault."""
 
 _RESERVED = Fault("reserved by the specification", SERVER)
 _OWN = Fault("the server's own code", SERVER)
 
 
 def of_code(code: object) -> Fault:
-    """Return what an error code means.
+    """Return the meaning of an error code.
 
     >>> of_code(-32602).meaning, of_code(-31999).meaning, of_code(-32050).meaning
     ('invalid params', "the server's own code", 'reserved by the specification')
@@ -133,7 +133,7 @@ def of_code(code: object) -> Fault:
 
 
 def of_status(status: int) -> Fault:
-    """Return what an HTTP status means.
+    """Return the meaning of an HTTP status.
 
     >>> of_status(404)[:2], of_status(418)[:2], of_status(599)[:2]
     (('not found', 'the caller'), ("i'm a teapot", 'the caller'), ('an error', 'the server'))
@@ -149,11 +149,11 @@ def of_status(status: int) -> Fault:
 
 
 def who(fault: Fault, *, asked_by_us: bool = True) -> str:
-    """Return whose fault it is, seen from here.
+    """Return whose fault it is, from this host's view.
 
     Args:
-        fault: What was answered.
-        asked_by_us: Whether it answers a request of this host's; else this host answered so to the server.
+        fault: The answer.
+        asked_by_us: Whether it answers a request of this host; otherwise it is this host's answer to the server.
 
     >>> who(of_code(-32602)), who(of_code(-32602), asked_by_us=False), who(of_code(-32603), asked_by_us=False)
     ('the caller', 'the server', 'mcp_magic')
@@ -163,10 +163,10 @@ def who(fault: Fault, *, asked_by_us: bool = True) -> str:
     return HOST if fault.who == SERVER else SERVER
 
 
-# Servers that ask in the middle of a call by a request of their own, which 2026-07-28 does not have.
+# Servers that send requests during a call, which 2026-07-28 does not have.
 #
-# `ctx.elicit`, `ctx.session.create_message` and `ctx.session.list_roots` of the Python SDK work on the handshake
-# versions only. It answers the call with an error of its own then, which would blame the request.
+# `ctx.elicit`, `ctx.session.create_message` and `ctx.session.list_roots` of the Python SDK work in handshake versions
+# only. In later versions the SDK answers the call with an error that would blame the request.
 
 _SDK_SAYS = re.compile(r"Cannot send '([\w/]{1,60})': this transport context has no back-channel")
 
@@ -184,11 +184,11 @@ _INSTEAD = {
         "roots: Annotated[ListRootsResult, Resolve(ask)]`, where `ask()` returns `ListRoots()",
     ),
 }
-"""Method -> what the server does, and what works on all versions."""
+"""Method -> what the server does, and what works in all versions."""
 
 
 def asked_in_vain(message: object) -> str:
-    """Return the method by which a server asked in vain, if that is what its error says; else "".
+    """Return the method of the request that a server tried to send, according to its error; else "".
 
     >>> asked_in_vain("Cannot send 'roots/list': this transport context has no back-channel for ...")
     'roots/list'
@@ -198,17 +198,17 @@ def asked_in_vain(message: object) -> str:
 
 
 def instead(method: str) -> str:
-    """Say what a server does wrong that asks by a request, and what to write instead, on two lines."""
+    """Say, on two lines, what a server does wrong by sending a request, and what to write instead."""
     does, parameter = _INSTEAD.get(method, (f"sends `{method}`", ""))
     wrong = f"the server {does} in the middle of the call, which 2026-07-28 does not have (fault: the server)"
     advice = f"\n  A parameter of the tool can ask: `{parameter}`; that works on all versions." if parameter else "."
     return wrong + advice
 
 
-# Log messages of servers and their levels (specification, "Logging"; RFC 5424, 6.2.1).
+# Log messages and their levels (specification, "Logging"; RFC 5424, 6.2.1).
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""From the least severe to the most."""
+"""From least to most severe."""
 
 
 class LogMessage(NamedTuple):
@@ -221,7 +221,7 @@ class LogMessage(NamedTuple):
 
 
 def at_least(level: str, least: str) -> bool:
-    """Whether a level is as severe as another. One that nobody knows is taken to be severe; nothing reaches "off".
+    """Whether a level is at least as severe as another. Unknown levels count as severe; nothing reaches "off".
 
     >>> at_least("error", "warning"), at_least("info", "warning"), at_least("loud", "error"), at_least("error", "off")
     (True, False, True, False)
@@ -232,7 +232,7 @@ def at_least(level: str, least: str) -> bool:
 
 
 def checked(level: str) -> Any:
-    """Return a level.
+    """Return a level if it is valid.
 
     Raises:
         ArgumentsError: There is no such level.
@@ -245,31 +245,30 @@ def checked(level: str) -> Any:
 
 
 def log_text(data: Any, masked: Callable[[str], str] = str, limit: int | None = None) -> str:
-    """Return what was logged as text.
+    """Return the data of a log message as text.
 
     Args:
-        data: What was logged.
-        masked: Takes secrets out of a text.
-        limit: The characters that are wanted at most.
+        data: The data.
+        masked: Masks secrets in a text.
+        limit: Maximum number of characters.
 
     >>> log_text("ready"), log_text({"rows": 3}), log_text("a long story", limit=6)
     ('ready', '{"rows": 3}', 'a long')
     """
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
-    # twice as much is masked: a secret that the first cut has halved is behind the second
+    # Mask twice the length: a secret that the first cut splits lies behind the second.
     return masked(text) if limit is None else masked(text[: 2 * limit])[:limit]
 
 
-# What differs between the eras of the protocol, where the SDK leaves it to us.
+# Differences between protocol versions that the SDK does not handle.
 
 T = TypeVar("T")
 
 
 def assume_complete(message: Any) -> None:
-    """Take a result of a 2026-07-28 session that does not say what it is for a complete one.
+    """Mark a result without `resultType`, in a 2026-07-28 session, as complete; the SDK would refuse it.
 
-    The SDK refuses it. Source: specification 2026-07-28, "Responses": "clients MUST treat an absent `resultType` as
-    `complete`".
+    Source: specification 2026-07-28, "Responses": "clients MUST treat an absent `resultType` as `complete`".
     """
     result = getattr(message, "result", None)
     if isinstance(result, dict) and "resultType" not in result:
@@ -277,12 +276,12 @@ def assume_complete(message: Any) -> None:
 
 
 def finished(answer: T) -> T:
-    """Return an answer of the SDK, which takes results of any kind.
+    """Return an answer if its `resultType` is known; the SDK accepts any.
 
     Source: specification 2026-07-28, "Responses": a `resultType` that is not recognized "MUST be considered invalid".
 
     Raises:
-        ValueError: Nobody knows its kind.
+        ValueError: Its `resultType` is unknown.
     """
     kind = getattr(answer, "result_type", None)
     if kind not in (None, "complete"):
@@ -291,10 +290,10 @@ def finished(answer: T) -> T:
 
 
 async def ping(client: Client) -> None:
-    """Ask a server whether it is there: `ping`, or since 2026-07-28, which has none, `server/discover`.
+    """Check that a server answers: with `ping`, or since 2026-07-28, which has no ping, with `server/discover`.
 
     Raises:
-        MCPError: It answered with an error; the one for an unknown method shows that it is there.
+        MCPError: The server answered with an error; "method not found" shows that it is there.
     """
     from mcp_types import EmptyResult, PingRequest
 
@@ -305,22 +304,23 @@ async def ping(client: Client) -> None:
         await session.send_discover(client.protocol_version)
 
 
-# Recognises errors that others raise: of the SDK, of httpx2, of anyio, of sockets, in groups.
+# Recognises foreign errors: of the SDK, httpx2, anyio and sockets, also in exception groups.
 #
-# Foreign types are told by name, because naming a type must not import its package.
+# Types are compared by name, so that no package is imported for it.
 #
-# A group must not even stay in the `__context__` of what is raised instead: ipykernel then shows the error as a
-# stream, and nbclient waits for its time-out. So errors are noted in the `except` block and raised after it.
+# An exception group must not even remain in the `__context__` of the error raised instead: ipykernel would show the
+# error as a stream, and nbclient would wait for its time-out. So errors are stored in the `except` block and raised
+# after it.
 
 CLOSED = -32000
 """The SDK's code for a request whose connection ended."""
 
 _ENDED = ("Connection closed", "Connection lost", "SSE stream ")
-"""How what the SDK, and `session/http.py` in its place, say then begins."""
+"""Beginnings of the messages with this code, from the SDK and from `session/http.py`."""
 
 
 def leaf(error: BaseException) -> BaseException:
-    """Return the error inside nested groups that says most about what happened.
+    """Return the error inside nested groups that tells most about the cause.
 
     >>> leaf(ExceptionGroup("outer", [ExceptionGroup("inner", [ValueError("x")])]))
     ValueError('x')
@@ -328,28 +328,28 @@ def leaf(error: BaseException) -> BaseException:
     if not isinstance(error, BaseExceptionGroup):
         return error
     leaves = [leaf(inner) for inner in error.exceptions]
-    # "Connection closed" is what the other side of the pipe says about somebody else's failure.
+    # "Connection closed" is only the consequence of a failure elsewhere.
     return next((e for e in leaves if getattr(e, "code", None) != CLOSED and isinstance(e, Exception)), leaves[0])
 
 
 def named(error: BaseException, package: str, *names: str) -> bool:
-    """Whether an error is of one of a package's types, or of a subclass."""
+    """Whether an error is an instance of one of a package's types, given by name."""
     mro = type(error).__mro__
     return any(c.__module__.split(".")[0] == package and c.__name__ in names for c in mro)
 
 
 def waited_in_vain(error: BaseException) -> bool:
-    """Whether it is asyncio's time-out; a socket's is a TimeoutError too, but has an errno."""
+    """Whether an error is asyncio's time-out; a socket's is a TimeoutError too, but has an errno."""
     return isinstance(error, TimeoutError) and error.errno is None
 
 
 def is_mcp_error(error: BaseException) -> bool:
-    """Whether it is a JSON-RPC error, the server's or one that the SDK made up."""
+    """Whether an error is a JSON-RPC error, from the server or made up by the SDK."""
     return named(error, "mcp", "MCPError")
 
 
 def is_transport_error(error: BaseException) -> bool:
-    """Whether it comes from the way to the server and not from the server.
+    """Whether an error comes from the transport and not from the server.
 
     >>> is_transport_error(ConnectionResetError()), is_transport_error(TimeoutError())
     (True, False)
@@ -363,17 +363,17 @@ def is_transport_error(error: BaseException) -> bool:
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Whether an HTTP request never got a connection to its server."""
+    """Whether an HTTP request could not connect to its server."""
     return named(error, "httpx2", "ConnectError", "ConnectTimeout", "ProxyError", "PoolTimeout")
 
 
 def is_closed(error: BaseException) -> bool:
-    """Whether a request failed because there is no connection any more."""
+    """Whether a request failed because its connection has ended."""
     return has_ended(error) or is_transport_error(error)
 
 
 def has_ended(error: BaseException) -> bool:
-    """Whether it is what the SDK says of a request whose connection ended: servers use the same code for anything.
+    """Whether an error is the SDK's for an ended connection, by its text: servers use its code for anything.
 
     >>> has_ended(RuntimeError("Client must be used within an async context manager"))  # it was left a moment ago
     True
@@ -384,7 +384,7 @@ def has_ended(error: BaseException) -> bool:
 
 
 def chain_text(error: BaseException) -> str:
-    """Return the texts of an error and of what caused it; libraries wrap the telling one."""
+    """Return the texts of an error and of its causes; libraries wrap the telling one."""
     texts: list[str] = []
     seen: BaseException | None = error
     while seen is not None and len(texts) < 8:
@@ -395,14 +395,13 @@ def chain_text(error: BaseException) -> str:
     return "; ".join(texts)
 
 
-# Structured answers against the output schema of their tool, in the SDK's place.
+# Checks structured answers against the output schema of their tool, instead of the SDK.
 #
-# The SDK checks them by itself, with Python's `re` for the server's patterns: one of fifty characters takes all
-# memory.
+# The SDK matches the server's patterns with Python's `re`, where a pattern of fifty characters can take all memory.
 
 
 def leave_outputs_to_us(session: ClientSession) -> None:
-    """Have a session of the SDK check no structured answers; `check_output` does."""
+    """Turn off the SDK's check of structured answers; `check_output` replaces it."""
     session.validate_tool_result = _checked_here  # type: ignore[method-assign]  # there is no option for it
 
 
@@ -411,13 +410,13 @@ async def _checked_here(name: str, result: CallToolResult) -> None:
 
 
 def check_output(result: CallToolResult, tool: Tool) -> str:
-    """Raise unless a result is what its tool's output schema announces.
+    """Check a result against its tool's output schema.
 
     Returns:
-        What the person is told if a pattern of the schema could not be checked, else "".
+        A warning for the user if a pattern of the schema could not be checked, else "".
 
     Raises:
-        ValueError: It is not, or the schema is invalid.
+        ValueError: The result does not fit, or the schema is invalid.
     """
     if tool.output_schema is None or result.is_error:
         return ""

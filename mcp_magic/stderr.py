@@ -1,4 +1,4 @@
-"""What a server's process writes to standard error: kept, masked, and searched for the cause of a failure."""
+"""The standard error of a server's process: kept, read, and searched for the cause of a failure."""
 
 from __future__ import annotations
 
@@ -35,42 +35,41 @@ __all__ = [
 ]
 
 
-# What a stdio server writes to its standard error.
+# Where a stdio server's stderr goes.
 #
-# The SDK would hand the server `sys.stderr`: in a kernel that is the terminal that nobody sees, and under nbval or on
-# Windows it has no `fileno()` at all and every connect fails. So each server gets an unnamed temporary file of ours,
-# opened for appending. A file and not a pipe, because a server that writes much must never block while the kernel
-# computes. For the same reason a thread keeps the file small: the loop may stand still for hours, in a busy kernel
-# and in a terminal at its prompt.
+# By default the SDK passes `sys.stderr` to the server. In a kernel that is an invisible terminal; under nbval or on
+# Windows it has no `fileno()`, and every connect fails. So each server gets its own unnamed temporary file, opened for
+# appending. A file, not a pipe: a server that writes much must not block while the kernel computes. For the same reason
+# a thread keeps the file small: the event loop may stand still for hours, in a busy kernel or at a terminal's prompt.
 #
-# A file is cut by giving its beginning back to the disk, which Linux does on most of its file systems. To read it,
-# truncate it and write its end again would lose what a server writes meanwhile. Elsewhere the server gets a pipe,
-# which a thread empties into memory: while Python code computes that thread has its turn, and the server waits only
-# while something else holds the interpreter for long.
+# The file shrinks by freeing its beginning on the disk, which Linux supports on most file systems. Truncating and
+# rewriting it would lose what the server writes meanwhile. Elsewhere the server gets a pipe, which a thread empties
+# into memory: that thread runs while Python code computes, and the server blocks only while an extension holds the
+# interpreter for long.
 
 TAIL_BYTES = 64 * 1024
-"""Bytes read back at most; `%mcp logs` shows the end of what was written."""
+"""Maximum number of bytes to read back; `%mcp logs` shows the end of the stderr."""
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of the disk that the file may take before its beginning is given back: a chatty server must not fill it."""
+"""Bytes that the file may take on the disk before its beginning is freed: a chatty server must not fill the disk."""
 
 _PUNCH_HOLE = 0x01 | 0x02
 """FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<linux/falloc.h>`."""
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks at the file's size; what a server writes in that time it may hold besides."""
+"""Seconds between two checks of the file's size; meanwhile it may exceed its limit."""
 
 SETTLE_SECONDS = 1.0
-"""Seconds that what is in a pipe may take to be read."""
+"""Deadline in seconds for emptying a pipe."""
 
 
 class Written(NamedTuple):
-    """A piece of what a server wrote.
+    """A part of a server's stderr.
 
     Attributes:
-        start: Where it begins, in bytes from the first that was ever written.
-        end: Where it ends.
-        data: It, without NULs: one who does not append leaves a hole where the file was cut.
+        start: Its beginning, in bytes since the first write.
+        end: Its end.
+        data: Its bytes, without NULs: a writer that does not append leaves a hole where the file was cut.
         when: The time of the last write.
     """
 
@@ -81,32 +80,32 @@ class Written(NamedTuple):
 
 
 class _Sink(Protocol):
-    """Where a server's stderr goes.
+    """A destination of a server's stderr.
 
     Attributes:
-        file: What the server writes to.
+        file: The file that the server writes to.
     """
 
     file: IO[bytes]
 
     @property
     def end(self) -> int:
-        """How many bytes were ever written."""
+        """The number of bytes written so far."""
 
     def since(self, position: int) -> Written:
-        """Return what was written from a position on: the last 64 KiB of it."""
+        """Return the output since a position, at most its last 64 KiB."""
 
     def cut(self) -> None:
-        """Give back to the disk all but the tail, if it takes too much."""
+        """Free all but the tail on the disk, if it takes too much."""
 
     def close(self) -> None:
-        """Let nothing more be read."""
+        """Stop reading."""
 
 
 class ErrorLog:
-    """A real file for a server's stderr, and its tail.
+    """A real file for a server's stderr.
 
-    Read after `close` it still has the last lines, so that an error can name them.
+    Its tail stays readable after `close`, so that an error can quote the last lines.
     """
 
     def __init__(self) -> None:
@@ -118,22 +117,22 @@ class ErrorLog:
 
     @property
     def file(self) -> TextIO:
-        """What to hand a subprocess as its stderr."""
+        """The file to pass to a subprocess as its stderr."""
         return cast("TextIO", self._sink.file)
 
     @property
     def end(self) -> int:
-        """How many bytes were ever written."""
+        """The number of bytes written so far."""
         with self._lock:
             return self._last.end if self._closed.is_set() else self._sink.end
 
     def since(self, position: int) -> Written:
-        """Return what was written from a position on: the last 64 KiB of it; after `close` nothing."""
+        """Return the output since a position, at most its last 64 KiB; after `close` nothing."""
         with self._lock:
             return Written(position, position, b"", 0.0) if self._closed.is_set() else self._sink.since(position)
 
     def tail(self, position: int = 0) -> str:
-        """Return the end of what was written, from a position on, at most 64 KiB of it; after `close` too."""
+        """Return the output since a position, at most its last 64 KiB, without hidden parts; also after `close`."""
         found = self._kept()
         begin, shown = found.end - len(found.data), b""
         position = max(position, begin)
@@ -143,10 +142,10 @@ class ErrorLog:
         return shown.decode("utf-8", "replace")
 
     def hide(self, pattern: re.Pattern[bytes] | None = None) -> None:
-        """Keep what was written until now out of `tail`; the trace has it.
+        """Hide the output so far from `tail`; the trace has it.
 
         Args:
-            pattern: Where it begins; None for all of it. Nothing is hidden where it is not found.
+            pattern: Hide from its first match on; without a match, nothing. None hides everything.
         """
         found = self._kept()
         begin = found.end - len(found.data)
@@ -163,18 +162,18 @@ class ErrorLog:
         return found._replace(data=found.data.partition(b"\n")[2] or found.data) if found.start else found
 
     def cut(self) -> None:
-        """Cut it back to its tail if it takes too much of the disk."""
+        """Cut the file back to its tail if it takes too much of the disk."""
         with self._lock:
             if not self._closed.is_set():
                 self._sink.cut()
 
     def keep_small(self) -> None:
-        """Cut it again and again, until it is closed, whatever the loop does."""
+        """Cut the file regularly until it is closed, in a thread that does not depend on the event loop."""
         threading.Thread(target=self._keep_small, name="mcp_magic stderr", daemon=True).start()
 
     def _keep_small(self) -> None:
         while not self._closed.wait(LOOK_SECONDS):
-            with suppress(OSError):  # the disk is full, of something else
+            with suppress(OSError):  # something else has filled the disk
                 self.cut()
 
     def write(self, line: str) -> None:
@@ -188,7 +187,7 @@ class ErrorLog:
         return lines[-count:]
 
     def close(self) -> None:
-        """Close it; the tail stays readable. Closing twice is fine."""
+        """Close the file; the tail stays readable. Idempotent."""
         with self._lock:
             if not self._closed.is_set():
                 self._last = self._tail()
@@ -205,10 +204,10 @@ class ErrorLog:
 
 
 class _AppendedFile:
-    """A file without a name, whose beginning can be given back to the disk while somebody writes to its end."""
+    """An unnamed file whose beginning can be freed on the disk while a server writes to its end."""
 
     def __init__(self) -> None:
-        # "ab" opens with O_APPEND: wherever this process reads, the server writes at the end.
+        # "ab" opens with O_APPEND: the server writes at the end, wherever this process reads.
         handle, path = tempfile.mkstemp(prefix="mcp_magic-", suffix=".stderr")
         os.close(handle)
         self.file: IO[bytes] = open(path, "a+b", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
@@ -227,7 +226,7 @@ class _AppendedFile:
 
     def cut(self) -> None:
         status = os.fstat(self.file.fileno())
-        # one with holes is larger than what it takes; some network drives say that it takes nothing
+        # A file with holes takes less than its size; some network drives report that it takes nothing.
         if min(status.st_size, status.st_blocks * 512 or status.st_size) > MAX_BYTES:
             _free(self.file.fileno(), status.st_size - TAIL_BYTES)
 
@@ -236,7 +235,7 @@ class _AppendedFile:
 
 
 class _EmptiedPipe:
-    """A pipe that a thread empties into memory, where the tail is kept."""
+    """A pipe that a thread empties into memory, which keeps the tail."""
 
     def __init__(self) -> None:
         self._source, sink = os.pipe()
@@ -251,7 +250,7 @@ class _EmptiedPipe:
 
     @property
     def end(self) -> int:
-        self._settle()  # what was written is in the pipe until the thread has read it
+        self._settle()  # output is still in the pipe until the thread has read it
         with self._lock:
             return self._dropped + len(self._kept)
 
@@ -263,7 +262,7 @@ class _EmptiedPipe:
             return Written(start, end, bytes(self._kept[start - self._dropped :]).replace(b"\0", b""), self._when)
 
     def cut(self) -> None:
-        """Do nothing: it takes nothing of the disk."""
+        """Do nothing: it takes no disk space."""
 
     def close(self) -> None:
         self._closing = True
@@ -272,7 +271,7 @@ class _EmptiedPipe:
         self.file.close()
 
     def _settle(self) -> None:
-        """Wait until all that was written before has been read: a mark comes after it."""
+        """Wait until all earlier output is read: write a mark after it and wait for the mark."""
         self._marked.clear()
         self.file.write(self._mark)
         self._marked.wait(SETTLE_SECONDS)
@@ -298,7 +297,7 @@ class _EmptiedPipe:
 
 @cache
 def _frees_beginnings(folder: str) -> bool:
-    """Whether the disk that a folder is on takes back the beginning of a file."""
+    """Whether the file system of a folder can free the beginning of a file."""
     if sys.platform != "linux":
         return False
     with tempfile.TemporaryFile(dir=folder) as file:
@@ -306,10 +305,10 @@ def _frees_beginnings(folder: str) -> bool:
 
 
 def _free(number: int, length: int) -> bool:
-    """Give back to the disk what a file holds at its beginning; its size, and what is written meanwhile, stay.
+    """Free the beginning of a file on the disk; its size stays, and concurrent writes are kept.
 
     Returns:
-        Whether that was done: by Linux, on most of its file systems.
+        Whether it worked: on Linux, with most file systems.
     """
     import ctypes
 
@@ -322,23 +321,23 @@ def _free(number: int, length: int) -> bool:
 
 
 class Position(NamedTuple):
-    """How much a server had written to its stderr at some time."""
+    """The end of a server's stderr at some time."""
 
     errlog: ErrorLog
     end: int
 
 
-# Reads what a server has written to its stderr since the last look, with the time of writing.
+# New lines of a server's stderr since the last read.
 
 LONGEST_LINE = 1 << 16
-"""Bytes after which a line that does not end is taken for one."""
+"""Bytes after which an unfinished line counts as a line."""
 
 
 class Lines:
-    """The new lines of one log.
+    """Reads the new lines of one log.
 
     Args:
-        errlog: The file that the server writes to.
+        errlog: The log.
     """
 
     def __init__(self, errlog: ErrorLog) -> None:
@@ -347,12 +346,12 @@ class Lines:
         self._rest = b""
 
     def read(self, *, last: bool = False) -> Iterator[tuple[float, str]]:
-        """Yield the lines that were written since the last call, each with the time of the last write.
+        """Yield the lines since the last call, each with the time of the last write.
 
-        Of more than 64 KiB the beginning is passed over, and a line that is longer is more than one.
+        Of more than 64 KiB the beginning is skipped, and a longer line is split.
 
         Args:
-            last: Whether a line that has not ended yet is one too.
+            last: Whether to yield an unfinished line too.
         """
         if self._errlog.end == self._read and not (last and self._rest):
             return
@@ -367,14 +366,14 @@ class Lines:
                 yield found.when, line.rstrip().decode("utf-8", "replace")
 
 
-# How the process of a stdio server ended, which the SDK keeps to itself.
+# The process of a stdio server, which the SDK hides.
 
 _started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""The file that a server writes its stderr to -> its process."""
+"""The file of a server's stderr -> its process."""
 
 
 def know_processes() -> None:
-    """Let the SDK's stdio client tell which process it started."""
+    """Hook into the SDK's stdio client to learn which processes it starts."""
     from mcp.client import stdio
 
     module: Any = stdio
@@ -384,23 +383,23 @@ def know_processes() -> None:
 
 
 class _Starter:
-    """Stands where the SDK's stdio client looks for what starts a process."""
+    """Replaces the function of the SDK's stdio client that starts a process."""
 
     def __init__(self, usual: Any) -> None:
         self._usual = usual
 
     async def __call__(self, *args: Any, **options: Any) -> Any:
         process = await self._usual(*args, **options)
-        with suppress(TypeError):  # the stderr of somebody else, which cannot be a key
+        with suppress(TypeError):  # a stderr from other code, which may not be hashable
             _started[options.get("errlog")] = process
         return process
 
 
 def terminate(errlog: Any) -> None:
-    """Send SIGTERM to a process and to those that it has started, which the SDK has put into a group of their own.
+    """Send SIGTERM to a process and its children, which the SDK puts into a process group of their own.
 
     Args:
-        errlog: The file that it writes its stderr to.
+        errlog: The file of its stderr.
     """
     process = _started.get(errlog)
     if process is not None and process.returncode is None:
@@ -409,19 +408,19 @@ def terminate(errlog: Any) -> None:
 
 
 def has_read(errlog: Any) -> bool:
-    """Whether a process has read all that was written to its standard input.
+    """Whether a process has read everything written to its standard input.
 
     Args:
-        errlog: The file that it writes its stderr to.
+        errlog: The file of its stderr.
     """
     stdin = getattr(_started.get(errlog), "stdin", None)
     return is_read(getattr(stdin, "_stream", None))
 
 
 def is_read(stream: Any) -> bool:
-    """Whether the other end of a pipe has read all that was written; False where that cannot be seen.
+    """Whether the other end of a pipe has read everything written; False if unknown.
 
-    Linux says it at either end of a pipe.
+    Linux tells it at either end of a pipe.
     """
     pipe = stream.get_extra_info("pipe") if stream is not None else None
     if sys.platform != "linux" or pipe is None:
@@ -436,12 +435,12 @@ def is_read(stream: Any) -> bool:
 
 
 def how_ended(errlog: Any) -> str:
-    """Say how a process ended, as `exit code 3` or `SIGKILL`; "" if that is not known.
+    """Say how a process ended, as `exit code 3` or `SIGKILL`; "" if unknown.
 
-    SIGTERM says nothing: the SDK itself ends so what has closed its output and runs on.
+    SIGTERM is left out: the SDK itself sends it to a process that closed its output but runs on.
 
     Args:
-        errlog: The file that it wrote its stderr to.
+        errlog: The file of its stderr.
     """
     code = getattr(_started.get(errlog), "returncode", None)
     if code is None or code == -signal.SIGTERM:
@@ -453,25 +452,25 @@ def how_ended(errlog: Any) -> str:
     return f"signal {-code}"
 
 
-# What a server's standard error says about why it failed: the lines of the cause, and the variables that it misses.
+# The cause of a failure in a server's stderr: its lines, and missing environment variables.
 
 MAX_LINES = 6
-"""Lines of a cause."""
+"""Maximum number of lines of a cause."""
 
 LAST_LINES = 3
-"""Lines that are shown where none looks like a cause."""
+"""Number of last lines to show if none looks like a cause."""
 
 CONTINUED = 3
-"""Lines that an exception's text may go on for."""
+"""Maximum number of further lines of an exception's text."""
 
 LOOKED_AT = 600
-"""Characters of a line that are looked at: a server that is not trusted writes them."""
+"""Characters of a line to look at; its server is not trusted, and long lines make regular expressions slow."""
 
 BOTH_ENDS = 100_000
-"""Characters at the beginning and at the end of a longer text that are looked at."""
+"""Characters of a longer text to look at, at its beginning and at its end."""
 
 VARIABLES = 4
-"""Variables that are named."""
+"""Maximum number of variables to name."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
@@ -486,7 +485,7 @@ _CHATTER = re.compile(
     r"\W*(?i:npm )?(?i:debug|trace|info|notice|warn|warning)\b"
     r"|.{0,60}\b(?:DEBUG|TRACE|INFO|NOTICE|WARN|WARNING)\b|\(node:\d+\)|.*\w+Warning: "
 )
-"""What is logged below the level of an error."""
+"""Log lines below the level of an error."""
 
 _NOISE = re.compile(
     r"""
@@ -505,16 +504,16 @@ _NOISE = re.compile(
 _USAGE = re.compile(r"\s*(?:[\w ]+ )?(?:usage|examples?|flags|options|arguments|commands):(?P<text>.*)", re.IGNORECASE)
 _TRACEBACK = "Traceback (most recent call last)"
 _BRANCH = re.compile(r"^\s*(?:\||\+(?= Exception Group)|\+-\+(?=-))\s?")
-"""What stands before the lines of an ExceptionGroup's traceback."""
+"""The prefix of lines in an ExceptionGroup's traceback."""
 
 _TELLS, _PLAIN, _CHATS = 2, 1, 0
 
 
 def cause(stderr: str) -> list[str]:
-    r"""Return the lines that look like the reason of a failure, six at most; the last three where none does.
+    r"""Return the lines that look like the cause of a failure, at most six; if none does, the last three.
 
-    Frames of stacks, usage texts, and what is logged below the level of an error are no reason. The first line is one,
-    unless it is something of that kind.
+    Stack frames, usage texts and log lines below the level of an error are no cause. The first line is included unless
+    it is one of these.
 
     >>> cause("node:child_process:930\n    throw err;\n    ^\n\nError: no ink\n    at f (a.js:1:2) {\n  status: 1\n}\n")
     ['Error: no ink']
@@ -539,13 +538,14 @@ def cause(stderr: str) -> list[str]:
 
 
 def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
-    """Return a hint for each variable that a server's stderr names, that is set here, and that it did not get.
+    """Return a hint for each variable that the stderr names and that is set here but was not passed to the server.
 
-    A setting may be named as programs name their fields: `api_key` is `API_KEY`. Other words count as they are written.
+    Words with an underscore match in upper case, because programs name settings like fields: `api_key` is `API_KEY`.
+    Other words must match exactly.
 
     Args:
-        stderr: What it wrote.
-        env: The names of the variables that it got, besides those that every server gets.
+        stderr: The server's stderr.
+        env: The names of the variables passed to it, besides those that every server gets.
         typed: The subcommand that takes `--env`.
     """
     from mcp.client.stdio import get_default_environment
@@ -558,14 +558,14 @@ def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
 
 
 class _Reader:
-    """Goes through the lines, and leaves out those that say nothing of a reason."""
+    """Goes through the lines and leaves out those that cannot be a cause."""
 
     def __init__(self) -> None:
         self._inside = ""  # "frames" or "box" of a traceback, "exception", "usage"
         self._continued = 0
 
     def read(self, stderr: str) -> Iterator[tuple[str, int]]:
-        """Yield lines, each with how much it tells."""
+        """Yield the lines, each with its rank."""
         for whole in stderr.splitlines():
             part = whole if whole.startswith("{") else whole[:LOOKED_AT]
             line = _BRANCH.sub("", _COLOUR.sub("", part), count=1).rstrip()
@@ -575,7 +575,7 @@ class _Reader:
                 yield from self._ranked(line)
 
     def _skips(self, line: str) -> bool:
-        """Whether a line is a part of something that is left out; what ends there is left."""
+        """Whether a line belongs to a traceback or usage text; updates where the reader is."""
         if self._inside == "box":  # of rich
             self._inside = "exception" if line.lstrip().startswith("╰") else "box"
             self._continued = CONTINUED + 1
@@ -604,14 +604,14 @@ class _Reader:
         self._continued -= 1
         if self._inside == "exception" and (chats or self._continued < 0):
             self._inside = ""
-        if "panicked at " in text:  # of Rust; what it says stands below
+        if "panicked at " in text:  # Rust: the message is on the next line
             self._inside, self._continued = "exception", 1
         tells = level == _TELLS or self._inside == "exception" or _TELLING.search(text) is not None
         yield text, _CHATS if chats else _TELLS if tells else _PLAIN
 
 
 def _logged(line: str) -> tuple[str, int | None]:
-    """Return the message of a line that is logged as JSON, and what its level says; another line as it is."""
+    """Return the message and the rank of a JSON log line; another line as it is, with None."""
     entry = None
     if line.startswith("{") and line.endswith("}"):
         with suppress(ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Cassettes in use: recording, replaying, and the errors of both."""
+"""The inserted cassette: its modes, its recording, and errors as its lines store them."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ __all__ = [
 ]
 
 
-# A cassette while it is in: what is recorded, and what is replayed.
-#
-# Requests and turns of models are written as they happen and masked before; `cassette_deck` says which one is in.
+# A cassette in use. Requests and turns of models are masked, and written as they happen.
 
 InProcess = Literal["live", "replay"]
 
@@ -57,31 +55,33 @@ MODES: dict[str, str] = {
     "record": "records everything anew",
     "auto": "replays what is in the file, and adds what is not",
 }
-"""What there is, with the names that pytest-recording has for it: once, none, all, new_episodes."""
+"""Mode -> description. pytest-recording calls them once, none, all and new_episodes."""
 
 LIKE_KEYS = 8
-"""Characters from which on the value of a secret-looking environment variable is masked."""
+"""Minimum length of a secret-looking environment variable's value for it to be masked."""
 
 
 class Cassette:
-    """One cassette while it is in.
+    """A cassette in use.
 
     Args:
         path: The file.
         mode: One of `MODES`.
-        pauses: Whether it replays with the pauses that there were; else they are next to none.
-        in_process: Whether servers in this kernel run when it replays (`"live"`: they are part of the notebook, and
-            work on its variables), or are replayed like the others.
-        here: The folder whose path is not written, so that it plays in another one too; by default the current one.
+        pauses: Whether to replay with the recorded pauses; otherwise they are almost zero.
+        in_process: Whether servers in this kernel run during replay (`"live"`: they are part of the notebook and work
+            on its variables) or are replayed like the others.
+        here: The folder whose path is not written, so that the cassette plays in other folders; by default the current
+            one.
+        typed: The commands to make the cassette, and to add what is missing.
 
     Attributes:
-        masker: Masks what is written, and what is looked for.
-        makes, adds: What is typed to make it, and to add what is missing.
-        asks: Whether somebody can be asked what servers ask for; else it is answered as recorded.
-        book: The turns of models, read.
+        masker: Masks secrets in recordings and in requests to match.
+        makes, adds: The commands to make the cassette, and to add what is missing.
+        asks: Whether the user can be asked the servers' questions; otherwise the recorded answers are used.
+        book: The parsed turns of models.
         recorded: Lines written.
         played: Requests and turns answered.
-        ejected: Whether it is not in any more.
+        ejected: Whether it is no longer inserted.
 
     Raises:
         CassetteError: It cannot be read.
@@ -123,52 +123,52 @@ class Cassette:
 
     @property
     def doing(self) -> str:
-        """What is done with it, in words."""
+        """Whether it is replaying or recording, in words."""
         if self.replays and self.records:
             return "replaying, and recording what is not in it"
         return "replaying" if self.replays else "recording"
 
     @property
     def turns(self) -> list[dict[str, Any]]:
-        """The lines of the recorded turns of models; `agent.cassette` reads them."""
+        """The lines of the recorded turns of models, for `agent.cassette`."""
         return self._content.turns
 
     @property
     def examined(self) -> list[Examined]:
-        """What the doctor found; `core.doctor.recorded` reads it."""
+        """The recorded examinations by the doctor."""
         return self._content.examined
 
     @property
     def servers(self) -> list[str]:
-        """The names of the servers that are in it."""
+        """The names of its servers."""
         return list(dict.fromkeys([*self._content.servers, *self._written["server"]]))
 
     @property
     def models(self) -> list[str]:
-        """The names of the models that are in it."""
+        """The names of its models."""
         return list(dict.fromkeys([*(e["model"] for e in self.turns if "model" in e), *self._written["model"]]))
 
     def has(self, name: str) -> bool:
-        """Whether a server can be replayed."""
+        """Whether it can replay a server."""
         return name in self._content.servers
 
     def session_of(self, name: str, *, in_process: bool) -> tuple[Server, int]:
-        """Return what was recorded of a server, and which of its sessions the one is that is opened now."""
+        """Return the recordings of a server, and the index of the session to replay next."""
         server = self._content.servers[name]
         return server, server.begin(in_process=in_process)
 
     def next_session(self) -> int:
-        """Return the number of a session that is recorded."""
+        """Return the number for a new session to record."""
         self._content.sessions += 1
         return self._content.sessions
 
     def next_examination(self) -> int:
-        """Return the number of an examination that is recorded."""
+        """Return the number for a new examination to record."""
         self._content.examinations += 1
         return self._content.examinations
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Write a line, at once.
+        """Write a line at once.
 
         Raises:
             CassetteError: It cannot be written.
@@ -185,7 +185,7 @@ class Cassette:
 
 
 def tenths(since: float) -> tuple[dict[str, float], float]:
-    """Return the pause since a moment as a line has it, and the moment now."""
+    """Return the `pause` member for a line, to a tenth of a second, and the current time."""
     now = time.monotonic()
     pause = round(now - since, 1) if since else 0.0
     return ({"pause": pause} if pause else {}), now
@@ -199,21 +199,19 @@ def _one_of(what: str, given: str, known: tuple[str, ...]) -> str:
     return given
 
 
-# The cassette that is in: what is recorded and replayed in this process.
-#
-# One for all hosts, because it is about the process: the environment variables `MCP_MAGIC_CASSETTE` and
-# `MCP_MAGIC_CASSETTE_MODE` put one in where nobody can type, in notebooks that papermill, nbclient or nbval execute.
+# The deck: one cassette for all hosts of this process. The environment variables `MCP_MAGIC_CASSETTE` and
+# `MCP_MAGIC_CASSETTE_MODE` insert one in notebooks that papermill, nbclient or nbval execute.
 
 VARIABLE = "MCP_MAGIC_CASSETTE"
-"""Names the file; with `_MODE`, `_IN_PROCESS` and `_PAUSES` behind it the options."""
+"""Environment variable with the file; with the suffixes `_MODE`, `_IN_PROCESS` and `_PAUSES`, the options."""
 
 
 examining: ContextVar[int | None] = ContextVar("mcp_magic_examining", default=None)
-"""The number of the doctor's examination in this context: its sessions are recorded apart, and never replayed."""
+"""The number of the doctor's examination in this context; its sessions are recorded separately and never replayed."""
 
 
 class Deck:
-    """Where a cassette is put in."""
+    """Holds the inserted cassette."""
 
     def __init__(self) -> None:
         self._cassette: Cassette | None = None
@@ -222,10 +220,10 @@ class Deck:
 
     @property
     def cassette(self) -> Cassette | None:
-        """The cassette that is in, if there is one; at the first look that of the environment.
+        """The inserted cassette, or None; at the first access the one that the environment names.
 
         Raises:
-            CassetteError: The environment names one that cannot be used.
+            CassetteError: The environment names a cassette that cannot be used.
         """
         if not self._looked:
             self._cassette = self._from_environment(os.environ)
@@ -233,7 +231,7 @@ class Deck:
         return self._cassette
 
     def insert(self, path: Path | str, mode: str = "once", **options: Any) -> Cassette:
-        """Put a cassette in, instead of the one that is in.
+        """Insert a cassette in place of the current one.
 
         Args:
             path: The file.
@@ -241,7 +239,7 @@ class Deck:
             **options: `pauses`, `in_process`: see `Cassette`.
 
         Raises:
-            CassetteError: It cannot be used; then the other one stays in.
+            CassetteError: It cannot be used; the current one stays.
         """
         made = Cassette(Path(path).expanduser(), mode, **options)
         made.asks = lambda: self.asks()
@@ -251,7 +249,7 @@ class Deck:
 
     @contextmanager
     def holding(self, path: Path | str, mode: str = "once", **options: Any) -> Iterator[Cassette]:
-        """Have a cassette in for a while; see `insert`."""
+        """Insert a cassette for the duration of the context; see `insert`."""
         before, looked = self._cassette, self._looked
         self._cassette = None
         try:
@@ -261,7 +259,7 @@ class Deck:
             self._cassette, self._looked = before, looked
 
     def eject(self) -> Cassette | None:
-        """Take the cassette out and return it; from now on everything is real."""
+        """Remove the cassette and return it; from now on requests go to the real servers."""
         taken, self._cassette, self._looked = self._cassette, None, True
         if taken is not None:
             taken.ejected = True
@@ -286,16 +284,16 @@ class Deck:
 
 
 deck = Deck()
-"""The one of this process."""
+"""The deck of this process."""
 
 
-# Errors as a line of a cassette has them: `{"failed": "ServerExitedError", "message": "..."}`.
+# Errors as lines of a cassette store them: `{"failed": "ServerExitedError", "message": "..."}`.
 #
-# Errors of others, below HTTP, are `{"lost": "..."}`, with `"refused": true` where nothing was sent.
+# Foreign errors below HTTP are `{"lost": "..."}`, with `"refused": true` if nothing was sent.
 
 
 def told(error: BaseException, masker: Masker) -> dict[str, Any]:
-    """Return an error's class and message, secrets masked, and what else it is made of."""
+    """Return an error's class, message (secrets masked), status and code as members of a line."""
     if not isinstance(error, errors.MCPMagicError):
         return {"lost": masker.text(str(error).strip() or type(error).__name__)}
     found: dict[str, Any] = {"failed": type(error).__name__, "message": masker.text(str(error))}
@@ -307,11 +305,11 @@ def told(error: BaseException, masker: Masker) -> dict[str, Any]:
 
 
 def failure_of(entry: dict[str, Any], stderr: str = "") -> errors.MCPMagicError:
-    """Return the error that was recorded; a class that this version does not have is a `ConnectError`.
+    """Return the recorded error; a class unknown to this version becomes a `ConnectError`.
 
     Args:
-        entry: What was recorded.
-        stderr: What the server of a session that could not be opened wrote to its stderr.
+        entry: The recorded members.
+        stderr: The stderr of a server whose session could not be opened.
     """
     kind = getattr(errors, str(entry["failed"]), None)
     text = str(entry.get("message", ""))
@@ -327,7 +325,7 @@ def failure_of(entry: dict[str, Any], stderr: str = "") -> errors.MCPMagicError:
 
 
 def error_of(http: dict[str, Any]) -> Exception | None:
-    """Return the error with which a request over HTTP failed, if it did so below HTTP or at the log-in."""
+    """Return the recorded error of an HTTP request that failed below HTTP or at the log-in, or None."""
     if "failed" in http:
         return failure_of(http)
     if "lost" in http:
@@ -336,31 +334,31 @@ def error_of(http: dict[str, Any]) -> Exception | None:
     return None
 
 
-# What one session adds to a cassette: its messages, masked, as they go.
+# Recording one session.
 
 SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
-"""Methods whose messages hold JSON Schemas, in which "password" names a property."""
+"""Methods whose messages contain JSON Schemas, where "password" is the name of a property and no secret follows."""
 
 GARBAGE = 4000
-"""Characters that are kept of a line that is no message."""
+"""Maximum number of characters to keep of a line that is no message."""
 
 _NOISE = ("traceparent", "tracestate", "baggage")
 _SAID_EACH_TIME = "io.modelcontextprotocol/"
 
 
 class Take(Tap):
-    """One session on a cassette.
+    """Records one session on a cassette.
 
     Args:
-        cassette: Where it is written to.
+        cassette: The cassette.
         server: The server's name.
-        spec: Where it is.
-        wire: The way to it; knows what HTTP answered.
-        secrets: What else is to be masked: tokens.
-        **marks: What else its first line says: `added` where it completes a session that is replayed, `doctor`.
+        spec: Where the server is.
+        wire: The wire, for errors.
+        secrets: Further secrets to mask, such as tokens.
+        **marks: Further members of its first line: `added` if it completes a replayed session, `doctor`.
 
     Attributes:
-        is_open: Whether it is a session by now; else what fails is the attempt to open one.
+        is_open: Whether the session has been opened; before that, a failure is one to open it.
     """
 
     reads_stderr = True
@@ -389,19 +387,19 @@ class Take(Tap):
         cassette.write({**head, "transport": spec.transport, "where": cassette.masker.text(spec.where), **marks})
 
     def opened(self) -> None:
-        """Note that it is a session."""
+        """Note that the session is open."""
         self.is_open = True
 
     def know(self, secrets: Iterable[str]) -> None:
-        """Mask these wherever they turn up."""
+        """Mask these secrets from now on."""
         self._cassette.masker.know(secrets)
 
     def conceal(self, answered: Mapping[str, Any]) -> None:
-        """Keep values that a person entered for a server out of the cassette."""
+        """Keep values that the user entered for a server out of the cassette."""
         self._cassette.masker.conceal(answered)
 
     def message(self, direction: str, message: dict[str, Any]) -> None:
-        """Write a JSON-RPC message, as long as the cassette is in."""
+        """Write a JSON-RPC message, while the cassette is inserted."""
         if self._cassette.ejected:
             return
         method, number = message.get("method"), message.get("id")
@@ -418,7 +416,7 @@ class Take(Tap):
         if direction == OUT:
             _without_noise(kept)
         pause, self._last = tenths(self._last)
-        if direction == OUT:  # how long the person was away says nothing
+        if direction == OUT:  # how long the user was idle does not matter
             pause = pause if self._busy else {}
             self._busy += "id" in kept and kept.get("method", LISTEN) != LISTEN
         elif "method" not in kept and method != LISTEN:
@@ -427,11 +425,11 @@ class Take(Tap):
         self._cassette.write({"session": self._number, "to": to, **kept, **({"http": http} if http else {}), **pause})
 
     def answered(self, number: Any, status: int) -> None:
-        """Take note of the HTTP status that answers a request."""
+        """Note the HTTP status of a request."""
         self._statuses[str(number)] = status
 
     def _http(self, number: str) -> dict[str, Any]:
-        """Return what HTTP had to say about a request, beyond its answer, where that was not as usual."""
+        """Return how HTTP answered a request, if that was unusual, else {}."""
         made, status = self._outcomes.pop(number, None), self._statuses.pop(number, None)
         error: BaseException | None = made.error if made is not None else None
         found: dict[str, Any] = {"status": status} if status not in (None, 200) or (status and error) else {}
@@ -444,18 +442,18 @@ class Take(Tap):
         return found
 
     def stderr(self, line: str) -> None:
-        """Write what a server wrote to its stderr."""
+        """Write a line of the server's stderr."""
         if self._cassette.ejected:
             return
         pause, self._last = tenths(self._last)
         self._cassette.write({"session": self._number, "stderr": self._cassette.masker.text(line), **pause})
 
     def garbage(self, text: str, instead: dict[str, Any] | None) -> None:
-        """Write what a server wrote that is no message.
+        """Write output of the server that is no message.
 
         Args:
-            text: It.
-            instead: The error that a request got in its place, if it was to be an answer.
+            text: The output.
+            instead: The error that its request got instead, if it was meant as an answer.
         """
         if self._cassette.ejected:
             return
@@ -473,25 +471,25 @@ class Take(Tap):
             self._has_ended = True
 
     def exited(self, how: str) -> None:
-        """Write how the process of a server ended that has ended the session, if that is known."""
+        """Write how the server's process ended, if known and if the server has ended the session."""
         if how and self._has_ended and not self._cassette.ejected:
             self._cassette.write({"session": self._number, "exited": how})
 
     def failed(self, error: BaseException) -> None:
-        """Write why there was no session."""
+        """Write why the session could not be opened."""
         if not self._cassette.ejected:
             failure = told(connect_error(error, self._place), self._cassette.masker)
             self._cassette.write({"session": self._number, **failure})
 
 
 def masked(cassette: Cassette, value: Any, method: str) -> Any:
-    """Return a value as JSON has it, secrets masked."""
+    """Return a value as plain JSON data, secrets masked."""
     plain = json.loads(to_json(value) or b"null")
     return cassette.masker.whole(plain, schemas=method in SCHEMAS)
 
 
 def _without_noise(message: dict[str, Any]) -> None:
-    """Leave out of a request what is different each time, and what each request of a session says again."""
+    """Remove from a request's `_meta` trace contexts and what each request of a session repeats."""
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(params, dict) or not isinstance(meta, dict):

@@ -1,4 +1,4 @@
-"""The file of a cassette: JSON Lines, a header first, written as it happens.
+"""The file of a cassette: JSON Lines after a header, written as messages come.
 
     {"cassette": 1, "by": "mcp_magic 0.1.0"}
     {"session": 1, "server": "math", "transport": "stdio", "where": "python math_server.py"}
@@ -15,9 +15,9 @@
     {"turn": 1, "chunk": {...}}
     {"turn": 1, "done": true}
 
-`pause` is the seconds, to a tenth, since the line before of the same session or turn; less is not written, so that
-a cassette that is recorded again differs only where something is different. Long base64 is written once. The folder
-that the kernel works in is written as `«here»`, and is the present one when it is read: a cassette plays elsewhere.
+`pause` is the time since the previous line of the same session or turn, in seconds rounded to a tenth. Zero is not
+written, so that a new recording differs only where something has changed. Long base64 is written once. The kernel's
+working folder is written as `«here»` and read as the current one, so that a cassette plays in other folders.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "CassetteFile"]
 
 FORMAT = 1
-"""The version of the format that is written, and the newest that is read."""
+"""The format version that is written, and the newest that can be read."""
 
 BLOB, PLAIN = "$blob", "$plain"
 
 BLOB_CHARACTERS = 1000
-"""Characters from which on base64 gets a line of its own."""
+"""Minimum length of base64 that gets a line of its own."""
 
 LARGEST = 64_000_000
-"""Bytes of the largest cassette that is read."""
+"""Maximum number of bytes of a cassette that can be read."""
 
 UNPACKED = 256_000_000
-"""Characters that may come of what is kept once, and of the folder."""
+"""Maximum number of characters that unpacking blobs and folders may produce."""
 
 DEEPEST = 250
-"""Levels of nesting that are read: the SDK reads about 200 of a message."""
+"""Maximum depth of nesting; the SDK reads about 200 levels of a message."""
 
 HERE = "«here»"
 """Stands for the folder in texts."""
@@ -64,18 +64,18 @@ _BASE64 = re.compile(rf"(?P<prefix>data:[^,]{{1,200}};base64,)?(?P<body>[A-Za-z0
 
 
 class CassetteFile:
-    """Reads and writes one.
+    """Reads and writes one cassette file.
 
     Args:
-        path: Where it is.
-        here: The folder whose path is not written, by default the current one.
+        path: The file.
+        here: The folder that is written as `«here»`, by default the current one.
     """
 
     def __init__(self, path: Path, here: Path | None = None) -> None:
         self.path = path
         folder = (here or Path.cwd()).absolute()
         self._here = str(folder)
-        # nothing is gained by writing the root otherwise
+        # The root folder would gain nothing.
         self._place = _path(self._here) if folder.name else None
         self._blobs: dict[str, str] = {}
         self._begun = False
@@ -83,10 +83,10 @@ class CassetteFile:
         self._unlock: weakref.finalize[Any, Any] | None = None
 
     def read(self) -> list[dict[str, Any]]:
-        """Return its lines after the header, with what was kept once put back in its places.
+        """Return its lines after the header, unpacked.
 
         Raises:
-            CassetteError: It cannot be read, is none, is of a newer format, or would fill the memory.
+            CassetteError: It cannot be read, is no cassette, has a newer format, or would fill the memory.
         """
         lines = self._lines()
         self._check_header(next(lines, (0, {}))[1])
@@ -110,7 +110,7 @@ class CassetteFile:
             raise CassetteError(f"{newer}: update mcp_magic, or record it anew with `--mode record`.")
 
     def _checked(self, number: int, packed: dict[str, Any], unpacking: _Unpacking) -> dict[str, Any]:
-        """Return a line, unpacked, if it says what a line of its kind must say."""
+        """Return a line, unpacked and validated."""
         from mcp_magic.cassette.format import problem_of
 
         try:
@@ -123,7 +123,7 @@ class CassetteFile:
         return entry
 
     def damaged(self, place: str, problem: str) -> CassetteError:
-        """Return the error that says what is wrong in a place of it, and how it is made anew."""
+        """Return an error with a problem, its place, and the command to record the cassette again."""
         file = as_word(str(self.path)) or "FILE"
         return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it anew.")
 
@@ -142,13 +142,13 @@ class CassetteFile:
                 continue
             entry = _object(line)
             if isinstance(entry, str) and number >= len(lines) and not text.endswith("\n"):
-                return  # the kernel died while it was writing
+                return  # the kernel died while writing this line
             if isinstance(entry, str):
                 raise self.damaged(f"line {number}", entry)
             yield number, entry
 
     def begin(self, by: str) -> None:
-        """Write it anew from here on.
+        """Start a new file, with a header.
 
         Raises:
             CassetteError: It cannot be written.
@@ -158,7 +158,7 @@ class CassetteFile:
 
     @property
     def begun(self) -> bool:
-        """Whether it has a header: was read, or written."""
+        """Whether it has a header, because it was read or begun."""
         return self._begun
 
     def append(self, entry: dict[str, Any]) -> None:
@@ -191,11 +191,11 @@ class CassetteFile:
             raise CassetteError(problem)
 
     def _lock(self) -> None:
-        """Keep other kernels from writing to the file: their sessions would have the same numbers as ours.
+        """Lock the file against other kernels, whose sessions would have the same numbers.
 
         Raises:
-            CassetteError: Another one writes to it, or has done so since it was read.
-            OSError: It cannot be opened.
+            CassetteError: Another kernel writes to the file, or has written since it was read.
+            OSError: The file cannot be opened.
         """
         from mcp_magic.auth.store import try_lock
 
@@ -210,7 +210,7 @@ class CassetteFile:
         self._unlock = unlock
 
     def close(self) -> None:
-        """Let others write to the file. Closing twice is fine."""
+        """Unlock the file. Idempotent."""
         if self._unlock is not None:
             self._unlock()
             self._unlock = None
@@ -220,15 +220,15 @@ class CassetteFile:
 
 
 class _TooMuchError(Exception):
-    """A cassette is made to fill the memory."""
+    """A line cannot be unpacked: it exceeds a limit, or names an unknown blob."""
 
 
 class _Unpacking:
-    """Puts what was kept once back in its places, within bounds: a body of a megabyte may have thousands.
+    """Replaces blob references and folders by their values, within limits: a large blob may be used thousands of times.
 
     Args:
-        blobs: By name.
-        here: The folder.
+        blobs: Name -> base64.
+        here: The folder for `«here»`.
     """
 
     def __init__(self, blobs: dict[str, str], here: str) -> None:
@@ -275,7 +275,7 @@ class _Unpacking:
 
 
 def _object(line: str) -> dict[str, Any] | str:
-    """Return what a line says, or why it is none."""
+    """Return the JSON object of a line, or why it is invalid."""
     try:
         found = json.loads(line)
     except json.JSONDecodeError:
@@ -288,12 +288,12 @@ def _object(line: str) -> dict[str, Any] | str:
 
 
 def _path(folder: str) -> re.Pattern[str]:
-    """Return what finds a folder in a text, alone or before what is in it, and in `file://` URIs."""
+    """Return a pattern that finds a folder's path in a text, also as the beginning of a path or in `file://` URIs."""
     return re.compile(rf"(?:(?<=file://)|(?<![\w./~-])){re.escape(folder)}(?![\w.-])")
 
 
 def _packed(value: Any, blobs: dict[str, str], plain: Callable[[str], str]) -> Any:
-    """Return a value with its long base64 taken out, and its other texts as `plain` has them."""
+    """Return a value with long base64 moved to `blobs`, and with `plain` applied to other texts."""
     if isinstance(value, str):
         found = _BASE64.fullmatch(value) if len(value) >= BLOB_CHARACTERS else None
         if found is None:
@@ -310,7 +310,7 @@ def _packed(value: Any, blobs: dict[str, str], plain: Callable[[str], str]) -> A
 
 
 def _without_half_a_line(path: Path) -> None:
-    """Take away what a kernel that died left of its last line."""
+    """Remove an unfinished last line, left by a kernel that died."""
     if not path.exists() or not path.stat().st_size:
         return
     with path.open("rb+") as file:

@@ -1,6 +1,6 @@
-"""What a line of each kind has to say: a cassette may come from a stranger, and is checked when it is read.
+"""The schema of each kind of line, checked on reading because a cassette may come from a stranger.
 
-A line may say more, and lines of other kinds are passed over: they are of a later version.
+Further members, and lines of other kinds, are ignored: they are from a later version.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Required
 
 from pydantic import Field, TypeAdapter, ValidationError
-from typing_extensions import TypedDict  # pydantic takes the one of `typing` from Python 3.12 on
+from typing_extensions import TypedDict  # pydantic supports the one of `typing` only from Python 3.12 on
 
 __all__ = ["problem_of"]
 
@@ -26,7 +26,7 @@ class Failure(TypedDict, total=False):
 
 
 class Status(TypedDict, total=False):
-    """How HTTP answered, where that was not as usual."""
+    """How HTTP answered, if that was unusual."""
 
     status: Number
     retry_after: Seconds | None
@@ -38,14 +38,14 @@ class Status(TypedDict, total=False):
 
 
 class Blob(TypedDict):
-    """Base64 that is kept once."""
+    """Base64 that is written once."""
 
     blob: Text
     base64: str
 
 
 class Head(TypedDict, total=False):
-    """What a session begins with."""
+    """The first line of a session."""
 
     session: Required[Number]
     server: Required[Text]
@@ -56,7 +56,7 @@ class Head(TypedDict, total=False):
 
 
 class Line(TypedDict, total=False):
-    """What happened in a session."""
+    """A message or another event in a session."""
 
     session: Required[Number]
     to: str
@@ -78,7 +78,7 @@ class Line(TypedDict, total=False):
 
 
 class Turn(TypedDict, total=False):
-    """What a model was asked, or what came of it."""
+    """A request to a model, or a part of its answer."""
 
     turn: Required[Number]
     model: Text
@@ -103,7 +103,7 @@ class Step(TypedDict, total=False):
 
 
 class Lint(TypedDict):
-    """What stands around the findings of the doctor's report."""
+    """The texts around the findings of the doctor's report."""
 
     title: str
     note: str
@@ -111,7 +111,7 @@ class Lint(TypedDict):
 
 
 class Report(TypedDict, total=False):
-    """What the doctor found."""
+    """A report of the doctor."""
 
     doctor: Required[Number]
     title: Required[str]
@@ -123,7 +123,7 @@ class Report(TypedDict, total=False):
 
 
 _KINDS: dict[str, Any] = {"blob": Blob, "turn": Turn, "server": Head, "session": Line, "steps": Report}
-"""By the name that tells a kind, the first of which counts."""
+"""Member that tells the kind -> schema; the first match counts."""
 
 _MARKS = ("ok", "warning", "failed", "not needed", "not reached")
 _SEVERITIES = ("error", "warning", "note")
@@ -135,7 +135,7 @@ def _adapter(kind: str) -> TypeAdapter[Any]:
 
 
 def problem_of(entry: dict[str, Any]) -> str:
-    """Return what is wrong with a line, or "".
+    """Return the problem of a line, or "".
 
     >>> problem_of({"session": 1, "to": "client", "id": 2, "result": 3})
     'result: Input should be a valid dictionary'

@@ -1,4 +1,4 @@
-"""Which recorded answer belongs to a request."""
+"""Recorded sessions, and the search for the recorded answer to a request."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ __all__ = [
 ]
 
 
-# What a recorded session is played from: scenes.
+# Scenes, the units of replay.
 #
-# A scene is what the client sent, a request or a notification, and what the server did because of it: its answer, and
-# what it said and asked before and after that. Which of several requests under way caused something, the protocol
-# does not say except for progress; it is taken for the latest.
+# A scene is a request or notification of the client and everything that the server did because of it: its answer, and
+# its messages and questions before and after. Except for progress, the protocol does not tell which of several pending
+# requests caused a message; it is assigned to the latest.
 
 LISTEN = "subscriptions/listen"
 
 MEMBERS = ("id", "method", "params", "result", "error")
-"""What is kept of a message."""
+"""The members of a message that are recorded."""
 
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -50,16 +50,17 @@ _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 @dataclass
 class Step:
-    """One thing that the server did.
+    """One action of the server.
 
     Attributes:
-        kind: `"answer"`, `"stray"` (an answer that nobody waited for), `"told"` (a notification), `"asked"` (a
-            request), `"stderr"`, `"garbage"` (what is no message) or `"ended"` (the server has ended the session).
-        message: The members of the message; of stderr and garbage the text.
-        pause: Seconds since what was before it in the scene.
-        reply: What the client answered to a request, or None.
-        http: How HTTP answered, where that was not as usual.
-        order: Where it was among all that happened in the session.
+        kind: `"answer"`, `"stray"` (an answer without a pending request), `"told"` (a notification), `"asked"` (a
+            request), `"stderr"`, `"garbage"` (output that is no message) or `"ended"` (the server has ended the
+            session).
+        message: The members of the message; the text of stderr and garbage.
+        pause: Seconds since the previous event of the scene.
+        reply: The client's answer to a request, or None.
+        http: How HTTP answered, if that was unusual.
+        order: Its position among all steps of the session.
     """
 
     kind: str
@@ -72,16 +73,17 @@ class Step:
 
 @dataclass(eq=False)
 class Scene:
-    """What the client sent, and what came of it.
+    """A request or notification of the client, and the server's reaction.
 
     Attributes:
         id: The id of the request; None for a notification.
         method: Its method.
         params: Its parameters, secrets masked.
-        steps: What the server did.
-        cancelled: Whether the client gave it up.
-        used: How often it was played.
-        key: What it has in common with equal requests.
+        steps: The actions of the server.
+        cancelled: Whether the client cancelled it.
+        used: How often it has been replayed.
+        key: The key of equal requests; see `key_of`.
+        clock: The recorded time of its last event, in seconds.
     """
 
     id: Any
@@ -95,12 +97,12 @@ class Scene:
 
     @property
     def answered(self) -> bool:
-        """Whether the server answered, be it with something that could not be read."""
+        """Whether the server answered, even with an unreadable answer."""
         return any(step.kind == "answer" or "error" in step.message for step in self.steps)
 
     @property
     def settled(self) -> bool:
-        """Whether it is known what became of it: answered, also with another id, given up, or the session ended."""
+        """Whether its end is known: answered (even with a wrong id), cancelled, or the session ended."""
         return self.answered or self.cancelled or any(step.kind in ("ended", "stray") for step in self.steps)
 
 
@@ -109,11 +111,11 @@ class Session:
     """A recorded session, or an attempt to open one.
 
     Attributes:
-        scenes: What is played.
-        lines: What it is made of.
-        head: The line that begins it: `server`, `transport`, `where`.
-        failed: The line that says why it could not be opened, or None.
-        early: What the server wrote before anything was sent.
+        scenes: Its scenes.
+        lines: Its lines in the cassette.
+        head: Its first line: `server`, `transport`, `where`.
+        failed: The line with the error why it could not be opened, or None.
+        early: The server's output before the first message.
     """
 
     scenes: list[Scene]
@@ -124,12 +126,12 @@ class Session:
 
     @property
     def in_process(self) -> bool:
-        """Whether the server was in the kernel itself."""
+        """Whether the server ran in the kernel itself."""
         return self.head.get("transport") == "in-process"
 
     @property
     def http(self) -> bool:
-        """Whether there are HTTP statuses."""
+        """Whether its transport is HTTP, so that there are HTTP statuses."""
         return self.head.get("transport") in ("http", "sse")
 
     @property
@@ -139,7 +141,7 @@ class Session:
 
     @property
     def says_something(self) -> bool:
-        """Whether it was a session, or is known why it was none, or that the server ended it."""
+        """Whether it can be replayed: it has an answer, the error of its opening, or its end by the server."""
         ended = any("ended" in line for line in self.lines)
         return self.failed is not None or ended or any(scene.answered for scene in self.scenes)
 
@@ -150,7 +152,7 @@ def subscription_of(message: dict[str, Any]) -> Any:
 
 
 def with_subscription(message: dict[str, Any], number: Any) -> dict[str, Any]:
-    """Return a notification that belongs to another `subscriptions/listen` request."""
+    """Return a copy of a notification for another `subscriptions/listen` request."""
     meta = {**_meta(message), _SUBSCRIPTION: number}
     return {**message, "params": {**message["params"], "_meta": meta}}
 
@@ -161,7 +163,7 @@ def _meta(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def session_of(head: dict[str, Any], entries: Iterable[dict[str, Any]]) -> Session:
-    """Return what the lines of one session say; those of kinds that are not known are passed over."""
+    """Build a session from its lines; lines of unknown kinds are ignored."""
     lines = list(entries)
     reading = _Reading()
     for entry in lines:
@@ -191,7 +193,7 @@ class _Reading:
         elif entry.get("to") == "server":
             self._sent(message)
         elif entry.get("to") != "client":
-            return  # of a later version
+            return  # from a later version
         elif "method" not in message:
             scene = self._settled(message["id"])
             step = Step("answer" if scene is not None else "stray", message, http=entry.get("http") or {})
@@ -203,10 +205,10 @@ class _Reading:
             self._step(self._cause(message), Step("told", message))
 
     def _wrote(self, kind: str, message: dict[str, Any]) -> None:
-        """Take what is no message; an answer that could not be read has the id of its request, and what that got."""
+        """Take output that is no message; an unreadable answer has its request's id and the error that replaced it."""
         scene = self._settled(message["id"]) if "id" in message else self._latest()
         if scene is not None and scene.steps and scene.steps[-1].kind == "ended":
-            scene.steps.insert(-1, Step(kind, message, order=scene.steps[-1].order))  # its last words
+            scene.steps.insert(-1, Step(kind, message, order=scene.steps[-1].order))  # last output of the process
             return
         self._step(scene, Step(kind, message))
 
@@ -230,7 +232,7 @@ class _Reading:
             (self._listening if listens else self._open)[str(scene.id)] = self._all[str(scene.id)] = scene
 
     def _settled(self, number: Any) -> Scene | None:
-        """Return the request under way that has this id, and is under way no longer."""
+        """Return the pending request with this id, which is then no longer pending."""
         return self._open.pop(str(number), None) or self._listening.pop(str(number), None)
 
     def _cause(self, message: dict[str, Any]) -> Scene | None:
@@ -244,7 +246,7 @@ class _Reading:
         return self._latest()
 
     def _latest(self) -> Scene | None:
-        """Return the latest request under way, or what was sent last."""
+        """Return the latest pending request, or else the last message sent."""
         return next(reversed(self._open.values()), self._last)
 
     def _step(self, scene: Scene | None, step: Step) -> None:
@@ -259,11 +261,11 @@ class _Reading:
             scene.steps.append(step)
 
 
-# Which recorded request a request is, and what is said where it is none.
+# Matching requests with recorded ones.
 #
-# Requests are equal that have the same method and the same parameters, secrets masked and without `_meta` (ids,
-# progress tokens, trace contexts). Each recorded one is played once, in the order in which they were recorded; only
-# what a client may ask as often as it likes, listings and other reads, gives the last one again.
+# Requests are equal if they have the same method and parameters, with secrets masked and without `_meta` (ids, progress
+# tokens, trace contexts). Each recorded request is replayed once, in recorded order. Only requests that a client may
+# repeat freely, listings and other reads, replay the last recording again.
 
 _AGAIN = frozenset(
     (
@@ -272,25 +274,25 @@ _AGAIN = frozenset(
         *("resources/read", "prompts/get", "resources/subscribe", "resources/unsubscribe"),
     )
 )
-"""Methods that change nothing: asked more often than recorded, the last one is given again."""
+"""Methods that change nothing: requested more often than recorded, they replay the last recording."""
 
 _BY_METHOD = ("initialize", "server/discover", LISTEN)
-"""Methods whose parameters say what this client can do, and not what is asked."""
+"""Methods whose parameters describe the client and do not identify the request."""
 
 COMPARED = 100
-"""Requests among which the nearest is looked for."""
+"""Maximum number of requests to compare for the nearest one."""
 
 LONGEST = 80
-"""Characters of a value in a message."""
+"""Maximum number of characters of a value in a message."""
 
 
 def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> str:
-    """Return what requests that are equal have in common.
+    """Return the key of a request; equal requests have the same key.
 
     Args:
         method: The method.
         params: The parameters, secrets masked.
-        responses: Whether what a person answered in the course of a call (`inputResponses`) counts.
+        responses: Whether the user's answers during a call (`inputResponses`) count.
     """
     kept = {} if method in _BY_METHOD else {name: value for name, value in params.items() if name != "_meta"}
     if not responses and "inputResponses" in kept:
@@ -301,7 +303,7 @@ def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> st
 
 
 def _equal_but_masks(here: str, there: str) -> bool:
-    """Whether two keys differ only in what one of them masks: an older version knew other names of secrets."""
+    """Whether two keys differ only in masked values: older versions knew other names of secrets."""
     return (f'"{MASK}"' in here or f'"{MASK}"' in there) and _fits(json.loads(here), json.loads(there))
 
 
@@ -320,8 +322,8 @@ class Server:
         name: Its name.
 
     Attributes:
-        sessions: Those that only complete others come last.
-        opened: How many of them do not.
+        sessions: Its sessions; those that only complete others come last.
+        opened: The number of sessions that do not complete others.
     """
 
     def __init__(self, name: str) -> None:
@@ -334,7 +336,7 @@ class Server:
         """Add a session.
 
         Args:
-            session: It.
+            session: The session.
             added: Whether it only completes others.
         """
         for scene in session.scenes:
@@ -343,11 +345,11 @@ class Server:
         self.opened += not added
 
     def begin(self, *, in_process: bool) -> int:
-        """Return which of the sessions, or of the attempts to open one, the next is: they are played in their order.
+        """Return the index of the session, or of the failed opening, to replay next, in recorded order.
 
         Args:
-            in_process: Whether the server is in this kernel; sessions of one that is not have the same name where a
-                served one is connected to.
+            in_process: Whether the server runs in this kernel; if it is also served at a URL, sessions with it through
+                that URL have the same name.
         """
         every = range(self.opened)
         chosen = [n for n in every if self.sessions[n].in_process is in_process] or list(every)
@@ -369,11 +371,11 @@ class Server:
         """Return the scene of a request, or None.
 
         Args:
-            session: Which session of this server it is, from 0; its own scenes come first, then later ones.
+            session: The index of the session; its own scenes come first, then those of later and of earlier sessions.
             method: The method.
             params: The parameters, secrets masked.
             responses: See `key_of`.
-            own: Whether other sessions are left out.
+            own: Whether to search only this session.
         """
         key = key_of(method, params, responses=responses)
         known = self.sessions[session].scenes if own else self._from(session)
@@ -392,7 +394,7 @@ class Server:
                 yield from self.sessions[number].scenes
 
     def explain(self, method: str, params: dict[str, Any]) -> str:
-        """Say what is asked for in vain, and what is nearest to it."""
+        """Say which request is missing, and which recorded request is nearest."""
         key, asked = key_of(method, params), shown(method, params)
         known = [scene for scene in self._from(0) if scene.id is not None]
         equal = [scene for scene in known if scene.key == key]
@@ -409,7 +411,7 @@ class Server:
 
 
 def _last(found: list[Scene], session: int, server: Server) -> Scene | None:
-    """Return the last of equal scenes that belongs to a session, or else the last of all."""
+    """Return the last of equal scenes in a session, or else the last of all."""
     own = server.sessions[session].scenes if session < len(server.sessions) else []
     mine = [scene for scene in found if any(scene is each for each in own)]
     return next(iter((mine or found)[-1:]), None)
@@ -425,7 +427,7 @@ def _plain(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(method: str, params: dict[str, Any]) -> str:
-    """Return a request as a person would write it.
+    """Return a request as readable text.
 
     >>> shown("tools/call", {"name": "add", "arguments": {"a": 1}})
     'add(a=1)'
@@ -442,7 +444,7 @@ def shown(method: str, params: dict[str, Any]) -> str:
 
 
 def difference(here: Any, there: Any) -> str:
-    """Return in which values two requests differ, three at most.
+    """Return the values in which two requests differ, at most three.
 
     >>> difference({"arguments": {"a": 1, "b": 3}}, {"arguments": {"a": 1, "b": 2}})
     'arguments.b is 3 here, 2 there'
@@ -473,17 +475,17 @@ def _value(value: Any) -> str:
     return one_line(json.dumps(value, ensure_ascii=False, default=str), LONGEST)
 
 
-# What the lines of a cassette are about: servers and their sessions, turns of models, examinations.
+# The content of a cassette: servers and their sessions, turns of models, examinations.
 
 
 @dataclass
 class Examined:
-    """An examination by the doctor.
+    """A recorded examination by the doctor.
 
     Attributes:
-        report: The line that has it: `title`, `target`, `call`, `steps`, `findings`.
-        sessions: What was said in the sessions that were opened for it.
-        used: How often it was given.
+        report: Its line: `title`, `target`, `call`, `steps`, `findings`.
+        sessions: The sessions that were opened for it.
+        used: How often it has been replayed.
     """
 
     report: dict[str, Any]
@@ -493,13 +495,13 @@ class Examined:
 
 @dataclass
 class Content:
-    """What a cassette holds.
+    """The content of a cassette.
 
     Attributes:
-        servers: By name.
+        servers: Name -> server.
         turns: The lines of the turns of models.
-        examined: What the doctor found.
-        sessions, examinations: The highest numbers.
+        examined: The examinations by the doctor.
+        sessions, examinations: The highest numbers of each.
     """
 
     servers: dict[str, Server] = field(default_factory=dict)
@@ -510,7 +512,7 @@ class Content:
 
 
 def read(entries: Iterable[dict[str, Any]]) -> Content:
-    """Return what lines say, without the header; lines of kinds that are not known are passed over."""
+    """Return the content of lines without the header; lines of unknown kinds are ignored."""
     content = Content()
     lines: dict[int, list[dict[str, Any]]] = {}
     heads: dict[int, dict[str, Any]] = {}

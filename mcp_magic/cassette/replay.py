@@ -1,4 +1,4 @@
-"""Replays recorded sessions in their order, or lets what is missing through to the server."""
+"""Replays recorded sessions in order, and passes requests that are not recorded on to the server."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ if TYPE_CHECKING:
 __all__ = ["Order", "Player", "Replay", "Through", "message_of", "open_through", "retell"]
 
 
-# The order in which what happened at the same time is played: that in which it was recorded.
+# The order of concurrent scenes: as recorded.
 
 
 class Order:
-    """Whose turn it is, of all scenes that are played at the same time in one session."""
+    """Keeps concurrent scenes of one session in recorded order."""
 
     def __init__(self) -> None:
         self._next: dict[object, int] = {}
         self._moved = asyncio.Event()
 
     def awaits(self, who: object, number: int) -> None:
-        """Say which step of a scene comes next; the others wait for it where theirs came later."""
+        """Note the next step of a scene; scenes with later steps wait for it."""
         self._next[who] = number
         self._wake()
 
     def leaves(self, who: object) -> None:
-        """Say that a scene has no further step, or waits for somebody else: nobody is to wait for it."""
+        """Note that a scene has no further step or waits for something else; other scenes do not wait for it."""
         if self._next.pop(who, None) is not None:
             self._wake()
 
     async def turn(self, who: object, number: int) -> None:
-        """Return when no other scene has a step that came before."""
+        """Return when no other scene has an earlier step."""
         self.awaits(who, number)
         while any(other < number for one, other in self._next.items() if one is not who):
             await self._moved.wait()
@@ -66,19 +66,19 @@ class Order:
         self._moved = asyncio.Event()
 
 
-# Plays scenes: does in their order, and about when it was, what the server did.
+# Playing scenes: repeats the server's actions, in order and with pauses.
 
 SHORTENED = 0.01
-"""Seconds that a pause takes at most, unless the recorded ones are kept; they keep what is streamed in order."""
+"""Maximum seconds of a pause, unless recorded pauses are kept; short pauses keep streamed messages in order."""
 
 INTERNAL_ERROR = -32603
 
 _COMPARED = ("elicitation/create",)
-"""Requests of servers whose answers have to be the recorded ones: the server would have gone on differently."""
+"""Requests of servers whose answers must equal the recorded ones; otherwise the server would have acted differently."""
 
 
 def message_of(members: dict[str, Any]) -> Any:
-    """Return the SDK's message that has these members."""
+    """Return the SDK's message with these members."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
@@ -86,12 +86,12 @@ def message_of(members: dict[str, Any]) -> Any:
 
 
 class Player:
-    """What a session that is replayed does; `Replay` adds what the client says to it.
+    """The server's side of a replayed session; `Replay` adds the client's side.
 
     Args:
         cassette: The cassette.
-        server: What was recorded of the server.
-        session: Which of its sessions this is.
+        server: The recordings of the server.
+        session: The index of its session.
         wire: The connection's wire.
     """
 
@@ -107,11 +107,11 @@ class Player:
         self._number = 0
         self._ending: asyncio.Event | None = None
         self._to_client: Any = None
-        # over streamable HTTP an answer comes in the context of its request, whatever its id
+        # Over streamable HTTP an answer comes in the context of its request, whatever its id.
         self._posts = server.sessions[session].head.get("transport") == "http"
 
     def _find(self, method: str, params: dict[str, Any], *, responses: bool = True) -> Scene | None:
-        """Return the scene of a request; one that is about to end has none but its own."""
+        """Return the scene of a request or notification; a session that is about to end uses only its own scenes."""
         known, own = masked(self._cassette, params, method), self._ending is not None
         return self._server.find(self._session, method, known, responses=responses, own=own)
 
@@ -119,8 +119,8 @@ class Player:
         """Play a scene.
 
         Args:
-            scene: It.
-            number: The id of the request it is played for, None for a notification.
+            scene: The scene.
+            number: The id of the current request; None for a notification.
         """
         if scene.method == LISTEN:
             self._listens[str(scene.id)] = number
@@ -137,10 +137,10 @@ class Player:
         if not scene.settled and scene.method != LISTEN:
             self._refuse(number, "its recording ends before it was answered")
         else:
-            await asyncio.Event().wait()  # as it was: until whoever waits gives it up
+            await asyncio.Event().wait()  # as recorded: until the client cancels it
 
     async def _step(self, scene: Scene, step: Step, number: Any, *, own: bool) -> bool:
-        """Do one thing that the server did, in its turn; return whether the scene goes on."""
+        """Repeat one action of the server, in order; return whether the scene goes on."""
         if step.kind == "ended" and not own:
             return True
         if own:
@@ -181,14 +181,14 @@ class Player:
             self._put(self._told(step.message, number))
 
     async def _wait_for_end(self, seconds: float) -> None:
-        """Wait as long as the server lived on, idle; whoever asks for what was not asked then brings the end."""
+        """Wait as long as the server stayed idle; a request that is not recorded ends the wait."""
         self._ending = self._ending or asyncio.Event()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._ending.wait()
 
     async def _answered(self, http: dict[str, Any]) -> None:
-        """Let everybody know how HTTP answered who would know it from the answer itself."""
+        """Report how HTTP answered to the recorder, the outcome and the keeper, as a real answer would."""
         if not self._server.sessions[self._session].http:
             return
         status = http.get("status", None if "lost" in http else 200)
@@ -200,10 +200,10 @@ class Player:
             made.refused, made.error = bool(http.get("refused")), error
         if "lost" in http and error is not None and self._wire.keeper is not None:
             self._wire.keeper.doubted(error)
-            await asyncio.sleep(SHORTENED)  # for the question whether the server is there
+            await asyncio.sleep(SHORTENED)  # lets the supervisor ping the server
 
     def _next_round(self, scene: Scene, step: Step) -> Scene | None:
-        """Return what was recorded after a question of the server (`input_required`), where nobody is asked it."""
+        """Return the scene that follows a question of the server (`input_required`), if the user cannot be asked."""
         result = step.message.get("result")
         if not isinstance(result, dict) or result.get("resultType") != "input_required" or self._cassette.asks():
             return None
@@ -223,7 +223,7 @@ class Player:
         return message
 
     async def _ask(self, scene: Scene, step: Step) -> str:
-        """Ask the client what the server asked; return why it cannot go on after the answer, or ""."""
+        """Ask the client the server's question; return why the scene cannot go on after the answer, or ""."""
         recorded = step.reply or {}
         if not self._cassette.asks():
             self._wire.recorder.message(IN, {"jsonrpc": "2.0", **step.message})
@@ -252,7 +252,7 @@ class Player:
         self.deliver(message_of(members))
 
     def deliver(self, item: Any) -> None:
-        """Give something to the client."""
+        """Deliver a message or an error to the client."""
         import anyio
 
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it has left
@@ -260,15 +260,15 @@ class Player:
 
 
 def _answer(result: Any) -> Any:
-    """Return what counts of an answer."""
+    """Return the members of an answer that must match."""
     kept = result if isinstance(result, dict) else {}
     return {name: value for name, value in kept.items() if name in ("action", "content") and value is not None}
 
 
-# A transport that answers from a cassette: no server is started, nothing is sent.
+# A transport that answers from a cassette; it starts no server and sends nothing.
 
 ACCEPTED = 202
-"""The HTTP status of what has no answer."""
+"""The HTTP status of messages without an answer."""
 
 _WITHOUT: dict[str, dict[str, Any]] = {
     "ping": {},
@@ -277,18 +277,18 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "resources/unsubscribe": {},
     "completion/complete": {"completion": {"values": []}},
 }
-"""What is answered to requests that are made by the way and change nothing, where there is no recorded answer."""
+"""Method -> answer without a recording, for incidental requests that change nothing."""
 
 
 class Replay(Player):
-    """One session that is replayed; it is both ends of the way to the server.
+    """The transport of a replayed session.
 
     Args:
         cassette: The cassette.
-        server: What was recorded of the server.
-        session: Which of its sessions this is.
+        server: The recordings of the server.
+        session: The index of its session.
         wire: The connection's wire.
-        through: Reaches the server for what was not recorded, or None.
+        through: Passes requests that are not recorded on to the server, or None.
     """
 
     def __init__(
@@ -326,7 +326,7 @@ class Replay(Player):
         self._to_client.close()
 
     async def sent(self, item: Any) -> None:
-        """Do what was recorded for something that the client sent."""
+        """Play the scene of a message from the client."""
         message = members(item.message)
         number = str(message.get("id"))
         if self._through is not None:
@@ -346,7 +346,7 @@ class Replay(Player):
 
     async def _notified(self, item: Any, message: dict[str, Any]) -> None:
         params, given_up = message.get("params") or {}, message["method"] == "notifications/cancelled"
-        # since 2026-07-28 the stream of the request is closed instead
+        # Since 2026-07-28 a request is cancelled by closing its stream, without a notification.
         if self._server.sessions[self._session].http and not (given_up and self._wire.modern):
             self._wire.recorder.http("POST", ACCEPTED, {})
         if given_up:
@@ -370,10 +370,10 @@ class Replay(Player):
                 await self._steps(scene, message["id"])
             elif self._ending is not None:
                 if (outcome := current.get()) is not None:
-                    outcome.refused = True  # it was not sent at all
-                self._ending.set()  # nothing was asked any more: it had ended by then
+                    outcome.refused = True  # it was not sent
+                self._ending.set()  # when recorded, the session had ended by now
             elif method == LISTEN:
-                return  # nothing was announced
+                return  # no recorded announcements
             elif method in _WITHOUT:
                 self._put({"id": message["id"], "result": {"resultType": "complete", **_WITHOUT[method]}})
             elif self._through is not None:
@@ -381,12 +381,12 @@ class Replay(Player):
             else:
                 known = masked(self._cassette, params, method)
                 self._refuse(message["id"], self._server.explain(method, known))
-        except Exception as error:  # whoever waits must hear of it
+        except Exception as error:  # the request must get an answer
             self._refuse(message["id"], f"it could not be replayed: {type(error).__name__}: {error}")
 
 
 class _Write:
-    """The client's way to the server."""
+    """The write stream of the client."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
@@ -404,16 +404,13 @@ class _Write:
         return
 
 
-# Tells the trace what was said in a session that nobody opens again: one that failed, or that the doctor had.
-
-
 def retell(session: Session, recorder: Recorder, errlog: ErrorLog | None) -> None:
-    """Let a recorder hear all of a session.
+    """Write all messages of a session that is not replayed, a failed one or the doctor's, into the trace.
 
     Args:
-        session: What was recorded.
-        recorder: Writes it into the trace.
-        errlog: What it reads the server's stderr from.
+        session: The recorded session.
+        recorder: Writes into the trace.
+        errlog: Where the recorder reads the server's stderr.
     """
     for entry in session.lines:
         if "stderr" in entry:
@@ -427,20 +424,20 @@ def retell(session: Session, recorder: Recorder, errlog: ErrorLog | None) -> Non
     recorder.stderr(last=True)
 
 
-# From a session that is replayed through to its server, for what was not recorded; it is added to the cassette.
+# Requests that are not recorded: passed on to the server and added to the cassette.
 #
-# The server is started, or connected to, when the first such request comes. It is told then what the client has said
-# of itself (the handshake), and its answers to that are heard by nobody.
+# The first such request connects to the server (lazy). The server then gets the client's handshake; its answers to that
+# are dropped.
 
 _HANDSHAKE = ("server/discover", "initialize", "notifications/initialized", "logging/setLevel")
 
 
 class Through:
-    """The way to the server of one session.
+    """The lazy session with the real server behind a replayed session.
 
     Args:
         make: Makes the transport.
-        cassette: Gets what is said.
+        cassette: Records the messages.
         spec: Where the server is.
         place: The connection, for errors.
     """
@@ -459,20 +456,20 @@ class Through:
         self.deliver: Callable[[Any], None] = lambda item: None
 
     def remember(self, item: Any, message: dict[str, Any]) -> None:
-        """Keep what belongs to the handshake, for the server."""
+        """Keep the messages of the handshake, to send them to the server later."""
         if self._owner is None and message.get("method") in _HANDSHAKE:
             self._shaken.append((item, message))
 
     async def send(self, item: Any, message: dict[str, Any]) -> None:
-        """Pass on a notification or an answer, if the server was reached already."""
+        """Pass on a notification or an answer, if the server is connected."""
         if self._take is not None and self._ready is not None and self._ready.done():
             await self._pass(item, message)
 
     async def ask(self, item: Any, message: dict[str, Any]) -> None:
-        """Pass on a request; return when it was answered, and the client has the answer.
+        """Pass on a request; return when its answer was delivered to the client.
 
         Raises:
-            CassetteError: The server cannot be reached.
+            CassetteError: The server cannot be connected.
         """
         if self._owner is None:
             await self._open()
@@ -509,7 +506,7 @@ class Through:
             self._ready.set_exception(failed)
 
     async def _own(self, connected: asyncio.Future[Any]) -> None:
-        """Hold the transport: it has to be left by the task that entered it."""
+        """Hold the transport in its own task, because the task that enters it must leave it."""
         failure: BaseException = EOFError("the server ended the session")
         try:
             async with self._make() as (read, write):
@@ -549,20 +546,20 @@ class Through:
             waiting.set_result(None)
 
 
-# How a connection is led through the cassette that is in: to its server and recorded, or replayed.
+# Connections through the inserted cassette.
 
 
 async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
-    """Prepare the way to a server as the cassette's mode wants it: recorded, replayed, or neither.
+    """Prepare the transport to a server according to the cassette's mode: recorded, replayed, or neither.
 
     Args:
-        cassette: The cassette that is in.
+        cassette: The inserted cassette.
         spec: Where the server is.
-        wire: What is known of the way.
-        stack: What is entered for it.
+        wire: The wire.
+        stack: Holds the transport's resources.
 
     Raises:
-        CassetteError: It only replays, and the server is not in it.
+        CassetteError: The cassette is replay-only and does not have the server.
     """
     name = wire.recorder.server
     if cassette.replays and isinstance(spec, InProcessSpec) and cassette.in_process == "live":
@@ -584,10 +581,10 @@ async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncE
 
 
 class _Recording:
-    """Records what goes over a wire, each session as one of its own, as long as its context lasts.
+    """Records the sessions over a wire, each separately, while its context is active.
 
     Args:
-        cassette: Where it is written.
+        cassette: The cassette.
         spec: Where the server is.
         wire: The wire.
     """
@@ -607,7 +604,7 @@ class _Recording:
         self._stop()
 
     def begin(self) -> Take:
-        """Record what comes from now on as a new session."""
+        """Start recording a new session."""
         self._stop()
         recorder = self._wire.recorder
         self._take = Take(
@@ -621,7 +618,7 @@ class _Recording:
             self._wire.recorder.remove(self._take)
 
     def left(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Write how the server's process ended, or why there was no session."""
+        """Write how the server's process ended, or why the session could not be opened."""
         if self._take is not None and self._wire.errlog is not None:
             self._take.exited(how_ended(self._wire.errlog.file))
         if isinstance(error, Exception) and not self._cassette.ejected:
@@ -655,7 +652,7 @@ async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExit
 
 
 def _real(spec: Spec, make: Callable[[], Any]) -> Callable[[], Any]:
-    """Return what makes the transport to the server itself, whose messages nobody else notes."""
+    """Return a function that makes the bare transport to the server, without watching or tracing."""
     if not isinstance(spec, InProcessSpec):
         return lambda: make().transport
 

@@ -1,1 +1,1 @@
-"""One session with a server: transports, requests, reconnecting, and what a server notifies."""
+"""One session with a server: its transport, requests, reconnecting and notifications."""

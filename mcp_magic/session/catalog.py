@@ -1,7 +1,7 @@
 """What a server offers: tools, resources, resource templates and prompts, all pages, cached.
 
-A listing is fetched at first need and again after the server said that it changed; everybody who
-asks meanwhile waits for the same fetch. A server is asked only for what it says it has.
+A listing is fetched on first use and again after the server announced a change. Concurrent callers share one fetch.
+Only listings that the server's capabilities announce are requested.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "MAX_PAGES", "Catalog", "all_pages"]
 
 MAX_PAGES = 1000
-"""Pages of one listing; a server that goes on longer never ends."""
+"""Maximum number of pages of one listing: a server that sends more is taken to be endless."""
 
 MAX_ROUNDS = 5
-"""Fetches of a listing that changes while it is fetched: a server that announces a change at each never ends."""
+"""Maximum number of fetches in a row if a listing changes meanwhile: a server may announce a change at each."""
 
 SETTLE_SECONDS = 2.0
-"""Seconds that whoever needs the newest listing waits for one that is announced."""
+"""Seconds that a caller waits for a listing that is known to have changed."""
 
 
 class Kind(NamedTuple):
-    """How one kind of thing is listed: the capability that has it, the client's method, the field of a page."""
+    """How one kind is listed: its capability, the client's method, and the field of a page with the items."""
 
     capability: str
     method: str
@@ -47,9 +47,9 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
     """Collect the items of every page of a listing.
 
     Args:
-        fetch: Asks for the page after a cursor, None for the first.
+        fetch: Fetches the page at a cursor; None for the first.
         field: The page's attribute that holds the items.
-        limit: Pages after which the server is taken to never end.
+        limit: Maximum number of pages.
 
     Raises:
         InvalidResponseError: There were more than `limit` pages.
@@ -69,11 +69,11 @@ class Catalog:
     """The cached listings of one session.
 
     Args:
-        fetch: Lists one kind from the server; told whether somebody asked for it.
+        fetch: Lists one kind from the server; its second argument says whether the user asked for it.
         loaded: Called with the kind whenever a listing was fetched.
 
     Attributes:
-        problems: By kind why it could not be fetched when that was last tried.
+        problems: Kind -> why its last fetch failed.
     """
 
     def __init__(
@@ -90,15 +90,15 @@ class Catalog:
         self.problems: dict[str, str] = {}
 
     def cached(self, kind: str) -> tuple[Any, ...]:
-        """Return what is known now, without asking; empty before the first fetch."""
+        """Return the cached listing; empty before the first fetch."""
         return self._items.get(kind, ())
 
     def known(self, kind: str) -> bool:
-        """Whether a listing was fetched at all."""
+        """Whether a listing has been fetched at all."""
         return kind in self._items
 
     async def get(self, kind: str, *, refresh: bool = False) -> tuple[Any, ...]:
-        """Return one listing, from the cache if the server has not said that it changed."""
+        """Return one listing, from the cache unless the server announced a change."""
         if refresh:
             self._stale.add(kind)
         if self._changed(kind):
@@ -106,27 +106,27 @@ class Catalog:
         return self._items[kind]
 
     def settles(self, kind: str) -> bool:
-        """Whether a listing that was fetched is known to have changed."""
+        """Whether a fetched listing is known to have changed since."""
         return kind in self._items and self._changed(kind)
 
     async def settle(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
-        """Wait a while for a listing that is known to have changed; if it cannot be fetched, the old one stays."""
+        """Wait up to `seconds` for a listing that is known to have changed. If the fetch fails, the old one stays."""
         if self.settles(kind):
             task = self._running.get(kind) or self._start(kind)
             task.add_done_callback(_retrieve)
             await asyncio.wait({task}, timeout=seconds)
 
     async def look_again(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
-        """Fetch a listing once more although no change of it was announced, and wait a while for that.
+        """Fetch a listing again although no change was announced, and wait up to `seconds` for it.
 
-        If it cannot be fetched, the old one is as good as it was.
+        If the fetch fails, the old listing stays valid.
         """
         task = self._running.get(kind) or self._start(kind, unasked=True)
         task.add_done_callback(_retrieve)
         await asyncio.wait({task}, timeout=seconds)
 
     async def prefetch(self, seconds: float) -> None:
-        """Fetch all listings in parallel and wait a while; what fails is raised again by whoever asks for it."""
+        """Fetch all listings in parallel and wait up to `seconds`. A failed one raises at the next `get`."""
         fetches = [self._running.get(kind) or self._start(kind, counted=False) for kind in KINDS if self._changed(kind)]
         for fetch in fetches:
             fetch.add_done_callback(_retrieve)
@@ -139,21 +139,21 @@ class Catalog:
             raise
 
     def changed(self, kind: str) -> None:
-        """The server said that a listing changed: fetch it again, in the background."""
+        """Fetch a listing again in the background: the server announced a change."""
         self._stale.add(kind)
         if kind not in self._running and kind in self._items:
             task = self._start(kind, counted=False)
             task.add_done_callback(_retrieve)
 
     async def close(self) -> None:
-        """Stop what is being fetched."""
+        """Cancel all running fetches."""
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _changed(self, kind: str) -> bool:
-        """Whether there is, or will be, something newer than what is known."""
+        """Whether the cached listing is stale or being fetched."""
         return kind in self._stale or kind in self._running
 
     def _start(self, kind: str, *, unasked: bool = False, counted: bool = True) -> asyncio.Task[tuple[Any, ...]]:
@@ -176,18 +176,18 @@ class Catalog:
                 self._stop_unwanted()
 
     def _stop_unwanted(self) -> None:
-        """Stop asking for the pages of listings for which nobody waits: they may wait for a log-in of the person."""
+        """Cancel fetches without a waiting caller: they may be waiting for the user to log in."""
         for kind, task in list(self._running.items()):
             if not self._waiting[kind]:
-                del self._running[kind]  # whoever asks from now on asks anew
+                del self._running[kind]  # the next caller starts a new fetch
                 task.cancel()
 
     async def _load(self, kind: str, *, unasked: bool, counted: bool) -> tuple[Any, ...]:
-        """Fetch a listing, and once more if it was announced to have changed meanwhile."""
+        """Fetch a listing, and again while the server announces changes meanwhile."""
         good = unasked and kind in self._items and kind not in self._stale
         try:
             for _ in range(MAX_ROUNDS):
-                self._stale.discard(kind)  # a change that is announced from now on makes it stale again
+                self._stale.discard(kind)  # a change announced from here on marks it again
                 items = self._items[kind] = tuple(await self._fetch(kind, counted))
                 self.problems.pop(kind, None)
                 self._loaded(kind)
@@ -206,6 +206,6 @@ class Catalog:
 
 
 def _retrieve(task: asyncio.Task[Any]) -> None:
-    """Look at a background fetch's error, so that asyncio does not report it; the next `get` raises it again."""
+    """Retrieve a background fetch's error so that asyncio does not report it. The next `get` fetches again."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""A connection: what people hold of a server."""
+"""The connection: one MCP server as users see it, with its tools, resources and prompts."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "ToolFunction", "ToolNamespace"]
 
 
-# A server's tools as awaitable Python functions, with the signature that their schema describes.
+# Tools as awaitable Python functions, with the signature that their schema describes.
 
 
 class ToolFunction:
-    """One tool as an async function; Tab completes its arguments and Shift-Tab shows its documentation."""
+    """One tool as an async function. Tab completes its arguments; Shift-Tab shows its documentation."""
 
     def __init__(self, connection: Connection, tool: Tool) -> None:
         self._connection = connection
@@ -72,7 +72,7 @@ class ToolFunction:
         self.__annotations__ = {name: parameter.annotation for name, parameter in self.__signature__.parameters.items()}
 
     async def __call__(self, /, *args: Any, **kwargs: Any) -> ToolResult:
-        """Call the tool; its own documentation says with what."""
+        """Call the tool. Its own docstring describes the arguments."""
         arguments = schema.bind_arguments(self.__signature__, self.definition.input_schema, args, kwargs)
         return await self._connection.call(self.definition.name, arguments)
 
@@ -83,8 +83,8 @@ class ToolFunction:
 class ToolNamespace:
     """The tools of one server: `tools.add(a=1, b=2)`, `tools["any name"]`, `len(tools)`, iteration over names.
 
-    As an attribute, a name that Python cannot write has underscores: `tools.get_sum` is `tools["get-sum"]`, unless
-    another tool is called so or could be.
+    In attributes, underscores replace characters that Python names cannot have: `tools.get_sum` is `tools["get-sum"]`,
+    unless another tool maps to the same name.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -92,7 +92,7 @@ class ToolNamespace:
         self._functions: tuple[Any, dict[str, ToolFunction]] = ((), {})
 
     def __getattr__(self, name: str) -> ToolFunction:
-        if name.startswith("_"):  # copy, pickle and IPython's displays ask for names of their own
+        if name.startswith("_"):  # copy, pickle and IPython look for special names
             raise AttributeError(name)
         try:
             return self[name if name in self else self._attributes().get(name, name)]
@@ -128,7 +128,7 @@ class ToolNamespace:
         return f"<tools of {self._connection.name!r}: {listed(self)}>"
 
     def _attributes(self) -> dict[str, str]:
-        """The tools by the names that Python can write, as far as each means one tool."""
+        """Return attribute name -> tool name, without attribute names that fit several tools."""
         tools: dict[str, list[str]] = {}
         for name in self:
             tools.setdefault(schema.identifier(name), []).append(name)
@@ -142,10 +142,10 @@ class ToolNamespace:
         return definitions, self._functions[1]
 
 
-# One server: what is known of it, and what can be asked of it.
+# The connection to one server.
 
 AGAIN_SECONDS = 2.0
-"""Seconds between two fetches of a listing because something was not found in it: a loop with a typo costs one."""
+"""Minimum seconds between two fetches of a listing for an unknown name, so that a loop with a typo fetches once."""
 
 _CALL = "tools/call"
 
@@ -153,23 +153,23 @@ _CALL = "tools/call"
 class Connection:
     """An open session to one MCP server.
 
-    Made by `Host.connect`. It outlives the cell that opened it and closes with the kernel.
+    `Host.connect` makes it. It outlives the cell that opened it and closes with the kernel.
 
     Args:
         name: Its name in the host.
         spec: Where the server is.
-        services: What the host lends it.
+        services: What the host shares with it.
 
     Attributes:
         name: Its name in the host.
         spec: Where the server is.
         tools: The server's tools as awaitable functions: `await connection.tools.add(a=1, b=2)`.
-        skills: The skills that it publishes: `await connection.skills.list()`.
+        skills: The skills that the server publishes: `await connection.skills.list()`.
         catalog: What the server offers, cached.
-        notices: What the server said unasked: log messages, changes.
-        roots: The directories that the server is told of.
-        trace: What it said and was told; `.entries`.
-        place: Who the errors of this connection are about.
+        notices: The server's notifications: log messages, changes.
+        roots: The directories that the server may ask for.
+        trace: The messages in both directions; `.entries`.
+        place: Name and spec of this connection, for error messages.
     """
 
     def __init__(self, name: str, spec: Spec, services: Services | None = None) -> None:
@@ -212,34 +212,34 @@ class Connection:
     # The session
 
     async def open(self) -> None:
-        """Open the session; when this fails nothing is left running.
+        """Open the session. On failure nothing is left running.
 
         Raises:
-            ConnectError: Why there is none, in words.
+            ConnectError: The session could not be opened; the message says why.
         """
         await self._supervisor.open()
 
     async def close(self) -> None:
-        """Close the session and end the server, if it is ours. Idempotent.
+        """Close the session, and end the server if this connection started it. Idempotent.
 
         Cancels a `reopen()` in progress, which raises SessionClosedError.
         """
         await self._supervisor.close()
 
     async def reopen(self, *, by_hand: bool = True) -> None:
-        """Close the session, if it is open, and open it again, at once; what was told about it is kept.
+        """Close the session if it is open, and open it again at once. Settings such as roots and log level stay.
 
         Args:
-            by_hand: Whether the person wants it so.
+            by_hand: Whether the user asked for it.
 
         Raises:
-            ConnectError: Why it could not be opened; its state is `"lost"` then.
+            ConnectError: It could not be opened; the state is then `"lost"`.
             SessionClosedError: It was closed meanwhile.
         """
         await self._supervisor.reopen(by_hand=by_hand)
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever the state changes, and whenever a listing was fetched."""
+        """Call `callback` whenever the state changes or a listing was fetched."""
         self._watching.append(callback)
 
     def _tell(self) -> None:
@@ -248,27 +248,27 @@ class Connection:
 
     @property
     def host(self) -> Holder | None:
-        """The host that it was made by, or None."""
+        """The host that made it, or None."""
         return self._services.host
 
     @property
     def is_held(self) -> bool:
-        """Whether the host has this connection under its name now."""
+        """Whether the host currently has this connection under its name."""
         return self.host is not None and self.host.connections.get(self.name) is self
 
     @property
     def consent(self) -> Consent | None:
-        """The host's rules about who may call what, or None where nothing is asked."""
+        """The host's rules about who may call what; None where calls need no approval."""
         return self._services.consent
 
     @property
     def metrics(self) -> Metrics | None:
-        """Where the calls of the host are counted, or None."""
+        """The host's metrics, or None."""
         return self._services.metrics
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop on which the session was opened, or None before."""
+        """The event loop that opened the session, or None before."""
         return self._supervisor.loop
 
     @property
@@ -283,7 +283,7 @@ class Connection:
 
     @property
     def problem(self) -> str:
-        """Why the session is not open, and what is done about it; "" while it is."""
+        """Why the session is not open, and when the next attempt is; "" while it is open."""
         return self._supervisor.problem
 
     @property
@@ -303,37 +303,37 @@ class Connection:
 
     @property
     def opened_by_hand(self) -> int:
-        """How often the person had it opened again."""
+        """How often the user has reopened the session."""
         return self._supervisor.opened_by_hand
 
     @property
     def attempts(self) -> int:
-        """How many attempts to open a lost session again have failed so far; 0 while it is open."""
+        """How many attempts to reopen a lost session have failed so far; 0 while it is open."""
         backoff = self._supervisor.backoff
         return backoff.attempts if backoff is not None else 0
 
     @property
     def found_open(self) -> float | None:
-        """When the session was opened that `connect` found open already, or None."""
+        """The `opened_at` of the session that `connect` found already open, or None."""
         return self._found_open
 
     def note_found_open(self) -> None:
-        """Note that `connect` was asked for this session, which is open already."""
+        """Note that `connect` was asked for this session, which was already open."""
         self._found_open = self.opened_at
 
     @property
     def calls(self) -> int:
-        """Requests sent, without those that the host made on its own account."""
+        """Requests sent, without those that the host made on its own."""
         return self._sender.calls
 
     @property
     def failures(self) -> int:
-        """Those of them that failed (a tool's own error is no failure of the session)."""
+        """How many of `calls` failed. An error that a tool reports does not count."""
         return self._sender.failures
 
     @property
     def in_flight(self) -> int:
-        """Requests under way."""
+        """Pending requests."""
         return self._sender.in_flight
 
     @property
@@ -348,7 +348,7 @@ class Connection:
 
     @property
     def client(self) -> Client:
-        """The SDK's client, for what this class does not have.
+        """The SDK's client, for what this class does not offer.
 
         Raises:
             SessionClosedError: The session is not open.
@@ -359,19 +359,19 @@ class Connection:
 
     @property
     def protocol_version(self) -> str | None:
-        """The negotiated protocol version, or None where there is no session; the last one while it is opened again."""
+        """The negotiated protocol version; while reconnecting, that of the last session; None without a session."""
         known = self._supervisor.known
         return known.protocol_version if known else None
 
     @property
     def capabilities(self) -> ServerCapabilities | None:
-        """What the server says it can do."""
+        """The capabilities that the server announces, or None."""
         known = self._supervisor.known
         return known.capabilities if known else None
 
     @property
     def server_info(self) -> Implementation | None:
-        """The server's own name and version, if it gave them."""
+        """The server's own name and version, or None."""
         known = self._supervisor.known
         return known.server_info if known else None
 
@@ -382,7 +382,7 @@ class Connection:
         return known.instructions if known else None
 
     def info(self) -> ConnectionInfo:
-        """Return what is known of the connection now, without asking its server."""
+        """Return the current facts about the connection, without a request."""
         catalog = self.catalog
         return ConnectionInfo(
             name=self.name,
@@ -404,22 +404,22 @@ class Connection:
         )
 
     def change_of(self, tool: Tool) -> Change | None:
-        """Return how a tool of the server has changed since this kernel saw it first, or None."""
+        """Return how a tool has changed since this kernel first saw it, or None."""
         return self.consent.definitions.change(f"{self.name}:{tool.name}") if self.consent else None
 
     def stderr(self) -> str:
-        """Return the end of what a stdio server wrote to its standard error, secrets masked."""
-        self.trace.stderr()  # what is shown is in the trace, and on the cassette
+        """Return the end of a stdio server's standard error, secrets masked."""
+        self.trace.stderr()  # so that the trace and the cassette have what is returned here
         return self.place.stderr()
 
     @property
     def errlog(self) -> ErrorLog | None:
-        """Where a stdio server's stderr goes, or None."""
+        """The log of a stdio server's stderr, or None."""
         return self.place.wire.errlog if self.place.wire is not None else None
 
     @property
     def replayed(self) -> bool:
-        """Whether a cassette answers, and no server."""
+        """Whether a cassette answers instead of the server."""
         return self.place.wire is not None and self.place.wire.replayed
 
     # Requests
@@ -429,15 +429,15 @@ class Connection:
 
         Args:
             tool: Its name on this server.
-            arguments: Its arguments, Python objects that JSON can hold (DataFrames, dates, ...; see
-                `schema.to_json_value`); those named as keywords are added.
-            **named: Arguments by name.
+            arguments: Its arguments, objects that convert to JSON (DataFrames, dates, ...; see
+                `schema.to_json_value`).
+            **named: Further arguments by name.
 
         Returns:
-            The answer, as a value that displays itself.
+            The result, which displays itself.
 
         Raises:
-            ArgumentsError: They do not fit the tool's schema; nothing was sent.
+            ArgumentsError: The arguments do not fit the tool's schema; nothing was sent.
             ToolError: The tool reported an error.
             SessionError: The session failed.
         """
@@ -461,32 +461,32 @@ class Connection:
         repeat: bool = True,
         wait_if_busy: bool = True,
     ) -> ToolResult:
-        """Call a tool and return what it answers, an error it reports too.
+        """Call a tool and return its result, also one that reports an error.
 
         Args:
             tool: Its name on this server.
-            arguments: Its arguments, as of `call`.
-            timeout: Seconds to wait for the answer, or None for as long as it takes. While the server asks the
-                person something the time stands still; with each progress notification it begins anew.
-            max_total_timeout: Seconds that the call may take all the same; None for `reports.max_total_timeout`.
+            arguments: Its arguments; see `call`.
+            timeout: Seconds to wait for the answer; None waits without limit. The clock stops while the server asks the
+                user something, and restarts with each progress notification.
+            max_total_timeout: Seconds that the call may take in all; None for `reports.max_total_timeout`.
             on_progress: Awaited with (progress, total, message) for each progress notification, which then is not
                 shown below the cell.
-            validate: Whether to hold the arguments against the tool's schema first, with its defaults for those that it
-                requires and that were left out.
-            asker: Who wants the call, for consent: the person, `"agent"`, `"server NAME"`, `"app NAME"`.
-            run: The agent run that wants it, or None.
-            decision: What consent has decided about this call already; it is not asked again.
-            elicitor: Answers what the server asks for in its course, instead of the host's.
-            prepared: Decides first about what the server asks models for in its course, with a reply if it likes.
-            repeat: Whether a call that may have run is sent again where `core.repeating` allows it.
-            wait_if_busy: Whether to wait when the server answers HTTP 429 or 503 with `Retry-After`, and send the call
-                again. With False the `ProtocolError` comes at once: its `status` and `retry_after` say for how long the
-                server is not to be asked.
+            validate: Whether to check the arguments against the tool's schema first, and fill in its defaults for
+                required arguments that were left out.
+            asker: Who makes the call, for consent: the user, `"agent"`, `"server NAME"`, `"app NAME"`.
+            run: The agent run that makes it, or None.
+            decision: A decision of consent about this call; consent is then not asked again.
+            elicitor: Answers the server's elicitations during this call, instead of the host's.
+            prepared: Decides first about sampling requests during this call, and may answer them.
+            repeat: Whether a call that may have run may be retried if `inflight.is_repeatable` allows it.
+            wait_if_busy: Whether to wait and retry when the server answers HTTP 429 or 503 with `Retry-After`. If not,
+                the `ProtocolError` is raised at once; its `status` and `retry_after` say how long to leave the server
+                alone.
 
         Raises:
-            ArgumentsError: The arguments cannot be sent; nothing was.
+            ArgumentsError: The arguments cannot be sent; nothing was sent.
             DeniedError: Consent refused the call; nothing was sent.
-            ProtocolError: The server refused it.
+            ProtocolError: The server refused the call.
             SessionError: The session failed.
         """
         if self.catalog.settles("tools"):
@@ -538,7 +538,7 @@ class Connection:
         )
 
     async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:
-        """Return the arguments with which a call may go out."""
+        """Return the arguments that consent allows for a call."""
         if decision is None:
             return await consent.check(request)
         if decision.definition and decision.definition != consent.definitions.seal(request.name):
@@ -559,13 +559,13 @@ class Connection:
 
         Args:
             uri: Its URI.
-            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`.
-            max_total_timeout: Seconds that it may take all the same.
-            wait_if_busy: Whether to wait for a server that is busy; as of `call_tool`.
+            timeout: Seconds to wait for the answer; see `call_tool`.
+            max_total_timeout: Seconds that it may take in all.
+            wait_if_busy: Whether to wait for a busy server; see `call_tool`.
 
         Raises:
             ProtocolError: The server has no such resource, or refused.
-            RequestTimeoutError: It did not answer in time.
+            RequestTimeoutError: The server did not answer in time.
         """
         started = time.perf_counter()
         schema.check_text(str(uri), "the URI")
@@ -582,11 +582,10 @@ class Connection:
     async def subscribe(self, uri: str) -> Subscription:
         """Watch a resource: `async for update in await connection.subscribe(uri)`.
 
-        It goes on over sessions that are opened again under this name, until it is closed or the server is
-        disconnected.
+        The subscription survives reconnects under this name, until it is closed or the server is disconnected.
 
         Raises:
-            NotOfferedError: The server announces no changes of it.
+            NotOfferedError: The server does not announce changes of this resource.
             SessionError: The session failed, or the server refused.
         """
         schema.check_text(str(uri), "the URI")
@@ -608,11 +607,11 @@ class Connection:
 
         Args:
             prompt: Its name on this server.
-            arguments: Its arguments, as text; those named as keywords are added.
-            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`. An argument of
-                the prompt that has this name is given in `arguments`.
-            max_total_timeout: Seconds that it may take all the same.
-            **named: Arguments by name.
+            arguments: Its arguments, as text.
+            timeout: Seconds to wait for the answer; see `call_tool`. Pass a prompt argument of this name in
+                `arguments`.
+            max_total_timeout: Seconds that it may take in all.
+            **named: Further arguments by name.
 
         Raises:
             RequestTimeoutError: The server did not answer in time.
@@ -643,14 +642,14 @@ class Connection:
         *,
         timeout: float | None = None,
     ) -> list[str]:
-        """Ask the server how an argument may go on; an empty list if it does not complete.
+        """Ask the server for completions of an argument; an empty list if it offers none.
 
         Args:
             ref: A `PromptReference` or a `ResourceTemplateReference`.
             argument: The argument's name.
-            value: What there is of it.
+            value: The text typed so far.
             context: The other arguments.
-            timeout: Seconds to wait for the answer, or None for as long as it takes.
+            timeout: Seconds to wait for the answer; None waits without limit.
 
         Raises:
             RequestTimeoutError: The server did not answer in time.
@@ -670,7 +669,8 @@ class Connection:
         return list(answer.completion.values)
 
     async def _roots_changed(self) -> None:
-        if self._supervisor.client is not None or self._supervisor.comes_back:  # otherwise the next session asks anew
+        # Without a session nothing needs to be sent: the next one asks for the roots itself.
+        if self._supervisor.client is not None or self._supervisor.comes_back:
             await self._sender.send(f"{self.name}: roots", tell_changed)
 
     async def request(
@@ -680,16 +680,16 @@ class Connection:
         timeout: float | None = None,
         max_total_timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Send any request and return the `result` of its answer, nothing checked or turned into something else.
+        """Send any request and return the `result` of its answer, unchecked and unconverted.
 
-        The session adds what its protocol version asks for in `_meta`. `tools/call` goes through consent as the
-        person's own call.
+        The session adds to `_meta` what its protocol version requires. `tools/call` goes through consent as the user's
+        own call.
 
         Args:
             method: The method.
-            params: Its parameters, Python objects that JSON can hold.
-            timeout: Seconds to wait for the answer, or None for as long as it takes; as of `call_tool`.
-            max_total_timeout: Seconds that it may take all the same.
+            params: Its parameters, objects that convert to JSON.
+            timeout: Seconds to wait for the answer; see `call_tool`.
+            max_total_timeout: Seconds that it may take in all.
 
         Raises:
             ArgumentsError: The parameters cannot be sent.
@@ -723,7 +723,7 @@ class Connection:
         return {**params, "arguments": dict(allowed)} if isinstance(arguments, dict) else params
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send any notification; there is no answer.
+        """Send any notification. There is no answer.
 
         Raises:
             ArgumentsError: The parameters cannot be sent.
@@ -735,16 +735,16 @@ class Connection:
         await self._sender.send(f"{self.name}: {method}", lambda c: c.session.send_notification(notification))
 
     async def ping(self, timeout: float | None = None) -> float:
-        """Ask the server whether it is there: `ping`, or since 2026-07-28, which has none, `server/discover`.
+        """Check that the server answers: with `ping`, or since 2026-07-28, which has no ping, with `server/discover`.
 
         Args:
-            timeout: Seconds it has to answer; None for `reconnection.ping`.
+            timeout: Deadline in seconds; None for `reconnection.ping`.
 
         Returns:
-            Seconds until it answered; an error that it answers shows as well that it is there.
+            Seconds until the server answered. An error answer counts too.
 
         Raises:
-            RequestTimeoutError: It did not.
+            RequestTimeoutError: The server did not answer in time.
             SessionError: The session has ended.
         """
         seconds = self._services.reconnection.ping if timeout is None else timeout
@@ -762,17 +762,17 @@ class Connection:
         return await self._sender.send(f"{self.name}: ping", send, seconds, harmless=True)
 
     async def set_log_level(self, level: str) -> bool:
-        """Ask the server for its log messages of this level and above, now and whenever the session is opened again.
+        """Ask the server for log messages of this level and above, now and after each reconnect.
 
         Args:
             level: `"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"` or `"emergency"`.
 
         Returns:
-            Whether the server says that it logs at all.
+            Whether the server announces logging at all.
 
         Raises:
             ArgumentsError: There is no such level.
-            SessionError: The server refused; all is as it was.
+            SessionError: The server refused; the level stays as it was.
         """
         logs = await self._sender.send(f"{self.name}: logging/setLevel", partial(request_level, level=checked(level)))
         self.notices.logs.want(level)
@@ -781,10 +781,10 @@ class Connection:
     # What the server offers
 
     async def find_tool(self, name: str) -> Tool:
-        """Return a tool's definition, from the cache if it is there.
+        """Return a tool's definition, from the cache if possible.
 
         Raises:
-            UnknownToolError: The server has no such tool, also if it is asked once more.
+            UnknownToolError: The server has no such tool, even after its tools were listed again.
         """
         if self.catalog.settles("tools"):
             await self.catalog.settle("tools")
@@ -816,10 +816,10 @@ class Connection:
         raise UnknownPromptError(f"{self.name} has no prompt {name!r}.{near} It has: {listed(names)}")
 
     async def look_again(self, kind: str) -> bool:
-        """Fetch a listing once more because something is not in it: not every server announces what it adds.
+        """Fetch a listing again because a name is missing in it: not every server announces what it adds.
 
         Returns:
-            Whether it was fetched: not if that was done a moment ago, or if there is no session.
+            Whether it was fetched; False if that happened a moment ago, or without a session.
         """
         now = time.monotonic()
         if self._supervisor.client is None or now - self._looked_again.get(kind, -AGAIN_SECONDS) < AGAIN_SECONDS:
@@ -832,16 +832,16 @@ class Connection:
         """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none.
 
         Args:
-            kind: Which.
-            refresh: Whether to ask the server also where it has not said that something changed.
-            timeout: Seconds that all pages may take together, or None for as long as they take.
+            kind: Which listing.
+            refresh: Whether to ask the server even if it has not announced a change.
+            timeout: Seconds that all pages may take together; None waits without limit.
 
         Raises:
-            RequestTimeoutError: They took longer.
+            RequestTimeoutError: The pages took longer.
             SessionError: The session failed.
         """
         if self._supervisor.client is None and self._supervisor.comes_back and self.catalog.known(kind) and not refresh:
-            return self.catalog.cached(kind)  # it is fetched again when the session is back
+            return self.catalog.cached(kind)  # fetched again once the session is back
         what = f"{self.name}: {kind}"
         await self._sender.open_client(what, timeout)
         late = asyncio.timeout(timeout)
@@ -854,14 +854,14 @@ class Connection:
         raise RequestTimeoutError(f"{what}: not listed within {timeout:g} s; --timeout S waits longer.")
 
     def tool_index(self) -> dict[str, Tool]:
-        """Return the tools that are cached, by name: the same object as long as the listing is the same."""
+        """Return the cached tools by name; the same dict object until the listing changes."""
         items = self.catalog.cached("tools")
         if self._tool_index[0] is not items:
             self._tool_index = (items, {tool.name: tool for tool in items})
         return self._tool_index[1]
 
     async def _list(self, kind: str, counted: bool) -> list[Any]:
-        """Fetch one kind from the server; the catalog calls this."""
+        """Fetch one kind of listing from the server, for the catalog."""
         asked = KINDS[kind]
         client = await self._sender.open_client()
         if getattr(client.server_capabilities, asked.capability) is None:
@@ -878,16 +878,16 @@ class Connection:
         except Exception as error:
             if getattr(error, "code", None) != METHOD_NOT_FOUND:
                 raise
-        return []  # it said it has them and does not know the method: it has none
+        return []  # the server announced the capability but does not know the method
 
     async def lint(self) -> Findings:
-        """Look over the definitions of everything that the server offers.
+        """Check the definitions of everything that the server offers.
 
         Returns:
-            What is wrong with them, as a listing; see `core.lint`.
+            The findings; see `mcp_magic.lint`.
 
         Raises:
-            SessionError: A list cannot be had.
+            SessionError: A listing could not be fetched.
         """
         from mcp_magic.lint import lint_connection
 

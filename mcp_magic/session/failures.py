@@ -1,4 +1,4 @@
-"""Errors of transports and of the SDK, as errors of this package that say what to do."""
+"""Translates errors of transports and of the SDK into errors of this package that say what to do."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ __all__ = [
 ]
 
 
-# What an error means while a session is opened.
+# Errors while a session is opened.
 
 NO_SERVER = "Is it a server? One that is made with MCPServer has to call run()."
-"""What is asked of a program that ends at once, as if all were well."""
+"""Hint for a program that ends at once with exit code 0."""
 
 
 def connect_error(error: BaseException, place: Place) -> Exception:
     """Say why no session could be opened.
 
     Returns:
-        One of the `ConnectError`s, or the error itself if it is one of ours already.
+        A `ConnectError`, or the error itself if it is already one of this package.
     """
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
@@ -98,7 +98,7 @@ def connect_error(error: BaseException, place: Place) -> Exception:
 
 
 def _with_protocol(error: Exception, place: Place) -> Exception:
-    """Add which way the session was to begin, where you chose it."""
+    """Add the protocol option to an error, if the user chose one."""
     if place.spec.protocol != "auto" and isinstance(error, errors.ServerExitedError | errors.NotAnMCPServerError):
         asked = "initialize" if place.spec.protocol == "handshake" else "server/discover"
         chosen = f"--protocol {place.spec.protocol} asks for {asked} only; --protocol auto tries both."
@@ -171,7 +171,7 @@ def _unreachable(found: BaseException, place: Place) -> Exception:
         return errors.UnreachableError(f"{place.name}: no such host: {where}")
     if late:
         return errors.UnreachableError(f"{place.name}: no connection to {where} in time; is a firewall between?")
-    if IN_BROWSER:  # which says no more than that it failed
+    if IN_BROWSER:  # the browser reports only that the request failed
         return errors.UnreachableError(
             f"{place.name}: the browser got nothing from {where}. "
             "Is the server running, and does it allow pages of other sites (CORS) to call it?"
@@ -241,45 +241,45 @@ _CONNECT: list[tuple[Callable[[BaseException, Place], bool], Callable[[BaseExcep
     (lambda e, p: is_transport_error(e), _exited),
     (lambda e, p: is_mcp_error(e) or isinstance(e, RuntimeError | ValueError), _no_mcp),
 ]
-"""What an error means while a session is opened; the first row that matches explains it."""
+"""Test -> explanation of an error while a session is opened; the first row that matches counts."""
 
 
-# Answers that are none: what the request that waits for one is told instead.
+# Unreadable answers: the errors that their requests get instead.
 #
-# The SDK drops what it cannot read, and the request would wait as long as it is let. Over HTTP the SDK answers in the
-# server's place; over the streams of stdio, SSE and WebSocket this module does. Text that is no JSON is read just far
-# enough to know what it was to be.
+# The SDK drops a message that it cannot read, so the pending request would wait until its deadline. Over HTTP the SDK
+# itself answers with an error; over stdio, SSE and WebSocket this module does. It scans invalid JSON just far enough
+# to find the id and the kind of the message.
 
 _PARSE_ERROR = -32700
 _INVALID_REQUEST_CODE = -32600
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TOKEN = re.compile(rf'[^"{{}}\[\]]*+({_STRING}|[{{}}\[\]])', re.DOTALL)
-"""The next string or bracket of a text that is meant to be JSON."""
+"""The next string or bracket of intended JSON."""
 
 _MAX_TOKENS = 100_000
-"""Strings and brackets that are looked at in a text that is no JSON: a twentieth of a second."""
+"""Maximum number of strings and brackets to scan in invalid JSON: about 0.05 s."""
 
 _ID_VALUE = r'\s*("(?:[^"\\]|\\.){0,100}"|null|-?\d{1,15}(?:\.\d{1,5})?)\s*'
 _VALUE = re.compile(rf"\s*:{_ID_VALUE}[,}}]")
 _LAST_ID = re.compile(rf'"id"\s*:{_ID_VALUE}\}}\s*$')
-"""The id at the end of a text, where some SDKs write it."""
+"""An id at the end of a text, where some SDKs write it."""
 
 _KEY = re.compile(r"\s*:")
 _BEGINNING, _TAIL = 1000, 300
-"""Characters at both ends of a text that are looked at."""
+"""Characters to look at, at the beginning and the end of a text."""
 
 _MAX_LINES = 10_000
-"""Lines of one answer that are remembered."""
+"""Maximum number of lines of one answer to keep."""
 
 _KNOWN_BY = ("id", "method", "result", "error")
-"""The members that say what a message is."""
+"""The members that tell the kind of a message."""
 
 _SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
-"""How errors begin that the SDK gives in the place of an answer, with codes that would blame the request."""
+"""Beginnings of the errors with which the SDK replaces an unreadable answer; their codes would blame the request."""
 
 _LISTS = {"tools": "tool", "resources": "resource", "resourceTemplates": "template", "prompts": "prompt"}
-"""The members of answers that are lists of what a server offers -> what one of it is called."""
+"""List member of a result -> word for one item."""
 
 _NAMES = ("name", "uri", "uriTemplate")
 
@@ -288,11 +288,11 @@ _COUNT = re.compile(r": \d+ validation errors? for .*")
 
 
 class Unreadable(Exception):
-    """Something that was no message when it was recorded.
+    """Recorded text that was no valid message.
 
     Args:
-        text: It.
-        instead: The `SessionMessage` that a request got in its place, or None.
+        text: The text.
+        instead: The `SessionMessage` that the request got instead, or None.
     """
 
     def __init__(self, text: str, instead: Any = None) -> None:
@@ -301,7 +301,7 @@ class Unreadable(Exception):
 
 
 def unreadable(error: BaseException | str) -> str:
-    """Return why an answer could not be read, if that is what an error of the SDK is about; else ""."""
+    """Return why an answer could not be read, from an error of the SDK; "" if the error is about something else."""
     whole = str(error)
     text = whole.partition("\n")[0]
     if not _SDK_SAYS.match(text):
@@ -311,11 +311,11 @@ def unreadable(error: BaseException | str) -> str:
 
 
 def bad_item(problem: BaseException, result: Any) -> str:
-    """Name the listed item that a `ValidationError` is about, as ` (the tool 'add')`; "" if it is about none.
+    """Name the listed item that a `ValidationError` is about, as ` (the tool 'add')`; "" if there is none.
 
     Args:
         problem: The error.
-        result: The result that could not be read, as it came.
+        result: The invalid result, as the server sent it.
     """
     details = problem.errors() if hasattr(problem, "errors") else []
     path = details[0]["loc"] if details else ()
@@ -328,25 +328,25 @@ def bad_item(problem: BaseException, result: Any) -> str:
 
 
 def unread_text(problem: Exception) -> str:
-    """Return what the server wrote that could not be read."""
+    """Return the unreadable text that the server wrote."""
     details = _invalid_parts(problem)
     found = details[0].get("input", "") if details else str(problem)
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
 
 
 def stand_in_line(message: Any) -> str:
-    """Say for the log that an answer came which could not be read, if a message is what the SDK gives in its place."""
+    """Return a log line if a message is the SDK's replacement for an unreadable answer; else ""."""
     error = message.__dict__.get("error")
     said = unreadable(error.message) if error is not None else ""
     return f"The server sent an answer that cannot be read ({said})" if said else ""
 
 
 def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
-    """Say for the log what came that could not be read; "" for text that does not look like a message.
+    """Return a log line about an unreadable message; "" for text that does not look like a message.
 
     Args:
-        problem: Why it could not.
-        masked: Takes secrets out of a text.
+        problem: The error of the SDK's reader.
+        masked: Masks secrets in a text.
     """
     text = masked(unread_text(problem)[:_BEGINNING]).strip()
     if not text.startswith("{") and '"jsonrpc"' not in text:
@@ -357,13 +357,13 @@ def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
 
 
 def instead_of(problem: Exception) -> Any:
-    """Return the JSON-RPC error with which a request ends whose answer cannot be read.
+    """Return the JSON-RPC error that ends a request with an unreadable answer.
 
     Args:
-        problem: The `ValidationError` that the SDK's reader gives for what is no message.
+        problem: The `ValidationError` of the SDK's reader.
 
     Returns:
-        A `SessionMessage` with the id of the unreadable answer, or None if it is not known to be an answer.
+        A `SessionMessage` with the id of the unreadable answer; None if the text is not known to be an answer.
     """
     if isinstance(problem, Unreadable):
         return problem.instead
@@ -377,13 +377,13 @@ def instead_of(problem: Exception) -> Any:
 
 
 class SpreadOut:
-    """An answer that is written on several lines, each of which stdio takes for a message."""
+    """Collects an answer that a server spreads over several lines; stdio takes each line for a message."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
     def took(self, line: str) -> Any:
-        """Take a line that is no message; return the JSON-RPC error with which a request ends, or None."""
+        """Take a line that is no message; return the JSON-RPC error that ends the request once all lines are in."""
         line = line.rstrip("\r\n")
         if line.rstrip() == "{":
             self._lines = []
@@ -401,10 +401,10 @@ class SpreadOut:
 
 
 def refusal_of(problem: Exception) -> Any:
-    """Return the JSON-RPC error for the server if what cannot be read is a request of it, which it waits for.
+    """Return the JSON-RPC error that answers an unreadable request of the server.
 
     Returns:
-        A `SessionMessage` with the id of the request, or None.
+        A `SessionMessage` with the id of the request; None if the text is not known to be a request.
     """
     whole = _whole(problem) or {}
     number = whole.get("id")
@@ -417,34 +417,34 @@ def refusal_of(problem: Exception) -> Any:
 
 
 def instead_of_strange(number: int | str, said: str) -> Any:
-    """Return the error with which a request ends whose answer came with another id.
+    """Return the JSON-RPC error that ends a request whose answer has a wrong id.
 
     Args:
         number: The id of the request.
-        said: How it came.
+        said: Describes the wrong id.
     """
     return _error(number, f"it came {said}; {json.dumps(number)} was asked")
 
 
 def whole_answer(problem: Exception) -> dict[str, Any] | None:
-    """Return what could not be read, if it is an answer as far as one can see."""
+    """Return the members of an unreadable message if it appears to be an answer, else None."""
     whole = _whole(problem)
     return whole if whole is not None and "method" not in whole else None
 
 
 def _whole(problem: Exception) -> dict[str, Any] | None:
-    """Return the members of a message that could not be read; of text that is no JSON those that it is known by."""
+    """Return the members of an unreadable message; of invalid JSON, only id and kind."""
     details = _invalid_parts(problem)
     if details and details[0]["type"] == "json_invalid":
         return _members_of(unread_text(problem))
-    # An answer would need no method and a request no result: what misses either is told with the whole of it.
+    # pydantic tries request and answer in turn; each "missing" error (no method, no result) has the whole message.
     found = (d["input"] for d in details if d["type"] == "missing" and len(d["loc"]) == 2)
     whole = next(found, None)
     return whole if isinstance(whole, dict) else None
 
 
 def _members_of(text: str) -> dict[str, Any] | None:
-    r"""Return the members by which a message is known, from text that is no JSON; None if it is no message.
+    r"""Return the members that identify a message, from invalid JSON; None if it is no message.
 
     >>> _members_of('{"jsonrpc": "2.0", "id": 3, "result": {"id": 4, "text": "half an emoji: \\ud83d"}}')
     {'id': 3, 'result': None}
@@ -467,7 +467,7 @@ def _members_of(text: str) -> dict[str, Any] | None:
 
 
 def _keys(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the names of an object's members as far as the text can be read, and where each name ends."""
+    """Yield the names of a JSON object's members, each with the index where it ends, as far as the text is readable."""
     begin = len(text) - len(text.lstrip("\ufeff \t\r\n"))
     depth, end = 0, begin if text.startswith("{", begin) else len(text)
     for _ in range(_MAX_TOKENS):
@@ -491,7 +491,7 @@ def _take_id(found: dict[str, Any], value: re.Match[str] | None) -> None:
         if value is not None:
             found["id"] = json.loads(value[1], strict=False)
     except ValueError:
-        return  # an id that is no JSON itself is as good as none
+        return  # an id that is invalid JSON counts as none
 
 
 def _invalid_parts(problem: Exception) -> list[Any]:
@@ -507,7 +507,7 @@ def _error(number: int | str, reason: str, what: str = "the answer", code: int =
 
 
 def _reason(details: list[Any], whole: dict[str, Any]) -> str:
-    """Return why an answer cannot be read: it is no JSON, or what is wrong with its result or its error."""
+    """Return why an answer cannot be read: invalid JSON, or a problem in its result or error."""
     if details[0]["type"] == "json_invalid":
         return str(details[0]["msg"])
     for member in ("error", "result"):
@@ -518,18 +518,17 @@ def _reason(details: list[Any], whole: dict[str, Any]) -> str:
     return "it has neither a result nor an error" if not {"result", "error"} & whole.keys() else "it is no JSON-RPC 2.0"
 
 
-# The border where foreign errors become ours.
+# Errors of requests.
 #
-# Errors of the SDK, of httpx2, of sockets and of processes arrive wrapped in nested ExceptionGroups (`foreign.leaf`
-# finds the one that says what happened). `border_connect` says what it means while a session is opened, this module
-# while it is used, and `faults` what codes and statuses mean. Nothing else in the package looks at foreign error
-# types.
+# Errors of the SDK, httpx2, sockets and processes arrive in nested ExceptionGroups; `protocol.leaf` finds the telling
+# one. `connect_error` explains it while a session is opened, `request_error` afterwards. Nothing else in the package
+# looks at foreign error types.
 
 _INTERNAL_ERROR, _INVALID_REQUEST = -32603, -32600
-"""The codes of what the SDK says in the place of a server that answered by an HTTP status alone."""
+"""The SDK's codes for answers that consist of an HTTP status only."""
 
 _TIMED_OUT = -32001
-"""The SDK's code for a request that was not answered in time; some servers say "session not found" by it."""
+"""The SDK's code for a request that was not answered in time. Some servers use it for "session not found"."""
 
 _SDK_TIMED_OUT = re.compile(r"Request .* timed out")
 
@@ -542,9 +541,9 @@ def request_error(
     Args:
         error: What the SDK raised.
         place: The connection.
-        what: What was asked, for example `"weather:forecast"`.
-        seconds: The time-out that was in force.
-        outcome: What became of this request below the session, or None where that is not known.
+        what: The request, for example `"weather:forecast"`.
+        seconds: Its deadline.
+        outcome: What the transport knows of this request, or None.
     """
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
@@ -561,7 +560,7 @@ def request_error(
     broken = unreadable(found) if is_mcp_error(found) else ""
     if is_mcp_error(found) and not broken:
         return _protocol_error(found, place, what, outcome)
-    # pydantic's ValidationError, a result that breaks its schema, an answer that is no JSON-RPC
+    # pydantic's ValidationError, a result that breaks its schema, or an answer that is no JSON-RPC
     if isinstance(found, ValueError | RuntimeError) or broken:
         result = outcome.result if outcome is not None else None
         reason = place.masked(broken)[:300] or text_of(found, place) + bad_item(found, result)
@@ -570,7 +569,7 @@ def request_error(
 
 
 def closed_error(place: Place, reason: BaseException | None = None) -> errors.SessionClosedError:
-    """Say that a session is gone, why if that is known, and how to open it again."""
+    """Say that a session has ended, why if known, and how to open it again."""
     again = f"`%mcp reconnect {place.name}` opens it again"
     said = place.said(since=place.quiet)
     text = f"{place.name}: the session has ended{why_closed(place, reason)}; {again}.{said}"
@@ -578,7 +577,7 @@ def closed_error(place: Place, reason: BaseException | None = None) -> errors.Se
 
 
 def why_closed(place: Place, reason: BaseException | None = None) -> str:
-    """Say why a session is gone, as words behind `has ended`; "" if that is not known."""
+    """Return why a session has ended, as words after `has ended`; "" if unknown."""
     status = getattr(getattr(reason, "response", None), "status_code", None)
     if status is not None:
         return f" after HTTP {status}"
@@ -601,13 +600,13 @@ def _protocol_error(found: Any, place: Place, what: str, outcome: Outcome | None
 
 
 def _is_made_up(found: Any) -> bool:
-    """Whether the SDK says it, because HTTP answered with a status alone."""
+    """Whether the SDK made the error up because HTTP answered with a status only."""
     made_up = str(found).startswith(("Server returned", "Session term"))
     return is_closed(found) or (made_up and found.code in (_INTERNAL_ERROR, _INVALID_REQUEST))
 
 
 def _status_words(found: Any, place: Place, status: int | None, wait: float | None) -> str:
-    """Name the HTTP status, what it means and whose fault it is; "" where it is no failure."""
+    """Name the HTTP status, its meaning and whose fault it is; "" for a success."""
     if status is None or status < 400:
         return ""
     own = "" if _is_made_up(found) else clause(text_of(found, place))
@@ -619,7 +618,7 @@ def _status_words(found: Any, place: Place, status: int | None, wait: float | No
 
 
 def _code_words(found: Any, place: Place) -> str:
-    """Name the code, what it means and whose fault it is; where that says how to go on, on a second line."""
+    """Name the code, its meaning and whose fault it is; on a second line what to do, if known."""
     if method := asked_in_vain(str(found)):
         return instead(method)
     fault = of_code(found.code)
@@ -630,7 +629,7 @@ def _code_words(found: Any, place: Place) -> str:
 
 
 def _details(data: Any) -> str:
-    """Return what the `data` of an error of the specification names: versions, capabilities."""
+    """Return the versions or capabilities that the `data` of an error names."""
     named = data if isinstance(data, dict) else {}
     supported, required = named.get("supported"), named.get("requiredCapabilities")
     if isinstance(supported, list):
@@ -642,26 +641,26 @@ def _names(found: Iterable[object]) -> str:
     return listed(str(name)[:40] for name in found)
 
 
-# Why a tool failed, where its server says that only to its own log, as MCPServer does since SDK 2.3.
+# Why a tool failed, from the server's stderr: since SDK 2.3 MCPServer tells it only its own log.
 
 _BEGINS = "Traceback (most recent call last):"
 _CAUSED = "The above exception was the direct"
-"""How Python names the cause of an exception, as far as it is on one line where rich is installed."""
+"""How Python introduces the cause of an exception: the part that stays on one line when rich formats it."""
 
 _FAILED = "Error executing tool "
 
 _MODULE = re.compile(r"^(?:\w+\.)+")
 _FRAME = "╰"
-"""What ends a traceback of rich, with which MCPServer logs where it is there: in a narrow column."""
+"""Begins the last line of a traceback by rich, which MCPServer logs with if it is installed."""
 
 
 def clue(place: Place, tool: str, begun: Position | None) -> str:
-    """Return words behind `half:add failed` that lead to why, or "".
+    """Return words after `half:add failed` that lead to the cause, or "".
 
     Args:
         place: The connection.
         tool: The tool's name.
-        begun: What the server's stderr had when the tool was called; None where the stderr is not ours.
+        begun: The end of the server's stderr when the tool was called; None if this host does not have the stderr.
     """
     if begun is None:
         return " and did not say why; the server's own log may" if isinstance(place.spec, UrlSpec) else ""
@@ -671,9 +670,9 @@ def clue(place: Place, tool: str, begun: Position | None) -> str:
 
 
 def cause_in(stderr: str, tool: str) -> str:
-    r"""Return the exception that MCPServer has logged as why a tool failed; "" if there is none, or more than one.
+    r"""Return the exception that MCPServer logged as the cause of a tool's failure; "" if there is none or several.
 
-    Where calls of a tool fail at the same time, nothing says which of them an exception belongs to.
+    If concurrent calls of a tool fail, nothing tells which call an exception belongs to.
 
     >>> own = "UnexpectedToolError: Error executing tool add"
     >>> log = f"Traceback (most recent call last):\n  File 'a.py'\nValueError: no\n\n{_CAUSED} cause of ...\n{own}\n"
@@ -694,7 +693,7 @@ def cause_in(stderr: str, tool: str) -> str:
 
 
 def _cause(log: list[str]) -> str:
-    """Return the exception with which the last traceback of a log ends, or ""."""
+    """Return the exception at the end of a log's last traceback, or ""."""
     begun, framed = _last(log, lambda line: line.endswith(_BEGINS)), _last(log, lambda line: line.lstrip()[0] == _FRAME)
     said = log[framed + 1 :] if framed > begun else dropwhile(lambda line: line.startswith(" "), log[begun + 1 :])
     return " ".join(map(str.strip, said)) if max(begun, framed) >= 0 else ""
@@ -704,11 +703,11 @@ def _last(lines: list[str], fits: Callable[[str], bool]) -> int:
     return next((number for number in reversed(range(len(lines))) if fits(lines[number])), -1)
 
 
-# What is said about a session that was lost and may come back.
+# Errors of sessions that were lost and may come back.
 
 
 def away(backoff: Backoff | None) -> str:
-    """Say since when a session is being opened again, and when it is tried next: words for a listing."""
+    """Say for a listing how long a session has been lost, and when the next attempt is."""
     if backoff is None:
         return "being opened again"
     said = f"lost {duration(round(backoff.away))} ago, tried {_times(backoff.attempts)}"
@@ -718,13 +717,13 @@ def away(backoff: Backoff | None) -> str:
 
 
 def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None, last: str) -> SessionClosedError:
-    """Say that a request was not sent, because its session did not come back in time.
+    """Say that a request was not sent because its session did not come back in time.
 
     Args:
         server: The connection's name.
-        what: What was asked.
+        what: The request.
         seconds: How long it waited.
-        backoff: How often it was tried.
+        backoff: The attempts to reconnect.
         last: Why the last attempt failed, or "".
     """
     error = SessionClosedError(
@@ -736,13 +735,13 @@ def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None
 
 
 def ended_error(what: str, place: Place, reason: BaseException, begun: Position | None) -> SessionClosedError:
-    """Say that a session ended before a request was answered, and what its server said meanwhile.
+    """Say that a session ended before a request was answered, and what the server wrote to its stderr meanwhile.
 
     Args:
-        what: What was asked.
+        what: The request.
         place: The connection.
         reason: Why the request failed.
-        begun: What the server's stderr had when it was asked.
+        begun: The end of the server's stderr when the request was sent.
     """
     return SessionClosedError(
         f"{what}: the session has ended{why_closed(place, reason)} before the answer came, so it may have run; "
@@ -761,7 +760,7 @@ def lost_error(server: str, what: str, why: BaseException, place: Place) -> Sess
 
 
 def gave_up(closed: SessionClosedError, backoff: Backoff, last: str) -> SessionClosedError:
-    """Add to why a session is lost how often it was tried to have it back."""
+    """Add to the error of a lost session how often and how long reconnecting was tried."""
     tried = f"\n  given up after {duration(round(backoff.away))}, tried {_times(backoff.attempts)}"
     return SessionClosedError(
         f"{closed}{tried}{_last_line(last).replace(chr(10) + '  last', '; last')}", stderr=closed.stderr

@@ -1,4 +1,4 @@
-"""The HTTP client below a session: it resumes streams, and bounds what it reads."""
+"""The HTTP client below a session: resumes streams and limits the size of answers."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["PersistentClient", "TooLargeError", "read_whole"]
 
 
-# Reading answers over HTTP that may be larger than they seem: a megabyte of gzip can hold gigabytes.
+# Reads compressed answers within a limit: a megabyte of gzip can hold gigabytes.
 
 _OF_THE_BODY = ("content-encoding", "content-length", "transfer-encoding")
 
 
 class TooLargeError(httpx2.RequestError):
-    """An answer has more than `MAX_MESSAGE` bytes; the rest of it was not read."""
+    """An answer has more than `MAX_MESSAGE` bytes; the rest was not read."""
 
 
 async def read_whole(response: Response) -> Response:
-    """Read an answer, part by part where it could be larger than it seems.
+    """Read an answer, in parts if it is compressed or has no length.
 
     Returns:
-        An answer whose content is there: the same, or one like it.
+        The answer with its content: the same object, or an equal one.
 
     Raises:
-        TooLargeError: It is too large.
+        TooLargeError: The answer is too large.
     """
     limit, headers = stdio.MAX_MESSAGE, response.headers
     size = headers.get("content-length", "")
@@ -63,35 +63,35 @@ async def read_whole(response: Response) -> Response:
     )
 
 
-# An HTTP client for the SDK's transports that outlives a network that comes and goes.
+# An HTTP client for the SDK's transports that survives network outages.
 #
-# The SDK's streamable-HTTP transport ends the whole session, with all calls under way, when one request finds nobody;
-# gives an interrupted stream up after two attempts; and never opens the stream of notifications again once it was cut
-# twice. It sends everything with `client.send`, so what it lacks is done there: a request that fails becomes an
-# answer of its own, and a stream that was cut is waited for as long as the session is being opened again.
+# The SDK's streamable-HTTP transport ends the whole session, with all pending calls, when one request cannot connect.
+# It gives up an interrupted stream after two attempts, and never reopens the notification stream once that was cut
+# twice. It sends everything with `client.send`, so the fix is there: a failed request becomes an error answer, and a
+# cut stream is retried as long as the session is being reconnected.
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds before a stream that cannot be opened is tried again, twice as long each time, up to the second."""
+"""Seconds before the first retry of a stream that cannot be opened; doubles each time, up to the second value."""
 
 GOODBYE_SECONDS = 2.0
-"""Seconds for the message that ends a session: a server that is gone must not keep the person waiting."""
+"""Seconds for the message that ends a session: a server that is gone must not keep the user waiting."""
 
 STREAM_SECONDS = 0.5
-"""Seconds for which the first request of a session waits for the stream of notifications to be open. What a server
-tells before that is lost; but some answer the request for the stream only when there is something to tell."""
+"""Seconds that the first request of a session waits for the notification stream to open. Earlier notifications are
+lost; but some servers open the stream only with its first notification."""
 
 _AWAY = (409, *BUSY, 502, 504)
-"""HTTP statuses of a stream that may be there a moment later. 409: the server has not noticed yet that the one before
-was cut."""
+"""HTTP statuses after which a stream may open a moment later. 409: the server has not noticed yet that the previous
+stream was cut."""
 
 
 class PersistentClient:
-    """What the SDK's transports use of an `httpx2.AsyncClient`.
+    """The part of `httpx2.AsyncClient` that the SDK's transports use, made robust.
 
     Args:
-        client: Sends.
-        wire: Whose `keeper` is told; without one nothing is done differently.
-        isolate: Whether a request that fails is one failure; else the session is over, as over HTTP+SSE.
+        client: Sends the requests.
+        wire: Its `keeper` is told of failures; without a keeper requests are sent as usual.
+        isolate: Whether a failed request fails alone; otherwise it ends the session, as over HTTP+SSE.
     """
 
     def __init__(self, client: httpx2.AsyncClient, wire: Wire, *, isolate: bool) -> None:
@@ -113,8 +113,8 @@ class PersistentClient:
         await self._client.__aexit__(*details)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request as `httpx2.AsyncClient.send` does, but wait as long as it takes for a free connection."""
-        request.extensions.get("timeout", {})["pool"] = None  # of a client that the spec made, with limits of its own
+        """Send a request as `httpx2.AsyncClient.send` does, but wait without limit for a free connection."""
+        request.extensions.get("timeout", {})["pool"] = None  # the spec's `client_factory` may set a limit
         keeper = self._wire.keeper
         if request.method == "DELETE":
             return await self._goodbye(request, options)
@@ -132,9 +132,9 @@ class PersistentClient:
         return response
 
     async def _after_stream(self) -> None:
-        """Wait until a stream of notifications that was asked for meanwhile is open.
+        """Wait until a notification stream that was requested meanwhile is open.
 
-        The SDK asks for it while it sends `notifications/initialized`, and sends no request before that is answered.
+        The SDK requests it while it sends `notifications/initialized`, and sends no request before that is answered.
         """
         if not self._stream_answered.is_set():
             with suppress(TimeoutError):
@@ -142,7 +142,7 @@ class PersistentClient:
             self._stream_answered.set()
 
     async def _one(self, request: httpx2.Request, keeper: Keeper, options: dict[str, Any]) -> httpx2.Response:
-        """Send one message; its failure is an answer that fails this message and no other."""
+        """Send one message; a failure becomes an error answer, which fails only this message."""
         try:
             response = await self._client.send(request, **options)
             if not _is_stream(response):
@@ -161,7 +161,7 @@ class PersistentClient:
         return _failure(request, f"Connection closed: {problem}")
 
     async def _or_lost(self, request: httpx2.Request, keeper: Keeper, options: dict[str, Any]) -> httpx2.Response:
-        """Send one message of a session whose answers come on another stream; a failure ends the session."""
+        """Send one message of an HTTP+SSE session, whose answers come on another stream; a failure ends the session."""
         try:
             response = await self._client.send(request, **options)
         except httpx2.TransportError as error:
@@ -172,7 +172,7 @@ class PersistentClient:
         return response
 
     async def _stream(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
-        """Open a stream, or open it again where it was: `Last-Event-ID` is in the request already."""
+        """Open a stream, or resume it: the request already has `Last-Event-ID`."""
         made = inflight.current.get()
         pause = FIRST_PAUSE
         if (session := request.headers.get("mcp-session-id")) != self._session:
@@ -204,7 +204,7 @@ class PersistentClient:
 
     async def _opened(self, response: httpx2.Response, keeper: Keeper | None) -> httpx2.Response:
         if _is_stream(response):
-            # A stream that breaks off and one that ends are the same to whoever opens it again, except to the SDK.
+            # Quietly: the SDK gives up a stream that breaks, but reopens one that ends.
             response.stream = _Followed(response.stream, self._wire, quietly=True)
         elif keeper and "mcp-session-id" in response.request.headers and response.status_code in (400, 404):
             await response.aread()
@@ -220,12 +220,12 @@ class PersistentClient:
 
 
 class _Followed(httpx2.AsyncByteStream):
-    """A stream whose end by failure is told.
+    """A stream that reports when it breaks.
 
     Args:
         stream: The stream.
-        wire: Whose `keeper` is told, if it has one by then.
-        quietly: Whether it then just ends.
+        wire: Its `keeper`, if any by then, is told.
+        quietly: Whether a broken stream just ends instead of raising.
     """
 
     def __init__(self, stream: Any, wire: Wire, *, quietly: bool = False) -> None:

@@ -33,25 +33,25 @@ __all__ = [
 ]
 
 
-# How a session begins: with `server/discover` of 2026-07-28, or with the handshake (`initialize`) of older versions.
+# The probe and the fallback to the handshake.
 #
-# The SDK asks for `server/discover` first, the *probe*, and for `initialize` where that is refused. Servers of older
-# SDKs do not refuse: their process or their stream ends, or they stay silent (Python's `mcp` up to 1.8.1, Rust's
-# `rmcp`). Such a server is started again and asked for `initialize` only. What worked is remembered.
+# The SDK sends `server/discover` first, the *probe*, and `initialize` if the server refuses it. Servers of older SDKs
+# do not refuse: their process or stream ends, or they stay silent (Python's `mcp` up to 1.8.1, Rust's `rmcp`). Such a
+# server is restarted and gets `initialize` only. The way that worked is remembered.
 
 SILENT_SECONDS = 0.75
-"""Seconds for which a process that has read the probe may be silent before it is asked for `initialize`. One that
-answers later loses nothing: the SDK then asks it again."""
+"""Seconds that a process may stay silent after reading the probe, before it gets `initialize`. A late answer does no
+harm: the SDK then asks again."""
 
 NOISE = re.compile(rb"(?m)^.*(?:Failed to validate request|server/discover)")
-"""Where a server's complaints about the probe begin, on its stderr."""
+"""Beginning of a server's complaints about the probe, on its stderr."""
 
 _UNSUPPORTED = -32022
-"""JSON-RPC code of a server that speaks none of the versions that it was asked for (specification 2026-07-28)."""
+"""JSON-RPC code of a server that supports none of the requested versions (specification 2026-07-28)."""
 
 
 class KnownProtocols:
-    """The specs whose servers take the handshake only."""
+    """The specs whose servers support only the handshake."""
 
     def __init__(self) -> None:
         self._handshake: list[Spec] = []
@@ -60,22 +60,22 @@ class KnownProtocols:
         return spec in self._handshake
 
     def add(self, spec: Spec) -> None:
-        """Remember that a server took the handshake only."""
+        """Remember that a server supports only the handshake."""
         if spec not in self._handshake:
             self._handshake.append(spec)
 
     def discard(self, spec: Spec) -> None:
-        """Forget it."""
+        """Forget a server."""
         if spec in self._handshake:
             self._handshake.remove(spec)
 
 
 class Negotiation:
-    """By which way the sessions of one connection begin.
+    """Decides how the sessions of one connection begin.
 
     Args:
-        spec: Where the server is, and which way you want.
-        known: What is known of other sessions.
+        spec: Where the server is, and which protocol the user chose.
+        known: What other sessions have learned.
 
     Attributes:
         way: `"auto"`, `"handshake"` or `"2026-07-28"`: how the next session begins.
@@ -89,10 +89,10 @@ class Negotiation:
         self.way = "handshake" if self._free and spec in known else spec.protocol
 
     def probe(self, errlog: ErrorLog | None) -> Probe:
-        """Return what watches the beginning of a session.
+        """Return the probe of a new session.
 
         Args:
-            errlog: The stderr of the server's process, if it has one of ours.
+            errlog: The stderr of the server's process, if this host started it.
         """
         return Probe(errlog if self.way == "auto" else None)
 
@@ -105,11 +105,11 @@ class Negotiation:
             (self._known.discard if modern else self._known.add)(self._spec)
 
     def another(self, error: BaseException, probe: Probe) -> bool:
-        """Whether a session that could not be opened is to be begun once more, by the other way, which is `way` then.
+        """Decide whether to retry a failed opening the other way; if so, set `way` to it.
 
         Args:
-            error: Why it could not be opened.
-            probe: What became of the probe.
+            error: Why the session could not be opened.
+            probe: Its probe.
         """
         found = leaf(error)
         self._tries += 1
@@ -120,7 +120,7 @@ class Negotiation:
             self.way = "auto"
             return probe.begun and (is_mcp_error(found) or is_transport_error(found))
         refused = is_mcp_error(found) and getattr(found, "code", None) != _UNSUPPORTED
-        if self._spec.transport == "http":  # there the probe left nothing behind that `initialize` could stumble over
+        if self._spec.transport == "http":  # over HTTP the probe leaves no state behind that could disturb `initialize`
             refused = has_ended(found)
         if not probe.sent or probe.discovered or not (refused or is_transport_error(found)):
             return False
@@ -129,15 +129,15 @@ class Negotiation:
 
 
 class Probe:
-    """The first question of a session, and whether it will be answered.
+    """Watches the first request of a session and whether the server answers it.
 
     Args:
-        errlog: The stderr of the server's process, if it has one of ours.
+        errlog: The stderr of the server's process, if this host started it.
 
     Attributes:
         begun: Whether anything was sent.
         sent: Whether the probe was sent.
-        discovered: Whether it was answered with a result.
+        discovered: Whether the server answered it with a result.
     """
 
     def __init__(self, errlog: ErrorLog | None = None) -> None:
@@ -149,16 +149,16 @@ class Probe:
 
     @property
     def unanswered(self) -> bool:
-        """Whether the session has not begun, or its probe was not answered."""
+        """Whether nothing was sent yet, or the probe is pending."""
         return not self.begun or self._number is not None
 
     @property
     def watched(self) -> bool:
-        """Whether it is a process of ours that has not answered."""
+        """Whether the server is a process of this host that has not answered yet."""
         return self._errlog is not None and self.unanswered
 
     def asked(self, message: Any) -> None:
-        """Take note of a message that is sent."""
+        """Note a message to the server."""
         self.begun = True
         fields = message.__dict__
         if fields.get("method") == "server/discover" and not self.sent:
@@ -166,7 +166,7 @@ class Probe:
             self._number = fields["id"]
 
     def came(self, message: Any) -> None:
-        """Take note of a message that came; what the server wrote about the probe is kept out of its log."""
+        """Note a message from the server. If it refused the probe, hide its complaints about it on stderr."""
         fields = message.__dict__
         mine = fields.get("id") == self._number and "method" not in fields
         if self._number is None or not (mine or self._given_up):
@@ -177,7 +177,7 @@ class Probe:
             self._errlog.hide(NOISE)
 
     def refusal(self) -> Any:
-        """Return what the session is told in place of an answer, where the server has read the probe and is silent."""
+        """Return an error in place of an answer, once the server has read the probe and stays silent; else None."""
         if self._errlog is None or self._number is None or self._given_up:
             return None
         if not self._read_at:
@@ -193,10 +193,10 @@ class Probe:
 
 
 async def discover_only(client: Client) -> None:
-    """Begin a session of a client whose `mode` is a version: the SDK would take it for begun without asking.
+    """Begin a session of a client whose `mode` is a version; the SDK would not ask the server at all.
 
     Raises:
-        MCPError: The server does not take that version.
+        MCPError: The server does not support that version.
     """
     from mcp_types import DiscoverResult
 
@@ -204,24 +204,24 @@ async def discover_only(client: Client) -> None:
     session.adopt(DiscoverResult.model_validate(await session.send_discover(client.protocol_version)))
 
 
-# A server that was started to speak over its output, and listens at a URL instead: it says so, and answers there.
+# Detects a program, started as a stdio server, that listens at a URL instead: it names the URL and answers there.
 
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.1
-"""Seconds between two looks at what a process has said."""
+"""Seconds between two looks at a process's output."""
 
 LOOKS = 20
-"""How often a URL is asked that does not answer: a server may name it before it listens there."""
+"""How often a silent URL is tried: a server may name it before it listens there."""
 
 CONFIRM_SECONDS = 0.5
-"""Seconds that a server which answers at a URL has to answer over its output as well."""
+"""Seconds that a server which answers at a URL still has to answer over its output."""
 
 NAMED = 8
-"""Addresses that are asked."""
+"""Maximum number of addresses to try."""
 
 ANSWER_SECONDS = 1.0
-"""Seconds that an answer at a URL may take."""
+"""Deadline in seconds for an answer at a URL."""
 
 _URL = re.compile(r"https?://[\w.:\[\]%/~-]{1,200}")
 _PORT = re.compile(
@@ -231,11 +231,11 @@ _HERE = re.compile(r"https?://(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\])(
 _ACCEPT = "application/json, text/event-stream"
 _PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 _PATHS = ("/mcp", "/sse")
-"""Where servers mostly are whose log names no path."""
+"""Usual paths, for servers whose log names none."""
 
 
 class ListensError(Exception):
-    """A program speaks HTTP instead of writing messages to its output.
+    """A program listens at a URL instead of writing messages to its output.
 
     Args:
         url: Where it answers.
@@ -247,15 +247,15 @@ class ListensError(Exception):
 
 
 async def unless_listening(beginning: Awaitable[T], heard: Callable[[], str], end: Callable[[], None]) -> T:
-    """Await the beginning of a session over a program's output.
+    """Await the opening of a stdio session, but stop if the program turns out to listen at a URL.
 
     Args:
-        beginning: Begins it.
-        heard: Returns what the program has said.
-        end: Tells the program to end; called before the beginning is cancelled, which waits for that.
+        beginning: Opens the session.
+        heard: Returns the program's output so far.
+        end: Tells the program to end; called before `beginning` is cancelled, because that waits for the program.
 
     Raises:
-        ListensError: It is an MCP server at a URL that it names, and says nothing over its output.
+        ListensError: The program answers as an MCP server at a URL that it names, and not over its output.
     """
     limit = asyncio.timeout(None)
     found = ""
@@ -280,7 +280,7 @@ async def unless_listening(beginning: Awaitable[T], heard: Callable[[], str], en
 
 
 async def _found(heard: Callable[[], str]) -> str:
-    """Return where an MCP server answers, as soon as one does."""
+    """Return the URL at which an MCP server answers, as soon as one does."""
     asked: list[str] = []
     looks = 0
     while True:
@@ -294,7 +294,7 @@ async def _found(heard: Callable[[], str]) -> str:
 
 
 def named_url(text: str) -> str:
-    """Return the first HTTP URL in what a process says, or "": a server that listens there names it.
+    """Return the first HTTP URL in a process's output, or "".
 
     >>> named_url("INFO: Uvicorn running on http://127.0.0.1:8000/mcp (Press CTRL+C to quit)")
     'http://127.0.0.1:8000/mcp'
@@ -304,7 +304,7 @@ def named_url(text: str) -> str:
 
 
 def addresses(text: str) -> list[str]:
-    r"""Return the URLs of this machine at which a process may listen, by what it says.
+    r"""Return the URLs on this machine at which a process may listen, from its output.
 
     >>> addresses("docs: https://a.example/mcp\nUvicorn running on http://0.0.0.0:8000 (Press CTRL+C to quit)")
     ['http://127.0.0.1:8000', 'http://127.0.0.1:8000/mcp', 'http://127.0.0.1:8000/sse']
@@ -322,7 +322,7 @@ def addresses(text: str) -> list[str]:
 
 
 async def _answering(urls: list[str]) -> str:
-    """Return the first URL at which an MCP server answers, or "". No proxy is asked, and no redirect followed."""
+    """Return the first URL at which an MCP server answers, or "". Uses no proxy and follows no redirect."""
     import httpx2
 
     async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
@@ -334,7 +334,7 @@ async def _answering(urls: list[str]) -> str:
 
 
 async def _speaks(client: httpx2.AsyncClient, url: str) -> bool:
-    """Whether a URL answers a ping by JSON-RPC, wants a log-in, or opens the event stream of the older transport."""
+    """Whether a URL answers a ping with JSON-RPC, asks for a log-in, or opens the event stream of HTTP+SSE."""
     async with client.stream("POST", url, json=_PING, headers={"accept": _ACCEPT}) as response:
         kind = response.headers.get("content-type", "")
         if response.status_code == 401:

@@ -1,4 +1,4 @@
-"""What a server notifies: list changes, log messages and progress."""
+"""A server's notifications: changes of listings, log messages and progress."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 __all__ = ["USUAL", "LogMessage", "Logs", "Notices", "follow_changes", "request_level"]
 
 
-# The stream on which a server of 2026-07-28 says that its lists have changed; opened again whenever it ends.
+# The stream on which a 2026-07-28 server announces changes of its listings; reopened whenever it ends.
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
-"""How long to wait before a stream that ended is opened again; twice as long each time."""
+"""First and longest pause before an ended stream is reopened; doubles each time."""
 
 LASTED_SECONDS = 60.0
-"""Seconds after which a stream that ends has been a good one: the pauses begin anew."""
+"""A stream that lasted this many seconds was a good one: the next pause is the first again."""
 
 _REFUSED = (-32601, -32602, -32600)
-"""Error codes of a server that has no such stream, whatever its capabilities say."""
+"""Error codes of a server that has no such stream, whatever its capabilities announce."""
 
 
 async def follow_changes(
     client: Client, note: Callable[[Any], None], missed: Callable[[], None], doubted: Callable[[BaseException], None]
 ) -> None:
-    """Follow the change events of a 2026-07-28 session, where the server announces any, until it is cancelled.
+    """Follow the change events of a 2026-07-28 session until cancelled; return at once if the server has none.
 
     Args:
         client: The session.
         note: Called with each event.
-        missed: Called when the stream is there again: what changed meanwhile was not announced.
-        doubted: Told that the connection to the server was lost.
+        missed: Called when the stream is open again: changes meanwhile were not announced.
+        doubted: Called with the error when the connection to the server is lost.
     """
     wanted = _announced(client)
     if client.session.discover_result is None or not any(wanted.values()):
@@ -84,38 +84,38 @@ def _announced(client: Client) -> dict[str, Any]:
     }
 
 
-# What a server logs, and how much it is asked to log.
+# Log messages of a server.
 #
-# A server of the handshake era is told once (`logging/setLevel`); since 2026-07-28 each request says what it wants to
-# hear, and nothing comes to whoever does not ask.
+# Handshake versions set the level once (`logging/setLevel`). Since 2026-07-28 each request names its level, and a
+# server sends no log messages for requests without one.
 
 MAX_MESSAGES = 1000
-"""Log messages kept per connection; `%mcp logs` shows the last."""
+"""Maximum number of log messages kept per connection, for `%mcp logs`."""
 
 MAX_BYTES = 4_000_000
-"""About how many bytes they may take; of a single message 20,000 characters are kept, and its size."""
+"""Approximate maximum of their bytes. Of a single message 20,000 characters and its size are kept."""
 
 MAX_LOGGER = 200
-"""Characters kept of a logger's name."""
+"""Maximum number of characters kept of a logger's name."""
 
 USUAL: LoggingLevel = "info"
-"""The level that a server of 2026-07-28 is asked for where the person has not said another."""
+"""The default level that requests to a 2026-07-28 server name."""
 
 _REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))
-"""Requests whose progress somebody may want to see."""
+"""Requests that ask for progress notifications."""
 
 
 class Logs:
     """The log messages of one connection.
 
     Args:
-        calls: The calls under way on the session, the latest last.
-        masked: Takes secrets out of a text that is cut.
+        calls: The pending calls of the session, the latest last.
+        masked: Masks secrets in a text that is cut.
 
     Attributes:
-        messages: The last ones, oldest first; long ones are cut.
-        level: The least severe level that the person wants; None for what is usual.
-        watchers: Called with each message.
+        messages: The last messages, oldest first; long ones are cut.
+        level: The least severe level that the user wants; None for the default.
+        watchers: Callbacks for each message.
     """
 
     def __init__(self, calls: list[CallUnderWay] | None = None, masked: Callable[[str], str] = str) -> None:
@@ -129,13 +129,13 @@ class Logs:
         self._said_once: set[str] = set()
 
     def log(self, level: str, text: str, *, shown: bool = False, once: bool = False) -> None:
-        """Keep a message of our own among those of the server.
+        """Keep a message of mcp_magic among those of the server.
 
         Args:
             level: How severe it is.
             text: The message.
-            shown: Whether it is shown below the call under way, if there is one and no other.
-            once: Whether it is left out if the same was said before in this session.
+            shown: Whether to show it below the pending call, if there is exactly one.
+            once: Whether to drop it if this session already has the same message.
         """
         if once and text in self._said_once:
             return
@@ -146,7 +146,7 @@ class Logs:
             self._calls[0].logged(message)
 
     async def __call__(self, params: Any) -> None:
-        """Take a log notification; it concerns the call that caused it."""
+        """Take a log notification, and report it to the call that caused it."""
         message = self._keep(params.level, (params.logger or "")[:MAX_LOGGER], params.data)
         if found := caused_by(self._calls):
             found[-1].logged(message, others=len(found) - 1)
@@ -165,17 +165,17 @@ class Logs:
         return message
 
     def want(self, level: str) -> None:
-        """Ask for this level in all sessions to come."""
+        """Set the level for all sessions from now on."""
         self.level = level
 
     def keep(self, before: Logs) -> None:
-        """Want what was wanted in the session before."""
+        """Take over the level of an earlier connection."""
         self.level = before.level
 
     async def begin(self, client: Client) -> None:
-        """Let a session that has just been opened report: each request asks for logs, and for progress if it is a call.
+        """Set up a new session: each request asks for logs, and each call for progress.
 
-        A server that does not take the level that the person wants is used all the same.
+        If the server refuses the user's level, the session is used all the same.
         """
         self._attend(client.session)
         if self.level is None:
@@ -186,10 +186,10 @@ class Logs:
             self.log("warning", f"the server does not take the level {self.level!r}: {error}")
 
     def _attend(self, session: Any) -> None:
-        """Have what every request is sent with say what it wants to hear.
+        """Wrap the session's `send_request` so that each request asks for logs and progress.
 
-        `Client.read_resource` and `get_prompt` of the SDK have no argument for progress, and its level of logging is
-        fixed when the client is made.
+        `Client.read_resource` and `get_prompt` of the SDK take no progress callback, and its log level is fixed when
+        the client is made.
         """
         send = session.send_request
 
@@ -206,13 +206,13 @@ class Logs:
 
 
 async def request_level(client: Client, level: str) -> bool:
-    """Tell a server of the handshake era what to log; one of 2026-07-28 is told with each request.
+    """Set the log level of a handshake session; in a 2026-07-28 session each request names it.
 
     Returns:
-        Whether the server says that it logs at all; one that does not is told nothing.
+        Whether the server announces logging; if not, nothing is sent.
 
     Raises:
-        MCPError: It refuses.
+        MCPError: The server refuses.
     """
     logs = client.server_capabilities.logging is not None
     if client.session.discover_result is None and logs:
@@ -224,7 +224,7 @@ async def request_level(client: Client, level: str) -> bool:
 
 
 def _stamp(request: Any, level: str) -> None:
-    """Ask for a level with this request, unless it asks for one itself."""
+    """Add the level to a request, unless it names one itself."""
     from mcp_types import LOG_LEVEL_META_KEY
 
     params: Any = getattr(request, "params", None)
@@ -232,10 +232,10 @@ def _stamp(request: Any, level: str) -> None:
         params.meta = {LOG_LEVEL_META_KEY: level, **(params.meta or {})}
 
 
-# What a server says unasked: log messages and changes.
+# The callbacks of a client.
 #
-# A session of the handshake era sends notifications on its own; one of 2026-07-28 sends them on a
-# `subscriptions/listen` stream that the client opens. Both arrive here.
+# A handshake session sends notifications on its own; a 2026-07-28 session sends them on a `subscriptions/listen` stream
+# that the client opens. Both arrive here.
 
 _CHANGES = {
     "ToolListChangedNotification": ("tools",),
@@ -248,19 +248,19 @@ _CHANGES = {
 
 
 class Notices:
-    """The client callbacks of one connection, and what they kept.
+    """The client callbacks of one connection, and what they have collected.
 
     Args:
         changed: Called with the kind of a listing that changed.
-        roots: Answers the server that asks for roots.
-        logs: Keeps what the server logs.
-        questions: Answers the server that asks the person; None where it must not ask.
-        sampling: Answers the server that asks for a model's words; None where it must not ask.
-        doubted: Told that a stream of notices was cut.
+        roots: Answers requests for roots.
+        logs: Keeps the server's log messages.
+        questions: Answers elicitations; None where they are not allowed.
+        sampling: Answers sampling requests; None where they are not allowed.
+        doubted: Called with the error when a notification stream is cut.
 
     Attributes:
-        logs: The log messages, and how much the server is asked to log.
-        questions: Answers the server that asks the person; None where it must not ask.
+        logs: The log messages and the log level.
+        questions: Answers elicitations; None where they are not allowed.
         subscriptions: The resources whose changes the server announces.
     """
 
@@ -289,14 +289,13 @@ class Notices:
         prepare: Callable[[Client], None] = lambda client: None,
         protocol: str = "auto",
     ) -> AsyncIterator[Client]:
-        """Enter an `mcp.Client` for `server` that reports here; the handshake may take `timeout` seconds.
+        """Enter an `mcp.Client` for `server` with these callbacks.
 
         Args:
-            server: What the client takes.
-            timeout: Seconds.
+            server: The transport or server that `mcp.Client` takes.
+            timeout: Seconds that the handshake may take.
             prepare: Called with the client before it is entered.
-            protocol: How the session begins: `"auto"`, `"handshake"` or a version that is asked for with
-                `server/discover`.
+            protocol: How the session begins: `"auto"`, `"handshake"` or a version to request with `server/discover`.
         """
         client = self._client(server, protocol)
         prepare(client)
@@ -311,10 +310,10 @@ class Notices:
                 await self.logs.begin(client)
                 stack.push_async_exit(opening.pop_all())
 
-        await CallUnderWay(timeout, what="the handshake").wait(enter(), [])  # its clock stands still during a log-in
+        await CallUnderWay(timeout, what="the handshake").wait(enter(), [])  # its clock stops during a log-in
         async with stack:
-            # Only cancelled here, not awaited: where the transport failed this task's own scope is
-            # cancelled, and an await would keep the client from being left.
+            # Only cancelled, not awaited: if the transport failed, this task's own scope is cancelled, and an await
+            # would keep the client from being left.
             following = follow_changes(client, self._note, self._missed, self._doubted)
             listening = asyncio.create_task(following, name="mcp_magic listen")
             try:
@@ -341,7 +340,7 @@ class Notices:
             elicitation_callback=self.questions if self.questions and self.questions.announced else None,
             **options,
             logging_callback=self.logs,
-            log_level=USUAL,  # since 2026-07-28 log messages come only to whoever asks for them
+            log_level=USUAL,  # since 2026-07-28 servers log only for requests that name a level
         )
 
     @property
@@ -350,11 +349,11 @@ class Notices:
         return self.logs.messages
 
     def log(self, level: str, text: str) -> None:
-        """Keep a message of our own among those of the server."""
+        """Keep a message of mcp_magic among those of the server."""
         self.logs.log(level, text)
 
     def warn(self, text: str) -> None:
-        """Keep a warning of our own, and show it below the call under way, if there is one and no other."""
+        """Keep a warning of mcp_magic, and show it below the pending call, if there is exactly one."""
         self.logs.log("warning", text, shown=True)
 
     async def _on_message(self, message: Any) -> None:

@@ -1,4 +1,4 @@
-"""When a session reconnects, and how a session's health is seen."""
+"""The rules for reconnecting lost sessions, and the check whether a server is there."""
 
 from __future__ import annotations
 
@@ -29,28 +29,26 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Backoff", "Reconnection", "is_hopeless", "look"]
 
 
-# When a session that was lost is opened again by itself, how often, and how long whoever calls waits for it.
-
 _REFUSED = (401, 403, 407)
-"""HTTP statuses that the next attempt would get as well: somebody has to give other credentials first."""
+"""HTTP statuses that every further attempt would get too: the user must give other credentials first."""
 
 
 @dataclass
 class Reconnection:
-    """What a host does about sessions that are lost. All times are seconds.
+    """How a host reconnects lost sessions. All times are in seconds.
 
     Attributes:
-        mode: Which are opened again: those of `"remote"` servers (HTTP, SSE, WebSocket), `"all"` (stdio servers are
-            started again, too: what they held in memory is gone) or none (`"off"`). A spec's own `reconnect` wins.
-        first: The pause after the first attempt, which is made at once; each pause is twice as long as the last.
-        longest: No pause is longer than this.
-        jitter: The part of a pause that is random, so that many clients do not come back at the same moment.
-        total: After this the session is given up; a server that is away for longer is more than restarted.
-        wait: What a call waits at most for a session that is being opened again, if its own time-out is not shorter.
-        lasting: A session that lasts this long begins with the first pause again when it is lost.
-        ping: What a server has to answer whether it is there.
-        idle: A remote session that was silent for so long is asked whether it is still there before a call goes out:
-            after the sleep of a machine nothing says that a connection is dead.
+        mode: Which sessions: those of `"remote"` servers (HTTP, SSE, WebSocket), `"all"` (stdio servers are restarted
+            too, and lose what they held in memory) or none (`"off"`). A spec's own `reconnect` takes precedence.
+        first: The pause after the first attempt, which is made at once. Each further pause is twice as long.
+        longest: The longest pause.
+        jitter: The random part of a pause, so that many clients do not come back at the same moment.
+        total: Time after which the session is given up: a longer outage is more than a restart.
+        wait: How long a call waits at most for a session that is reconnecting, unless its own deadline is shorter.
+        lasting: A session that lasted this long starts with the first pause again when it is lost.
+        ping: Deadline for a server to answer a ping.
+        idle: A remote session that was silent for this long is pinged before a call is sent: after a machine has slept,
+            nothing tells that a connection is dead.
     """
 
     mode: str = "remote"
@@ -64,18 +62,18 @@ class Reconnection:
     idle: float = 60.0
 
     def covers(self, spec: Spec) -> bool:
-        """Whether a lost session with this server is opened again by itself."""
+        """Whether a lost session with this server reconnects by itself."""
         if spec.reconnect is not None:
             return spec.reconnect
         return self.mode == "all" or (self.mode == "remote" and isinstance(spec, UrlSpec))
 
 
 class Backoff:
-    """The pauses between the attempts to open one session again.
+    """The pauses between attempts to reconnect one session.
 
     Attributes:
-        attempts: How many have failed.
-        next: When the next attempt will be made (`time.monotonic()`); None while one is under way.
+        attempts: How many attempts have failed.
+        next: When the next attempt is due (`time.monotonic()`); None while one is running.
     """
 
     def __init__(self, reconnection: Reconnection) -> None:
@@ -95,50 +93,50 @@ class Backoff:
         return max(0.0, self._reconnection.total - self.away)
 
     def pause(self) -> float | None:
-        """Return the seconds until the next attempt, after one that failed; None where it is time to give up."""
+        """Note a failed attempt and return the seconds until the next; None to give up."""
         plan = self._reconnection
         if self.left <= 0:
             return None
         pause: float = min(plan.first * 2.0 ** min(self.attempts, 60), plan.longest)
         self.attempts += 1
-        pause *= 1 + random.uniform(-plan.jitter, plan.jitter)  # no secret depends on it
+        pause *= 1 + random.uniform(-plan.jitter, plan.jitter)  # needs no cryptographic randomness
         self.next = time.monotonic() + pause
         return pause
 
 
 def is_hopeless(error: BaseException | None) -> bool:
-    """Whether an attempt that failed so would fail again."""
+    """Whether a further attempt would fail with the same error."""
     if isinstance(error, HTTPStatusError):
         return error.status in _REFUSED
     return isinstance(error, AuthorizationError | CommandNotFoundError | TargetError | MissingDependencyError)
 
 
-# Whether a server that may be gone is there: what it answers, and what that means.
+# Whether a server that may be gone is still there.
 
 _AWAY = (429, 502, 503, 504)
 
 
 class Answer(Enum):
-    """What a server that may be gone has answered."""
+    """What the answer of a server that may be gone means."""
 
     HERE = auto()
     AWAY = auto()
     FORGOTTEN = auto()
-    """It is there, and does not have the session."""
+    """The server is there but does not know the session."""
     REFUSED = auto()
-    """It wants other credentials."""
+    """The server wants other credentials."""
 
 
 async def look(client: Client, seconds: float, made: Outcome) -> tuple[Answer, BaseException | None]:
-    """Ask a server that may be gone, and say what its answer means.
+    """Ping a server that may be gone.
 
     Args:
         client: The session.
-        seconds: How long it has to answer.
-        made: Notes how HTTP answers.
+        seconds: Deadline for the answer.
+        made: Records how HTTP answers.
 
     Returns:
-        The answer, and the error that says so.
+        The meaning of the answer, and its error, if any.
     """
     token = current.set(made)
     failure: BaseException
@@ -158,7 +156,7 @@ async def look(client: Client, seconds: float, made: Outcome) -> tuple[Answer, B
 def _meaning(client: Client, failure: BaseException, made: Outcome) -> Answer:
     unknown = getattr(failure, "code", None) == METHOD_NOT_FOUND
     if is_forgotten(failure, made) or (unknown and client.session.discover_result is not None):
-        return Answer.FORGOTTEN  # a server that discovered itself before, and now does not, is another one
+        return Answer.FORGOTTEN  # a server that no longer knows `server/discover` is another server
     if made.status in _REFUSED:
         return Answer.REFUSED
     if waited_in_vain(failure) or is_closed(failure) or made.status in _AWAY:

@@ -1,8 +1,8 @@
-"""Sending one request until it is answered or has failed: timed, repeated where that is safe, failures in words.
+"""The sender of requests: deadlines, safe retries, and errors that say what to do.
 
-One place, so that every request is treated alike: one that finds its session lost waits for it to be opened again, a
-streamable-HTTP server that has forgotten the session gets a new one and the request once more, `Retry-After` is
-honoured. What may be sent again says `inflight.py`. Other failures become errors that say what to do.
+Every request goes through it. A request that finds its session lost waits for the reconnect. A streamable-HTTP server
+that has forgotten the session gets a new one, and the request again. `Retry-After` is honoured. `inflight.py` decides
+which requests may be retried.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ __all__ = ["RequestSender"]
 T = TypeVar("T")
 
 BUSY_SECONDS = 60.0
-"""Seconds that a request without a time-out waits in all because a busy server asks for it."""
+"""Maximum seconds that a request without a deadline waits in all for a busy server."""
 
 PAGES_FIRST = -32042
-"""The JSON-RPC error code of a server that wants pages visited first."""
+"""JSON-RPC error code: the user must visit pages first."""
 
 
 class RequestSender:
     """Sends the requests of one connection.
 
     Args:
-        place: Who the errors of the connection are about.
-        supervisor: Has the session.
-        notices: Takes what the server says meanwhile.
-        questions: The questions of the server, which a call waits for.
-        reports: Who shows the progress and the log messages of calls.
+        place: Name and spec of the connection, for error messages.
+        supervisor: Owns the session.
+        notices: Takes the server's notifications.
+        questions: The queue of the server's questions during calls.
+        reports: How the progress and the log messages of calls are shown.
 
     Attributes:
-        calls: Requests sent, without those that the host made on its own account.
-        failures: Those of them that failed (a tool's own error is no failure of the session).
+        calls: Requests sent, without those that the host made on its own.
+        failures: How many of `calls` failed. An error that a tool reports does not count.
         latency: Seconds of the last round trip, or None.
         last_seen: When the server last answered (`time.time()`), or None.
-        in_flight: Requests under way.
+        in_flight: Pending requests.
     """
 
     def __init__(
@@ -114,10 +114,10 @@ class RequestSender:
         pages: bool = True,
         wait_if_busy: bool = True,
     ) -> T:
-        """Send a request in the course of which the server may ask the person; meanwhile its clock stands still.
+        """Send a request during which the server may ask the user questions.
 
-        With each report of progress the clock begins anew, until `max_total` seconds are over. With `pages` a server
-        that wants pages visited first is obeyed.
+        The clock stops during questions and restarts with each progress notification, up to `max_total` seconds in
+        all. With `pages`, the user is sent to the pages that a server wants visited first.
         """
         call = CallUnderWay(
             timeout,
@@ -144,7 +144,7 @@ class RequestSender:
         return await self.send(what, once, timeout, harmless=harmless, patient=wait_if_busy, queue=tell)
 
     async def _after_pages(self, client: Client, send: Callable[[Client], Awaitable[T]]) -> T:
-        """Send; where the server did nothing because pages have to be visited first, ask for them, and send once more.
+        """Send; if the server refuses because pages must be visited first, ask the user to visit them and send again.
 
         Source: specification 2025-11-25, "URL Elicitation Required Error".
         """
@@ -170,13 +170,14 @@ class RequestSender:
         """Send a request.
 
         Args:
-            what: What is asked, for messages.
+            what: The request, for messages.
             send: Sends it on a session, within `timeout` seconds.
-            timeout: That time-out.
-            harmless: Whether it may be sent again although it may have run.
-            patient: Whether it waits for a server that is busy.
-            queue: Told if it waits for its turn, how many have theirs and how many wait; None for what takes no turn.
-            counted: Whether you asked for it; what the host asks on its own account is in the trace only.
+            timeout: The deadline of `send`.
+            harmless: Whether it may be retried although it may have run.
+            patient: Whether it waits for a busy server.
+            queue: Called with the numbers of running and of waiting calls if this one must wait; None for requests that
+                never wait.
+            counted: Whether it counts in `calls` and `failures`; requests that the host makes on its own do not.
         """
         repeats = Repeats(harmless, patient=patient)
         client = await self.open_client(what, timeout)
@@ -184,7 +185,7 @@ class RequestSender:
         while True:
             if queue is not None and isinstance(self._spec, HttpSpec):
                 async with self._turns.taken(queue):
-                    if client is not self._supervisor.client:  # it was lost, or opened again, while this waited
+                    if client is not self._supervisor.client:  # lost or reopened while this request waited
                         client = await self.open_client(what, timeout)
                     answer, failure, outcome = await self._attempt(client, send)
             else:
@@ -192,7 +193,7 @@ class RequestSender:
             if failure is None:
                 return answer  # type: ignore[return-value]
             if isinstance(failure, CallCancelledError):
-                raise failure  # the person's own wish: nothing has failed
+                raise failure  # the user cancelled it: no failure
             await self._supervisor.after_failure(client, failure)
             if not await self._again(client, failure, outcome, repeats, timeout):
                 break
@@ -203,7 +204,7 @@ class RequestSender:
     async def _attempt(
         self, client: Client, send: Callable[[Client], Awaitable[T]]
     ) -> tuple[T | None, Exception | None, Outcome]:
-        """Send once. Failures are returned, so that what is raised later has no foreign error in its context."""
+        """Send once. Returns failures, so that errors raised later have no foreign error in their context."""
         outcome = Outcome(self._place.position())
         if not self.in_flight:
             self._place.quiet = outcome.begun
@@ -229,7 +230,7 @@ class RequestSender:
     async def _again(
         self, client: Client, failure: Exception, outcome: Outcome, repeats: Repeats, timeout: float | None
     ) -> bool:
-        """Whether a request that failed is to be sent once more, now."""
+        """Decide whether to retry a failed request; wait for a busy server first."""
         if is_forgotten(failure, outcome) and not repeats.renewed:
             repeats.renewed = True
             self._supervisor.forgotten(client)
@@ -269,10 +270,10 @@ class RequestSender:
         return error
 
     async def open_client(self, what: str = "", timeout: float | None = None) -> Client:
-        """Return the session, or wait for one that is being opened again, `timeout` seconds at most.
+        """Return the client of the open session; wait up to `timeout` seconds for one that is reconnecting.
 
         Raises:
-            SessionError: There is none, and nothing was sent.
+            SessionError: There is no session; nothing was sent.
         """
         if self._supervisor.client is not None and self._is_doubtful():
             await self._check(self._supervisor.client)
@@ -304,7 +305,7 @@ class RequestSender:
         return self._supervisor.client
 
     async def drained(self, seconds: float) -> None:
-        """Wait until no request is under way, but no longer than this."""
+        """Wait until no request is pending, but at most `seconds`."""
         self._idle.clear()
         if self.in_flight:
             with suppress(TimeoutError):
@@ -312,9 +313,9 @@ class RequestSender:
                     await self._idle.wait()
 
     def _is_doubtful(self) -> bool:
-        """Whether the session was silent for so long that the server may be gone without anybody having noticed.
+        """Whether the session was silent for so long that the server may be gone unnoticed.
 
-        Over streamable HTTP a request has a connection of its own, and stdio has a process.
+        Only over SSE and WebSocket: over streamable HTTP each request has its own connection, and stdio has a process.
         """
         if self._spec.transport not in ("sse", "ws") or self.in_flight or self.last_seen is None:
             return False

@@ -1,4 +1,4 @@
-"""The directories that a server is told it may work in (specification, "Roots"). None, unless the person says so."""
+"""The directories in which a server may work (specification, "Roots"). None by default."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["Roots", "tell_changed"]
 
 
 class Roots:
-    """The callback of one session that lists its roots.
+    """The roots of one session, as the callback that answers `roots/list`.
 
-    They are information, not protection: a server that runs on this machine can reach what its user can reach.
+    Roots are information, not protection: a server on this machine can access everything that its user can.
 
     Args:
-        changed: Tells the server that the list has changed, where its protocol has a message for that.
+        changed: Tells the server that the list has changed, if its protocol version has a message for that.
 
     Attributes:
-        directories: What is listed, absolute paths.
+        directories: The roots, as absolute paths.
     """
 
     def __init__(self, changed: Callable[[], Awaitable[None]]) -> None:
@@ -33,14 +33,14 @@ class Roots:
         self._changed = changed
 
     async def set(self, *directories: str | Path, base: Path | None = None) -> None:
-        """List these from now on; without any, none.
+        """Replace the roots; without arguments there are none.
 
         Args:
-            *directories: Directories that exist; `~` is the home.
-            base: Where relative ones start; the working directory if left out.
+            *directories: Existing directories; `~` is the home directory.
+            base: Base of relative paths; by default the working directory.
 
         Raises:
-            ArgumentsError: One is no directory; then nothing has changed.
+            ArgumentsError: One is no directory; the roots are unchanged.
             SessionError: The server could not be told.
         """
         found = dict.fromkeys(_resolved(directory, base or Path.cwd()) for directory in directories)
@@ -49,7 +49,7 @@ class Roots:
             await self._changed()
 
     def keep(self, directories: Iterable[Path]) -> None:
-        """List these, of a session before; nobody is told, because nobody has asked yet."""
+        """Take over the roots of an earlier session. The server is not told, because it has not asked yet."""
         self.directories = tuple(directories)
 
     async def __call__(self, context: Any) -> ListRootsResult:
@@ -60,13 +60,13 @@ class Roots:
         roots = []
         for path in self.directories:
             name = path.name or str(path)
-            # A name that is no text in this system's encoding has lone surrogates, which no message can hold.
+            # A name that is invalid in the system's encoding has lone surrogates, which no message can hold.
             roots.append(Root(uri=FileUrl(path.as_uri()), name=name.encode(errors="replace").decode()))
         return ListRootsResult(roots=roots)
 
 
 async def tell_changed(client: Client) -> None:
-    """Announce that the roots have changed; since 2026-07-28 a server asks again whenever it wants to know."""
+    """Announce that the roots have changed. Not needed since 2026-07-28: servers ask whenever they want to know."""
     from mcp_types import RootsListChangedNotification
 
     if client.session.discover_result is None:

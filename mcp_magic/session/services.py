@@ -1,4 +1,4 @@
-"""What a host lends each of its connections."""
+"""The services that a host shares with each of its connections."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["Holder", "Services"]
 
 
 class Holder(Protocol):
-    """The host, as far as its connections know it."""
+    """The part of a host that its connections use."""
 
     @property
     def connections(self) -> Mapping[str, object]:
-        """The connections by name."""
+        """Name -> connection."""
 
     async def reconnect(self, name: str, *, by_hand: bool = True) -> object:
         """Open a session again."""
@@ -38,20 +38,20 @@ class Holder(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """What a host lends each of its connections. The defaults are those of a connection without a host.
+    """What a host shares with each of its connections. The defaults suit a connection without a host.
 
     Attributes:
-        consent: Decides who may call what; None where nothing is asked.
-        elicitation: Who answers what servers ask the person for.
-        sampling: Who answers what servers ask models for.
-        logins: How the person logs in to servers, and where tokens are kept.
-        protocols: What is known of how the sessions of servers begin.
-        reconnection: What is done about sessions that are lost.
-        reports: Who shows the progress and the log messages of calls.
-        trace: Where messages are recorded.
-        metrics: Where calls are counted, or None.
-        taps: Returns what else sees the messages of a connection, by its name and its spec.
-        open_transport: Prepares the way to a server.
+        consent: Decides who may call what; None where calls need no approval.
+        elicitation: Answers the servers' elicitations.
+        sampling: Answers the servers' sampling requests.
+        logins: How the user logs in to servers, and where tokens are kept.
+        protocols: Which servers support only the handshake.
+        reconnection: How lost sessions reconnect.
+        reports: How the progress and the log messages of calls are shown.
+        trace: Records the messages.
+        metrics: Counts the calls, or None.
+        taps: Returns further listeners to the messages of a connection, given its name and its spec.
+        open_transport: Prepares the transport to a server.
         host: The host that has the connection once it is open, or None.
     """
 

@@ -1,7 +1,7 @@
-"""Whole lines from a server's standard output, in time that grows with their length and not with its square.
+"""A reader of lines from a server's standard output, in time linear in their length.
 
-The SDK's reader puts what it has read of a line together anew with every 64 kB that come: 100 MB in one line, which a
-result with an image or a table may have, would take it minutes, during which the kernel does nothing else.
+The SDK's reader joins all parts of a line again with every 64 kB. A line of 100 MB, which a result with an image or a
+table may have, would take it minutes, during which the kernel does nothing else.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Any
 __all__ = ["MAX_MESSAGE", "read_whole_lines"]
 
 MAX_MESSAGE = 2**28
-"""Bytes of one message: a line here, over HTTP an event of a stream or the body of an answer when it is unpacked. What
-never ends must not fill the memory."""
+"""Maximum number of bytes of one message: over stdio a line, over HTTP an event of a stream or the unpacked body of an
+answer. An endless message must not fill the memory."""
 
 _BEGINNING = 1000
-"""Bytes of a line in which its id is looked for."""
+"""Bytes at the beginning of a line in which to look for its id."""
 
 _ID = re.compile(
     r'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*,\s*"(?:result|error)"'
 )
-"""The id of an answer, where it stands at the beginning, as it mostly does."""
+"""The id of an answer at the beginning of a line, the usual place."""
 
 _ANSWER = re.compile(r'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"\s*:')
 _END = 200
 _LAST_ID = re.compile(r',\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*\}\s*$')
-"""The id at the end, where the TypeScript SDK writes it."""
+"""The id at the end of a line, where the TypeScript SDK writes it."""
 
 
 def read_whole_lines() -> None:
-    """Let the SDK's stdio client read by whole lines."""
+    """Let the SDK's stdio client read with this module's reader."""
     from mcp.client import stdio
 
     module: Any = stdio
@@ -40,7 +40,7 @@ def read_whole_lines() -> None:
 
 
 class _Reader:
-    """Stands where the SDK's stdio client looks for anyio's `TextReceiveStream`."""
+    """Replaces anyio's `TextReceiveStream` in the SDK's stdio client."""
 
     def __init__(self, usual: Any) -> None:
         self._usual = usual
@@ -52,7 +52,7 @@ class _Reader:
 
 
 class _WholeLines:
-    """Iterates over texts that end at the end of a line; of a line that is too long only an error is left."""
+    """Iterates over texts of whole lines; replaces a line that is too long by an error."""
 
     def __init__(self, stream: Any, errors: str) -> None:
         self._stream = stream
@@ -94,7 +94,7 @@ class _WholeLines:
                 return self._too_long()
 
     def _too_long(self) -> str:
-        """Forget what there is of a line, and the rest of it when it comes; answer its request, if it has one."""
+        """Drop the current line and the rest of it still to come; return an error for the request that it answers."""
         last = b"".join(self._parts[-2:])[-_END:]
         begun = b"".join(self._parts[:2])[:_BEGINNING].decode("utf-8", "replace")
         self._parts, self._size, self._skips = [], 0, True

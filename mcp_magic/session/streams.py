@@ -1,4 +1,4 @@
-"""The streams below a session: traced, watched, and with unmatched replies set aside."""
+"""The streams below a session: recorded in the trace, watched for their end, and checked for stray answers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["Strays", "TracedWrite", "Watched", "Wrapped", "members", "trace_in_process"]
 
 
-# Where the trace listens: at the streams of a transport, and at the calls of a server in this kernel.
+# Recording: the streams of a transport, and the calls of a server in this kernel.
 
 
 def members(message: Any) -> dict[str, Any]:
-    """Return the members of a JSON-RPC message of the SDK, not copied."""
+    """Return the members of a JSON-RPC message of the SDK, as a dict that shares its values."""
     given = {name: value for name, value in message.__dict__.items() if value is not None}
     if "error" in given:
         error = given["error"]
@@ -50,7 +50,7 @@ def members(message: Any) -> dict[str, Any]:
 
 
 class Wrapped:
-    """A stream that is another one, except for what a subclass does differently."""
+    """A stream that passes everything on to another stream; subclasses override parts."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -74,7 +74,7 @@ class Wrapped:
 
 
 class TracedWrite(Wrapped):
-    """A write stream that records what is sent."""
+    """A write stream that records the messages."""
 
     def __init__(self, stream: Any, recorder: Recorder) -> None:
         super().__init__(stream)
@@ -90,10 +90,10 @@ class TracedWrite(Wrapped):
 
 
 def trace_in_process(client: Any, recorder: Recorder) -> None:
-    """Let a client that has its server in this process record what both say.
+    """Record the messages between a client and its server in the same process.
 
-    There the SDK calls the server's functions without streams; what goes between is recorded as the messages
-    that it would be on a wire, with ids counted here.
+    There the SDK calls the server's functions without streams. They are recorded as the messages that a wire would
+    carry, with ids counted here.
     """
     connect = client._connect
 
@@ -123,7 +123,7 @@ class _TracedCalls:
         self._recorder.message(direction, message)
 
     async def _exchange(self, direction: str, method: str, params: Any, asked: Any, wanted: Any = None) -> Any:
-        """Record a request, let it be answered, record the answer."""
+        """Record a request, await its answer and record that."""
         back = IN if direction == OUT else OUT
         self._ids[direction] += 1
         number = wanted if wanted is not None else self._ids[direction]
@@ -168,29 +168,29 @@ class _TracedCalls:
         await self._dispatcher.run(requested, on_notify, told, **options)
 
 
-# Answers with an id that nobody asked: whose they may be, and what the request is told that waits in vain.
+# Stray answers: answers whose id matches no pending request.
 #
-# The SDK takes "7" for 7 and drops every other answer that it does not expect. Here such an answer is remembered by
-# the requests that wait, and one that is certainly meant for one of them ends it.
+# The SDK accepts "7" for 7 and drops every other unexpected answer. Here the pending requests remember a stray answer
+# for their error messages, and a request for which it is certainly meant ends.
 
 WAITING = 10_000
-"""Requests without an answer that are remembered; a server that never answers must not fill the memory."""
+"""Maximum number of pending requests to remember; a server that never answers must not fill the memory."""
 
 TOLD = 10
-"""Strays of a session that are told; more of them say nothing new."""
+"""Maximum number of stray answers per session to report; more would say nothing new."""
 
 _SPELT = re.compile(r"[^\w]*0*(\d+)(\.0+)?[^\w]*", re.ASCII)
-"""Ids that are a number, spelt as they must not be: `7.0`, `"#7"`, `[7]`."""
+"""A numeric id in a wrong spelling: `7.0`, `"#7"`, `[7]`."""
 
 _NOTHING: dict[str, Any] = {}
 
 
 class Strays:
-    """The requests of one session that wait for their answers, and the answers that are nobody's.
+    """The pending requests of one session, and the stray answers.
 
     Args:
-        told: Told of each stray, in words.
-        masked: Takes secrets out of a text.
+        told: Called with a sentence about each stray answer.
+        masked: Masks secrets in a text.
     """
 
     def __init__(self, told: Callable[[str], None], masked: Callable[[str], str] = str) -> None:
@@ -201,7 +201,7 @@ class Strays:
         self._count = 0
 
     def sent(self, message: Any) -> None:
-        """Take note of what is sent, in the context of whoever sends it."""
+        """Note a message to the server. Runs in the context of the sender."""
         fields = message.__dict__
         number = fields.get("id")
         if number is None or "method" not in fields:
@@ -215,14 +215,14 @@ class Strays:
             outcome.sends(awaited)
 
     def came(self, message: Any, stream: Any) -> Any:
-        """Take note of a message that came.
+        """Note a message from the server.
 
         Args:
-            message: It.
-            stream: Where it came from; over HTTP it has the context in which the request was posted.
+            message: The message.
+            stream: Its stream; over HTTP it has the context in which the request was posted.
 
         Returns:
-            The `SessionMessage` that the session is to see in its place, or None.
+            The `SessionMessage` that the session gets instead, or None.
         """
         fields = message.__dict__
         if "method" in fields:
@@ -233,7 +233,7 @@ class Strays:
         return self._stray(fields["id"], fields.get("error"), stream)
 
     def unreadable(self, problem: Exception, stream: Any) -> Any:
-        """Take note of what is no message, but may be an answer whose id is none; returns the same."""
+        """Note an unreadable message, which may be an answer with an invalid id. Returns as `came`."""
         whole = whole_answer(problem)
         if whole is None or not whole.keys() & {"result", "error"}:
             return None
@@ -244,7 +244,7 @@ class Strays:
             known = self._waiting.pop(int(number), None) if isinstance(number, str) else None
         except ValueError:
             known = None
-        if known is not None:  # the SDK reads it so, too
+        if known is not None:  # the SDK accepts this spelling too
             return None
         said = self._masked(_said(number, error, already=isinstance(number, int) and 0 < number <= self._highest))
         self._count += 1
@@ -259,7 +259,7 @@ class Strays:
         return None
 
     def _meant(self, number: Any, context: Context | None) -> Awaited | None:
-        """Return the request that an answer is certainly meant for."""
+        """Return the request for which an answer is certainly meant, or None."""
         outcome = context.get(current) if context is not None else None
         posted = outcome.awaited if outcome is not None else None
         if posted is not None and self._waiting.get(posted.number) is posted:
@@ -269,7 +269,7 @@ class Strays:
 
 
 def _said(number: Any, error: Any, *, already: bool) -> str:
-    """Say with which id something was answered.
+    """Describe the id of a stray answer.
 
     >>> _said("x", None, already=False), _said(3, None, already=True)
     ('with id "x", which nobody asked', 'with id 3, which had its answer already')
@@ -283,20 +283,20 @@ def _said(number: Any, error: Any, *, already: bool) -> str:
     return f"with id {shown}{what}, which {'had its answer already' if already else 'nobody asked'}"
 
 
-# A transport and its read stream, watched: when the server ends it, and what in it is no message.
+# Watching: when the server ends its stream, and which of its output is no message.
 
 REFUSALS = 100
-"""Requests of a server that are refused at once because they cannot be read; it may send many and read no answer."""
+"""Maximum number of refusals of unreadable requests in progress; a server may send many and read no answer."""
 
 LOOK_SECONDS = 0.05
 """Seconds between two looks at a process that has not answered the probe."""
 
 
 class Watched:
-    """A transport whose read stream says when the server ended it and what in it was no message.
+    """A transport whose read stream reports its end and unreadable messages.
 
-    The SDK settles the pending requests then but tells nobody else, so a dead server would look
-    alive until the next call.
+    At the end of the stream the SDK only fails the pending requests, so a dead server would look alive until the next
+    call.
     """
 
     def __init__(self, transport: Any, wire: Wire) -> None:
@@ -331,7 +331,7 @@ class WatchedWrite(TracedWrite):
         if "method" in fields and "id" in fields:
             await super().send(item)
             return
-        token = current.set(None)  # how a notification or an answer is taken says nothing of the request it is about
+        token = current.set(None)  # the HTTP status of a notification or an answer is not that of the pending request
         try:
             await super().send(item)
         finally:
@@ -339,12 +339,12 @@ class WatchedWrite(TracedWrite):
 
 
 class WatchedStream(Wrapped):
-    """What the server says.
+    """The stream of the server's messages.
 
     Args:
-        stream: What the transport reads.
-        wire: Where it comes from.
-        strays: Told of each message.
+        stream: The transport's read stream.
+        wire: The wire.
+        strays: Gets each message.
         answer: Sends a message to the server.
     """
 
@@ -367,14 +367,14 @@ class WatchedStream(Wrapped):
         try:
             item = await self._next()
         except StopAsyncIteration:
-            if self._wire.keeper is not None:  # nobody is leaving it
+            if self._wire.keeper is not None:  # the server ended it, not the client
                 self._wire.recorder.ended()
             self._wire.ended()
             raise
         return item if item is self._stand_in else self._noted(item)
 
     async def _first(self) -> Any:
-        """Return the next message until the probe is answered, or what stands in for the answer."""
+        """Return the next message, or the replacement for the probe's answer; used until the probe is answered."""
         probe = self._wire.probe
         while self._reading is not None or probe.watched:
             self._reading = self._reading or asyncio.ensure_future(self._stream.__anext__())
@@ -400,7 +400,7 @@ class WatchedStream(Wrapped):
         return item
 
     def _noted(self, item: Any) -> Any:
-        """Note what came, and return what the session is to see of it."""
+        """Note an item of the stream, and return what the session gets."""
         if not isinstance(item, Exception):
             self._wire.recorder.message(IN, members(item.message))
             if self._wire.modern:
@@ -417,7 +417,7 @@ class WatchedStream(Wrapped):
         self._wire.wrote_garbage(text)
         self._log(log_line(item, self._wire.recorder.hide))
         if (refusal := refusal_of(item)) is not None and len(self._answering) < REFUSALS:
-            # Not awaited: a server that reads nothing before it has written all would wait for us, and we for it.
+            # Not awaited: if the server reads nothing until it has written everything, both sides would block.
             task = asyncio.ensure_future(self._refuse(refusal))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)

@@ -20,16 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["Subscription", "Subscriptions", "Ticks", "Update", "check_announces"]
 
 
-# The changes of one resource, as whoever watches it gets them.
-
-
 class Update(NamedTuple):
-    """That a resource changed.
+    """One or more announced changes of a resource.
 
     Attributes:
-        changes: Announcements since the last `Update`; 0 if only something may have been missed.
-        missed: Whether the subscription was interrupted: what changed meanwhile was not announced.
-        time: When the last of them came (`time.time()`).
+        changes: Announcements since the last `Update`; 0 if only some may have been missed.
+        missed: Whether the subscription was interrupted, so that changes may not have been announced.
+        time: When the last announcement or interruption came (`time.time()`).
     """
 
     changes: int
@@ -40,11 +37,11 @@ class Update(NamedTuple):
 class Subscription:
     """The changes of one resource, as an asynchronous iterator of `Update`; also a context manager.
 
-    Announcements that come faster than they are asked for are counted in one `Update`.
+    Announcements that come faster than they are read are counted in one `Update`.
 
     Attributes:
-        uri: Which resource.
-        ended: Whether no more will come.
+        uri: The resource.
+        ended: Whether the iterator has ended.
     """
 
     def __init__(self, uri: str, on_close: Callable[[Subscription], Any]) -> None:
@@ -62,11 +59,11 @@ class Subscription:
         self._news.set()
 
     def move(self, on_close: Callable[[Subscription], Any]) -> None:
-        """Belong to another session of the server from now on, which is told when this is closed."""
+        """Move to another session of the server, whose `on_close` replaces the old one."""
         self._on_close = on_close
 
     def end(self) -> None:
-        """No more will come: the server was disconnected."""
+        """End the iterator."""
         self.ended = True
         self._news.set()
 
@@ -91,17 +88,17 @@ class Subscription:
         self.close()
 
     def close(self) -> None:
-        """Watch no more; the server is told when nobody does. Closing twice is fine."""
+        """End the subscription. The server is told once its last subscriber leaves. Idempotent."""
         if not self.ended:
             self.end()
             self._on_close(self)
 
 
 class Ticks:
-    """The passing of time in place of announcements, for servers that make none.
+    """Updates at regular intervals, for servers that announce no changes.
 
     Args:
-        seconds: Between two.
+        seconds: The interval.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -120,39 +117,40 @@ class Ticks:
         raise StopAsyncIteration
 
     def close(self) -> None:
-        """No more will come."""
+        """End the iterator."""
         self._ended.set()
 
 
-# Resources whose changes a server is asked to announce.
+# All subscriptions of a connection.
 #
-# A session of the handshake era subscribes with `resources/subscribe`; one of 2026-07-28 opens a
-# `subscriptions/listen` stream for each URI. Whoever watches the same URI shares one subscription. It is taken up
-# again whenever a session is opened again, and whoever watches is told that something may have been missed meanwhile.
+# A handshake session subscribes with `resources/subscribe`; a 2026-07-28 session opens a `subscriptions/listen` stream
+# for each URI. Subscribers to the same URI share one subscription. It is renewed in each new session, and the
+# subscribers are told that they may have missed changes meanwhile.
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 8.0
-"""How long to wait before a subscription that ended is taken up again; twice as long each time."""
+"""First and longest pause before an ended subscription is renewed; doubles each time."""
 
 LASTED_SECONDS = 60.0
-"""Seconds after which a subscription that ends has been a good one: the pauses begin anew."""
+"""A subscription that lasted this many seconds was a good one: the next pause is the first again."""
 
 
 GOODBYE_SECONDS = 5.0
-"""How long a server has to hear that nobody watches any more."""
+"""Deadline in seconds for unsubscribing."""
 
 
 class _Shared:
-    """One URI, and who watches it.
+    """One URI and its subscribers.
 
     Attributes:
-        confirmed: Set when the server has agreed; it has the error if it has not.
+        confirmed: Done when the server has agreed, or failed with its error.
     """
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self.watching: dict[int, Subscription] = {}
         self.confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.confirmed.add_done_callback(lambda done: done.cancelled() or done.exception())  # seen, if nobody waits
+        # Retrieved, so that asyncio does not report an error that has no waiting subscriber.
+        self.confirmed.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._task: asyncio.Task[None] | None = None
 
     def tell(self, *, missed: bool = False) -> None:
@@ -166,7 +164,7 @@ class _Shared:
 
     def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()  # not awaited: the session may be on its way out
+            self._task.cancel()  # not awaited: the session may be closing
             self._task = None
 
     async def _follow(self, client: Client, log: Callable[[str, str], None]) -> None:
@@ -190,7 +188,7 @@ class _Shared:
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def agreed(self, again: bool) -> None:
-        """The server will announce changes from now on."""
+        """Note that the server has agreed to announce changes."""
         if not self.confirmed.done():
             self.confirmed.set_result(None)
         if again:
@@ -198,10 +196,10 @@ class _Shared:
 
 
 class Subscriptions:
-    """What is watched of one server, over all its sessions.
+    """The subscriptions of one server, over all its sessions.
 
     Args:
-        log: Keeps a level and a message for `%mcp logs`.
+        log: Takes a level and a message for `%mcp logs`.
     """
 
     def __init__(self, log: Callable[[str, str], None]) -> None:
@@ -211,11 +209,11 @@ class Subscriptions:
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """What is watched."""
+        """The subscribed URIs."""
         return tuple(self._shared)
 
     async def add(self, client: Client, uri: str) -> Subscription:
-        """Watch a resource; returns when the server has agreed.
+        """Subscribe to a resource; return when the server has agreed.
 
         Raises:
             NotOfferedError: The server does not announce changes of this resource.
@@ -235,7 +233,7 @@ class Subscriptions:
 
     @contextmanager
     def session(self, client: Client) -> Iterator[None]:
-        """Keep what is watched subscribed on this session, as long as it lasts."""
+        """Keep all subscriptions active on this session while it is open."""
         self._client = client
         for shared in self._shared.values():
             shared.start(client, self._log)
@@ -248,15 +246,15 @@ class Subscriptions:
                 shared.stop()
 
     def updated(self, uri: str) -> None:
-        """The server says that a resource, or one below it, has changed (`notifications/resources/updated`)."""
+        """Handle `notifications/resources/updated` for a resource or one below it."""
         if self._client is not None and self._client.session.discover_result is not None:
-            return  # it came by a stream, which tells its own
+            return  # it came on a stream, whose task tells its own subscribers
         for watched, shared in self._shared.items():
             if _within(uri, watched):
                 shared.tell()
 
     def take(self, other: Subscriptions) -> None:
-        """Go on with what another session of the same server had, under this one."""
+        """Take over the subscriptions of another connection to the same server."""
         for shared in other.give():
             for subscription in shared.watching.values():
                 subscription.move(self._remove)
@@ -265,7 +263,7 @@ class Subscriptions:
                 shared.start(self._client, self._log)
 
     def give(self) -> list[_Shared]:
-        """Let go of what is watched, and return it, unsubscribed."""
+        """Stop and return all subscriptions, so that another connection can take them over."""
         given = list(self._shared.values())
         self._shared = {}
         for shared in given:
@@ -273,7 +271,7 @@ class Subscriptions:
         return given
 
     def end(self) -> None:
-        """The server was disconnected: tell all who watch, and forget them."""
+        """End all subscriptions: the server was disconnected."""
         for shared in self._shared.values():
             shared.stop()
             for subscription in shared.watching.values():
@@ -291,10 +289,10 @@ class Subscriptions:
 
 
 def check_announces(client: Client, server: str, uri: str) -> None:
-    """Complain about a server that announces no changes of resources.
+    """Check that a server announces changes of resources.
 
     Raises:
-        NotOfferedError: It says so itself.
+        NotOfferedError: Its capabilities say that it does not.
     """
     resources = client.server_capabilities.resources
     if resources is None or not resources.subscribe:
@@ -305,7 +303,7 @@ def check_announces(client: Client, server: str, uri: str) -> None:
 
 
 async def _listen(client: Client, shared: _Shared, again: bool) -> None:
-    """Follow one stream of a 2026-07-28 session to its end."""
+    """Follow the stream of one URI in a 2026-07-28 session to its end."""
     async with client.listen(resource_subscriptions=[shared.uri]) as events:
         if shared.uri not in (events.honored.resource_subscriptions or ()):
             raise NotOfferedError(f"the server does not announce changes of {shared.uri}")
@@ -315,7 +313,7 @@ async def _listen(client: Client, shared: _Shared, again: bool) -> None:
 
 
 async def _subscribe(client: Client, shared: _Shared, again: bool) -> None:
-    """Subscribe on a session of the handshake era; its notifications come by `Subscriptions.updated`."""
+    """Subscribe in a handshake session until cancelled; its notifications arrive in `Subscriptions.updated`."""
     from mcp_types import (
         EmptyResult,
         SubscribeRequest,
@@ -329,7 +327,7 @@ async def _subscribe(client: Client, shared: _Shared, again: bool) -> None:
     try:
         await asyncio.Event().wait()
     finally:
-        if not shared.watching:  # and not because the session ends
+        if not shared.watching:  # the last subscriber left; otherwise the session ends
             goodbye = UnsubscribeRequest(params=UnsubscribeRequestParams(uri=shared.uri))
             with suppress(Exception):
                 async with asyncio.timeout(GOODBYE_SECONDS):
@@ -337,7 +335,7 @@ async def _subscribe(client: Client, shared: _Shared, again: bool) -> None:
 
 
 def _within(uri: str, watched: str) -> bool:
-    """Whether a URI is the one that is watched, or below it (specification 2025-11-25, "Subscriptions").
+    """Whether a URI equals a subscribed URI or is below it (specification 2025-11-25, "Subscriptions").
 
     >>> _within("file:///a/b", "file:///a"), _within("file:///ab", "file:///a"), _within("x://a", "x://a")
     (True, False, True)

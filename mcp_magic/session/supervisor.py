@@ -1,4 +1,4 @@
-"""The owner of a session: opens it, opens it again, and closes it."""
+"""The supervisor of a connection: opens, reconnects and closes its session."""
 
 from __future__ import annotations
 
@@ -38,35 +38,35 @@ if TYPE_CHECKING:
 __all__ = ["Known", "Supervisor", "build_models", "quiet_sdk_logging"]
 
 
-# What would make the first call slow, done while a server connects.
+# Preparations while a server connects, which would make the first call slow.
 
 _ANY: dict[str, Any] = {"type": "object"}
 
 
 def build_models(protocol: str) -> None:
-    """Have pydantic build the models of a call in a protocol version, and import what checks its arguments.
+    """Build the pydantic models of a call in a protocol version, and import the checks of its arguments.
 
-    The SDK defers the models to their first use.
+    The SDK builds models lazily, on first use.
     """
     from mcp_types import CallToolRequest, CallToolRequestParams
     from mcp_types.methods import validate_server_result
 
     check_arguments({}, _ANY)
     CallToolRequest(params=CallToolRequestParams(name="", arguments={})).model_dump(by_alias=True)
-    with suppress(ValueError, KeyError):  # a version that wants more in a result, or that this SDK does not know
+    with suppress(ValueError, KeyError):  # a version that requires more in a result, or is unknown to this SDK
         validate_server_result("tools/call", protocol, {"content": []})
 
 
 _NOISE = {"mcp.client": logging.CRITICAL, "client": logging.CRITICAL, "httpx2": logging.WARNING}
-"""Logger -> the level from which it may speak in a notebook. What the client's records say is in our errors,
-and httpx2 tells of every request."""
+"""Logger -> its level in a notebook. The client's records repeat the errors of this package, and httpx2 logs every
+request."""
 
 
 def quiet_sdk_logging() -> None:
-    """Keep the SDK's log records off the notebook, unless somebody has set a level for them.
+    """Keep the SDK's log records out of the notebook, unless the user has set a level for them.
 
-    Without a handler Python prints them to stderr, below whatever cell runs; with one they are printed
-    as well: an `MCPServer` that is made in a cell configures the root logger.
+    Without a handler Python prints them to stderr, below the running cell. With one they are printed as well: an
+    `MCPServer` made in a cell configures the root logger.
     """
     for name, level in _NOISE.items():
         logger = logging.getLogger(name)
@@ -74,28 +74,27 @@ def quiet_sdk_logging() -> None:
             logger.setLevel(level)
 
 
-# The supervisor of a connection: opens its session, opens it again when it is lost, and closes it.
+# The owner task and the supervisor.
 #
-# `mcp.Client` must be left by the task that entered it, and every cell of a notebook is a task of its own. So one
-# task owns a session: it enters the client, hands it out, waits, and leaves it. Any task of the same loop calls
-# through it meanwhile.
+# The task that enters `mcp.Client` must also leave it, but each cell of a notebook is its own task. So one task owns a
+# session: it enters the client, hands it out, waits, and leaves it. Meanwhile any task of the same event loop uses it.
 #
-# A session over streamable HTTP is no connection: while its server is away the session is kept, and the server is
-# asked again and again whether it is back. The others end with their stream, and a new one is opened.
+# A session over streamable HTTP does not depend on one network connection: while its server is away the session is
+# kept, and the server is pinged until it is back. Other sessions end with their stream, and a new one is opened.
 
 DEATH_SECONDS = 0.5
-"""Seconds between a failed request and the end of its server's process, which has the last words."""
+"""Seconds to wait after a failed request for the end of the server's process, whose last output tells the cause."""
 
 DRAIN_SECONDS = 5.0
-"""Seconds that requests under way on a forgotten session have to be answered, before it is left: each of
-them learns by its own 404 that it never reached a tool, and may be repeated then."""
+"""Seconds that pending requests of a forgotten session have to be answered before it is left: a 404 tells each of them
+that it never reached a tool and may be retried."""
 
 CLOSE_SECONDS = 10.0
-"""Seconds an orderly close may take; the SDK's own steps (end of input, SIGTERM, SIGKILL) need about six."""
+"""Seconds that an orderly close may take; the SDK's own steps (end of input, SIGTERM, SIGKILL) need about six."""
 
 
 class Known(NamedTuple):
-    """What a session's server said of itself; the SDK's client tells that only while it is open."""
+    """What a session's server told about itself; the SDK's client knows it only while it is open."""
 
     client: Client
     protocol_version: str
@@ -105,33 +104,33 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, client: Client) -> Known:
-        """Ask an open session."""
+        """Read it from the client of an open session."""
         return cls(client, client.protocol_version, client.server_capabilities, client.server_info, client.instructions)
 
 
 class Supervisor:
-    """Owns the session of one connection, and is the only one that changes its state.
+    """Owns the session of one connection; only it changes the state.
 
     Args:
-        place: Who the errors of the connection are about.
-        services: What the host lends.
+        place: Name and spec of the connection, for error messages.
+        services: What the host shares.
         recorder: Writes the messages into the trace.
-        notices: Makes the client of each session, and takes what the server says unasked.
-        catalog: What the server offers; told when a new session may offer something else.
-        drained: Waits until no request is under way, so many seconds at most.
+        notices: Makes the client of each session, and takes the server's notifications.
+        catalog: The cached listings; told when a new session may offer something else.
+        drained: Waits until no request is pending, at most the given seconds.
         held: Whether a host has the connection, so that `%mcp reconnect` finds it.
         changed: Called whenever the state changes.
 
     Attributes:
-        loop: The event loop the session was opened on, or None before.
+        loop: The event loop that opened the session, or None before.
         opened_at: When the session was opened (`time.time()`), or None before.
         connect_seconds: How long the first opening took.
-        reconnection: What is done when the session is lost.
+        reconnection: The rules for reconnecting.
         reconnects: How often the session has come back by itself.
-        opened_by_hand: How often the person had it opened again.
+        opened_by_hand: How often the user has reopened it.
         client: The SDK's client while the session is open, else None.
-        known: What the server of the last session said of itself, or None.
-        backoff: The attempts to open the session again, or None.
+        known: What the server told about itself in the last session, or None.
+        backoff: The attempts to reconnect, or None.
         owner: The task that owns the session, or None before.
     """
 
@@ -188,7 +187,7 @@ class Supervisor:
 
     @property
     def problem(self) -> str:
-        """Why the session is not open, and what is done about it; "" while it is."""
+        """Why the session is not open, and when the next attempt is; "" while it is open."""
         if self.client is not None or self._lost is None:
             return ""
         first = str(self._lost).partition("\n")[0]
@@ -196,22 +195,22 @@ class Supervisor:
 
     @property
     def comes_back(self) -> bool:
-        """Whether a session that is not open just now will be, or somebody is about to open it."""
+        """Whether a closed session is being reopened or will reconnect."""
         return self._reopening.locked() or self._goes_on
 
     @property
     def _goes_on(self) -> bool:
-        """Whether the owner task is to open the session again."""
+        """Whether the owner task reconnects the session."""
         if self.owner is None or self.owner.done() or self._closing or self._gave_up:
             return False
         return self._renewing or self.reconnection.covers(self.spec)
 
     @property
     def _lasted(self) -> bool:
-        """Whether the session was open for long enough to be opened again without a pause."""
+        """Whether the session was open long enough to reconnect without a pause."""
         return self._up_for >= self.reconnection.lasting
 
-    # What the owner task says
+    # State changes by the owner task
 
     def _begin(self) -> None:
         assert self.loop is not None
@@ -222,7 +221,7 @@ class Supervisor:
         self._sessions = 0
 
     def _pause(self) -> None:
-        """There is no session now; whoever wants one waits."""
+        """Note that there is no session now; requests wait for the next."""
         if self.client is not None:
             self.client = None
             self._up_for = time.monotonic() - self._up_since
@@ -230,21 +229,22 @@ class Supervisor:
                 self.backoff = None
         if self._ready is None or self._ready.done():
             self._ready = asyncio.get_running_loop().create_future()
-            self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody waits
+            # Retrieved, so that asyncio does not report an error without a waiting request.
+            self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._changed()
 
     def _away(self, failure: BaseException | None) -> None:
-        """The session is lost, or an attempt to have it back has failed."""
+        """Note that the session is lost, or that an attempt to reconnect has failed."""
         if self.backoff is None:
             self.backoff = Backoff(self.reconnection)
         self._lost = closed_error(self._place, self._why or failure)
         self._pause()
 
     def _resume(self, client: Client, *, afresh: bool) -> None:
-        """There is a session.
+        """Note that there is a session.
 
         Args:
-            client: It.
+            client: Its client.
             afresh: Whether the server may offer something else than before.
         """
         if self._ready is not None and not self._ready.done():
@@ -259,7 +259,7 @@ class Supervisor:
         self._changed()
 
     def _finish(self, failure: BaseException | None) -> None:
-        """There will be no session any more."""
+        """Note that there will be no further session."""
         if not self._closing:
             self._lost = closed_error(self._place, self._why or failure)
             if self._gave_up and self.backoff is not None and self.reconnection.covers(self.spec):
@@ -270,23 +270,23 @@ class Supervisor:
         self._changed()
 
     def _refuse(self, failed: Exception) -> None:
-        """Tell whoever waits for a session why there will be none."""
+        """Fail the requests that wait for a session."""
         failed.__context__ = failed.__cause__ = None
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(failed)
-            self._ready.exception()  # seen, should nobody wait for it any more
+            self._ready.exception()  # retrieved, so that asyncio does not report it
 
-    # What the transport and the requests notice
+    # Reports from the transport and from requests
 
     def forgotten(self, client: Client) -> None:
-        """The server does not have this client's session any more."""
+        """Renew the session of this client: the server no longer knows it."""
         if self.known is not None and self.known.client is client and not self._renewing and not self._closing:
             self._renewing = True
             self._pause()
             self._leave.set()
 
     def doubted(self, why: BaseException) -> None:
-        """The server may be gone: a request found nobody, or a stream was cut."""
+        """Check whether the server is gone: a request could not connect, or a stream was cut."""
         if self.client is None or self._leave.is_set():
             return
         self._why = why
@@ -296,12 +296,12 @@ class Supervisor:
         self._leave.set()
 
     def stream_cut(self, why: BaseException) -> None:
-        """A stream of notices was cut. Over HTTP that is the first sign that a server is gone."""
+        """Note that a notification stream was cut. Over HTTP that is the first sign that a server is gone."""
         if isinstance(self.spec, HttpSpec):
             self.doubted(why)
 
     def _end(self) -> None:
-        """The server has ended the stream."""
+        """Note that the server has ended the stream."""
         self._ended = True
         if not self._closing:
             self._lost = closed_error(self._place)
@@ -312,13 +312,13 @@ class Supervisor:
         """Return when the session is open again.
 
         Raises:
-            MCPMagicError: It will not be.
+            MCPMagicError: The session is given up.
         """
         while self.client is None and self.comes_back and self._ready is not None:
             await asyncio.shield(self._ready)
 
     def gone(self) -> SessionClosedError:
-        """Return the error of what finds no session; nothing of it was sent."""
+        """Return the error for a request without a session; it was not sent."""
         if self._lost is not None:
             gone = type(self._lost)(*self._lost.args, stderr=self._lost.stderr)
         elif self._closing:
@@ -331,19 +331,19 @@ class Supervisor:
         return gone
 
     def last_attempt(self) -> str:
-        """Say why the last attempt to open the session again failed; "" if there was none."""
+        """Say why the last attempt to reconnect failed; "" if there was none."""
         if self._tried is None:
             return ""
         return str(connect_error(self._tried, self._place))
 
     async def after_failure(self, client: Client, failure: BaseException) -> None:
-        """Take note that a request has failed; return when it is known how its server ended, if it did."""
+        """Note that a request has failed; if the server has ended, wait a moment until it is known how."""
         if self.client is client and is_closed(failure):
             self.doubted(failure)
         await self.last_words()
 
     async def last_words(self) -> None:
-        """Give the owner a moment to see how the server has ended, so that state and last words are there."""
+        """Give the owner task a moment to notice how the server has ended, so that state and last output are known."""
         owner = self.owner
         if owner is None or owner.done() or self._left.is_set() or not self._leave.is_set():
             return
@@ -356,10 +356,10 @@ class Supervisor:
     # The owner task
 
     async def open(self) -> None:
-        """Open the session; when this fails nothing is left running.
+        """Open the session. On failure nothing is left running.
 
         Raises:
-            ConnectError: Why there is none, in words.
+            ConnectError: The session could not be opened; the message says why.
         """
         quiet_sdk_logging()
         self.loop = loop = asyncio.get_running_loop()
@@ -371,14 +371,14 @@ class Supervisor:
             await asyncio.shield(self._ready)
         except asyncio.CancelledError:
             self._closing = True
-            self.owner.cancel()  # it ends its server by itself; whoever interrupted need not wait for that
+            self.owner.cancel()  # it ends its server by itself; the interrupted caller does not wait for that
             raise
         self.connect_seconds = time.perf_counter() - started
 
     async def close(self) -> None:
-        """Close the session and end the server, if it is ours. Closing twice is fine.
+        """Close the session, and end the server if this connection started it. Idempotent.
 
-        Whoever opens it again just now does not: the one who closes it has the last word.
+        Cancels a `reopen()` in progress, which raises SessionClosedError.
         """
         self._closes += 1
         self._replacing = False
@@ -390,7 +390,7 @@ class Supervisor:
         self._leave.set()
         if (owner := self.owner) is None or owner.done():
             return
-        if self._entering:  # nobody is to wait for a server that is not there
+        if self._entering:  # the server may never answer: do not wait for it
             owner.cancel()
         await asyncio.wait({owner}, timeout=CLOSE_SECONDS)
         if not owner.done():
@@ -398,13 +398,13 @@ class Supervisor:
             await asyncio.wait({owner}, timeout=CLOSE_SECONDS)
 
     async def reopen(self, *, by_hand: bool = True) -> None:
-        """Close the session, if it is open, and open it again, at once; what was told about it is kept.
+        """Close the session if it is open, and open it again at once. Settings such as roots and log level stay.
 
         Args:
-            by_hand: Whether the person wants it so.
+            by_hand: Whether the user asked for it.
 
         Raises:
-            ConnectError: Why it could not be opened; its state is `"lost"` then.
+            ConnectError: It could not be opened; the state is then `"lost"`.
             SessionClosedError: It was closed meanwhile.
         """
         closes = self._closes
@@ -421,7 +421,7 @@ class Supervisor:
                 self._catalog.changed(kind)
 
     async def _close_for_another(self) -> None:
-        """Close the session; calls that wait for one wait on."""
+        """Close the session; calls that wait for a session keep waiting."""
         self._replacing = True
         try:
             await self._close()
@@ -432,13 +432,13 @@ class Supervisor:
         """Replace a session that the server has forgotten by a new one over the same HTTP client.
 
         Args:
-            client: The client that noticed; if it was replaced already nothing happens.
+            client: The client of the forgotten session; if it was already replaced, nothing happens.
         """
         self.forgotten(client)
         await self.back()
 
     async def _own(self) -> None:
-        """The owner task: everything that is entered here is left here."""
+        """Run the owner task, which leaves all contexts that it enters."""
         failure: BaseException | None = None
         try:
             while True:
@@ -457,7 +457,7 @@ class Supervisor:
             self._finish(failure)
 
     async def _hold(self) -> BaseException | None:
-        """Prepare the way to the server and hold sessions until it ends; return what went wrong, if anything did."""
+        """Open the transport and hold sessions over it until the last ends; return the error, if any."""
         self._entering = True
         failure: BaseException | None = None
         try:
@@ -478,7 +478,7 @@ class Supervisor:
         return failure
 
     async def _hold_sessions(self, wire: Wire, transport: Transport) -> None:
-        """Hold a session open until it is to be left; then, if the server has forgotten it, the next."""
+        """Hold a session until it should end; if the server has forgotten it, hold a new one."""
         self._renewing = True
         negotiation = Negotiation(self.spec, self._services.protocols)
         while self._renewing and not self._closing:
@@ -504,14 +504,14 @@ class Supervisor:
                 if self._entering and not self._closing and negotiation.another(error, wire.probe):
                     wire.began_in_vain()
                     self._renewing = True
-                elif not leaving:  # what goes wrong while a session is left on purpose concerns nobody
+                elif not leaving:  # errors while a session is closed on purpose do not matter
                     raise
 
     @asynccontextmanager
     async def _unless_listening(
         self, session: AbstractAsyncContextManager[Client], wire: Wire
     ) -> AsyncIterator[Client]:
-        """Enter a session; a program that turns out to listen at a URL instead is not waited for."""
+        """Enter a session, but stop waiting for a program that turns out to listen at a URL instead."""
         async with AsyncExitStack() as stack:
             entering = stack.enter_async_context(session)
             if isinstance(self.spec, StdioSpec) and wire.errlog is not None and not wire.replayed:
@@ -529,7 +529,7 @@ class Supervisor:
         self._resume(client, afresh=self._sessions > 1)
 
     async def _attend(self, client: Client, wire: Wire) -> None:
-        """Wait until the session is to be left; meanwhile look after a server that may be gone."""
+        """Wait until the session should end; meanwhile check on a server that may be gone."""
         while True:
             await self._leave.wait()
             if self._closing or self._renewing or self._ended:
@@ -539,14 +539,14 @@ class Supervisor:
                 return
 
     async def _outlast(self, client: Client, wire: Wire) -> bool:
-        """Ask a server that may be gone until it answers; return whether the session goes on."""
+        """Ping a server that may be gone until it answers; return whether the session goes on."""
         failed = 0
         while not self._leave.is_set():
             found = await self._unless_left(look(client, self.reconnection.ping, wire.asks()))
             if found is None:
                 break
             answer, why = found
-            # since 2026-07-28 nothing says whether a server that was away is still the same
+            # Since 2026-07-28 nothing tells whether a server that was away is still the same.
             anew = answer is Answer.HERE and failed and client.session.discover_result is not None
             if answer is Answer.FORGOTTEN or anew:
                 self._renewing = True
@@ -565,7 +565,7 @@ class Supervisor:
         return False
 
     async def _unless_left(self, asking: Coroutine[Any, Any, Any]) -> Any:
-        """Await something, but not longer than until the session is to be left; None then."""
+        """Await something; return None if the session should end first."""
         asked, left = asyncio.ensure_future(asking), asyncio.ensure_future(self._leave.wait())
         try:
             await asyncio.wait({asked, left}, return_when=asyncio.FIRST_COMPLETED)
@@ -575,7 +575,7 @@ class Supervisor:
             left.cancel()
 
     async def _rest(self) -> bool:
-        """Pause before the next attempt; return whether there is to be one."""
+        """Pause before the next attempt; return False to give up or to leave the session."""
         assert self.backoff is not None
         pause = self.backoff.pause()
         if pause is None:

@@ -41,17 +41,17 @@ __all__ = [
 ]
 
 
-# Connections that are cancelled in the middle of the TLS handshake.
+# Connections cancelled during the TLS handshake.
 #
-# The HTTP client closes its socket when the handshake fails but not when whoever waits for it is cancelled (an
-# interrupt, the end of a probe): the socket would stay open as long as the kernel.
+# The HTTP client closes its socket when the handshake fails, but not when its task is cancelled (an interrupt, the end
+# of a probe). The socket would stay open as long as the kernel.
 
 
 class ClosesHalfOpen:
-    """The "trace" extension of one request: closes a connection whose TLS handshake does not end well.
+    """The "trace" extension of one request: closes a connection whose TLS handshake does not succeed.
 
     Args:
-        then: Is told of each event before that.
+        then: Called with each event first.
     """
 
     def __init__(self, then: Callable[[str, dict[str, Any]], Awaitable[None]]) -> None:
@@ -59,7 +59,7 @@ class ClosesHalfOpen:
         self._stream: Any = None
 
     async def __call__(self, event: str, info: dict[str, Any]) -> None:
-        """Take an event of the HTTP client."""
+        """Handle an event of the HTTP client."""
         await self._then(event, info)
         if event.endswith("connect_tcp.complete"):
             self._stream = info.get("return_value")
@@ -71,16 +71,16 @@ class ClosesHalfOpen:
                 await stream.aclose()
 
 
-# The WebSocket client transport, on the `websockets` library.
+# The WebSocket client transport, with the `websockets` library.
 #
-# mcp 2 has none and the specification does not define one; servers that offer it send one JSON-RPC message a text
-# frame under the subprotocol "mcp", as the SDK did in version 1.
+# mcp 2 has none, and the specification does not define one. Servers that offer it send one JSON-RPC message per text
+# frame under the subprotocol "mcp", as version 1 of the SDK did.
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-"""The library's 1 MiB would refuse images that the other transports carry."""
+"""Maximum bytes of a message. The library's default of 1 MiB would refuse images that other transports carry."""
 
 GOODBYE_SECONDS = 2.0
-"""Seconds for the closing handshake: a server that is gone does not answer it."""
+"""Deadline in seconds for the closing handshake: a server that is gone does not answer it."""
 
 
 def _connect(spec: WebSocketSpec) -> Any:
@@ -93,7 +93,7 @@ def _connect(spec: WebSocketSpec) -> Any:
         raise MissingDependencyError(message) from None
 
     class WithinOrigin(connect):
-        """Follows a redirect only to the same server: another one would get the headers, keys among them."""
+        """Follows redirects only to the same server: another one would get the headers, including keys."""
 
         def process_redirect(self, exc: Exception) -> Exception | str:
             begun = _origin(self.uri)
@@ -157,7 +157,7 @@ async def websocket_client(spec: WebSocketSpec) -> AsyncIterator[Any]:
 
 
 def _message(frame: str | bytes) -> Any:
-    """Return the message of a frame, or the error that says why it is none: the session surfaces it."""
+    """Return the message in a frame, or the error why it is invalid, for the session to report."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
@@ -167,13 +167,13 @@ def _message(frame: str | bytes) -> Any:
         return error
 
 
-# What functions of a server in this kernel raise: it ends their call, not the kernel, and the caller sees it.
+# Exceptions of servers in this kernel: they end the call, not the kernel, and the caller sees them.
 #
-# The SDK keeps the exception of a tool from the client and logs it with forty lines of its own frames. Here client
-# and server are the same notebook, so the answer leads to the exception instead.
+# The SDK hides a tool's exception from the client and logs it with forty lines of its own frames. Here client and
+# server are the same notebook, so the answer leads to the exception instead.
 
 _CALLERS = ("mcp", "mcp_magic", "anyio", "pydantic", "asyncio", "pyodide")
-"""Packages whose frames say nothing about a tool."""
+"""Packages whose frames to drop from the traceback of a tool."""
 
 _BYTES = (
     "it returned bytes, which are no JSON; return Image(data=..., format='png') or Audio(data=..., format='wav') "
@@ -183,17 +183,17 @@ _BYTES = (
 
 @contextmanager
 def contained(server: Any) -> Iterator[None]:
-    """Let what a server's functions raise end nothing but the request, and say what it was.
+    """Let exceptions of a server's functions end only the request, and report them to the caller.
 
     Args:
-        server: An `MCPServer` or a low-level `Server`. A middleware of ours is in front of its own meanwhile.
+        server: An `MCPServer` or a low-level `Server`. Inside the context, a middleware precedes its own.
     """
 
     async def contain(context: Any, call_next: Any) -> Any:
         try:
             return await call_next(context)
         except (MCPError, ValidationError, asyncio.CancelledError, GeneratorExit):
-            raise  # what the SDK answers by itself
+            raise  # the SDK handles these itself
         except BaseException as error:
             crash = error
         return _answer(crash, context)
@@ -210,7 +210,7 @@ def contained(server: Any) -> Iterator[None]:
 
 @contextmanager
 def _told(server: Any, method: str, failed: Callable[[BaseException, str], Any]) -> Iterator[None]:
-    """Let `failed` answer for what a method of an `MCPServer` raises, for as long as one of its sessions is open."""
+    """Let `failed` answer when a method of an `MCPServer` raises, while any of its sessions is open."""
     if not hasattr(server, method):  # a low-level server, whose exceptions reach the middleware
         yield
         return
@@ -227,7 +227,7 @@ def _told(server: Any, method: str, failed: Callable[[BaseException, str], Any])
 
 
 class _Told:
-    """A method of an `MCPServer` that answers for what the functions of the server raise, before the SDK logs it."""
+    """A method of an `MCPServer` that answers for exceptions of the server's functions before the SDK logs them."""
 
     def __init__(self, method: Callable[..., Awaitable[Any]], failed: Callable[[BaseException, str], Any]) -> None:
         self._method = method
@@ -245,7 +245,7 @@ class _Told:
 
 
 def _cause(crash: BaseException) -> BaseException:
-    """Return what a function raised, without the SDK's exceptions around it."""
+    """Return the exception of a function, without the SDK's exceptions around it."""
     while crash.__cause__ is not None and _package(_last_frame(crash.__traceback__)) == "mcp":
         crash = crash.__cause__
     return crash
@@ -255,7 +255,7 @@ def _failed_call(crash: BaseException, tool: str) -> CallToolResult:
     from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
     from mcp_types import CallToolResult, TextContent
 
-    if isinstance(crash, ToolError) and not isinstance(crash, UnexpectedToolError):  # the tool says so on purpose
+    if isinstance(crash, ToolError) and not isinstance(crash, UnexpectedToolError):  # the tool raised it on purpose
         return CallToolResult(content=[TextContent(type="text", text=str(crash))], is_error=True)
     crash = _cause(crash)
     if isinstance(crash, PydanticSerializationError) and "utf-8" in str(crash):
@@ -278,7 +278,7 @@ def _answer(crash: BaseException, context: Any) -> CallToolResult:
 
 
 def crashed(crash: BaseException, tool: str) -> CallToolResult:
-    """Return the error result of a tool that raised; `ToolResult.raise_for_error` finds the exception by it."""
+    """Return the error result of a tool that raised; `ToolResult.raise_for_error` finds the exception through it."""
     from mcp_types import CallToolResult, TextContent
 
     crash.__traceback__ = _own_frames(crash.__traceback__)
@@ -294,7 +294,7 @@ def _said(crash: BaseException) -> str:
 
 
 def _own_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from the user's own function on: without the SDK, pydantic and anyio, which called it."""
+    """Return a traceback from the user's function on, without the frames of the SDK, pydantic and anyio before it."""
     while traceback is not None and _package(traceback) in _CALLERS:
         traceback = traceback.tb_next
     return traceback
@@ -311,26 +311,26 @@ def _package(traceback: TracebackType | None) -> str:
     return str(name).partition(".")[0]
 
 
-# From a spec to what `mcp.Client` takes: one function a transport, and the table of them.
+# From a spec to the transport for `mcp.Client`: one function per transport, and their table.
 #
-# A transport here is opened once a connection and can be entered again for a new session (a streamable-HTTP server
-# that forgot the session), so the HTTP client, with its pool and cookies, outlives a session.
+# A transport is opened once per connection and entered again for each new session (when a streamable-HTTP server forgot
+# the session), so the HTTP client with its pool and cookies outlives a session.
 
 CONNECT_SECONDS = 15.0
-"""Seconds for a TCP and TLS connection, or a write. Answers may take as long as they take: a server holds its event
-streams open for hours, and a call has its own time-out."""
+"""Deadline in seconds for a TCP and TLS connection, or a write. Answers have none here: a server holds event streams
+open for hours, and a call has its own deadline."""
 
 KEPT_CONNECTIONS = 20
-"""Idle connections that a session keeps for its next requests. It may open as many as it needs: over HTTP/1.1 each
-call holds one until it is answered, and what the call needs meanwhile (the answer to a question of the server, word
-that nobody waits any more) must find another. `session/requests.py` limits how many calls are made at once."""
+"""Idle HTTP connections that a session keeps for its next requests. Open ones are not limited: over HTTP/1.1 each call
+holds one until it is answered, and its cancellation or the answer to a question of the server needs another.
+`session/requests.py` limits the concurrent calls."""
 
 
 class Transport(NamedTuple):
-    """How sessions are opened over a wire.
+    """Opens sessions over a wire.
 
     Attributes:
-        make: Returns a fresh object for `mcp.Client`, once a session.
+        make: Returns a new object for `mcp.Client`, once per session.
         prepare: Called with the client of each session before it is entered.
     """
 
@@ -339,8 +339,8 @@ class Transport(NamedTuple):
 
 
 Opener = Callable[[Any, Wire, AsyncExitStack], Awaitable[Transport]]
-"""Prepares the way to the server of a spec: `async def (spec, wire, stack) -> Transport`. What it holds for that is
-entered in the stack, and left when the way is not needed any more."""
+"""Prepares the transport to the server of a spec: `async def (spec, wire, stack) -> Transport`. It enters its resources
+into the stack, which is closed when the transport is no longer needed."""
 
 
 async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
@@ -358,7 +358,7 @@ async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Tra
         args=list(spec.args),
         env=dict(spec.env),
         cwd=spec.cwd,
-        # One bad byte must not end the session; it shows as U+FFFD where it stands.
+        # One invalid byte must not end the session; it shows as U+FFFD.
         encoding_error_handler="replace",
     )
     return Transport(lambda: Watched(stdio_client(parameters, errlog=errlog.file), wire))
@@ -382,7 +382,7 @@ async def _open_sse(spec: SseSpec, wire: Wire, stack: AsyncExitStack) -> Transpo
     def factory(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> Any:
-        # What sse_client asks for is passed over: its time-out would end an idle session after five minutes.
+        # Ignores the arguments of sse_client: its deadline would end an idle session after five minutes.
         return PersistentClient(_http_client(spec, wire), wire, isolate=False)
 
     return Transport(lambda: Watched(sse_client(spec.url, httpx_client_factory=factory), wire))
@@ -406,11 +406,11 @@ TRANSPORTS: dict[type[Spec], Opener] = {
     WebSocketSpec: _open_websocket,
     InProcessSpec: _open_in_process,
 }
-"""Spec type -> what prepares the way to its server. A new transport is a spec and a row here."""
+"""Spec type -> its opener. A new transport is a spec and a row here."""
 
 
 async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
-    """Prepare the way to a server; nothing is sent yet, no process is started."""
+    """Prepare the transport to a server. Sends nothing and starts no process yet."""
     opener = TRANSPORTS.get(type(spec))
     if opener is None:
         known = ", ".join(kind.transport for kind in TRANSPORTS)
@@ -447,7 +447,7 @@ def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
 
 
 def _observe(client: httpx2.AsyncClient, wire: Wire) -> None:
-    """Let each request, and the trace, know how it is answered; those of a log-in are none of the session's."""
+    """Record how each request is answered, in its outcome and in the trace; requests of a log-in are left out."""
     from mcp_magic.auth.client import OWN
 
     async def remember(response: httpx2.Response) -> None:

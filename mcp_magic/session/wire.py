@@ -1,4 +1,4 @@
-"""The facts below a session: standard error, status, stray output, exit, and where an error happened."""
+"""Facts that a transport learns below a session: stderr, status, stray output, exit; and the place of an error."""
 
 from __future__ import annotations
 
@@ -22,20 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["NOT_RECORDED", "Keeper", "Place", "Wire", "not_recorded", "text_of"]
 
 
-# Who an error is about, and what it says.
-
 NOT_RECORDED = "mcp_magic/cassette"
-"""What `data` of an error says that answers a request of which a cassette has nothing."""
+"""Marks, in the `data` of an error, that a cassette has no answer to the request."""
 
 
 class Place:
-    """Who an error is about: the connection's name, its spec, and what is known of its wire.
+    """The connection that an error is about: its name, its spec and its wire.
 
     Attributes:
         name: The connection's name.
         spec: Where its server is.
-        wire: The way to it, once there is one.
-        quiet: Up to where its stderr has nothing to do with what goes wrong now, or None.
+        wire: Its wire, once there is one.
+        quiet: The end of the stderr that is unrelated to a current failure, or None.
     """
 
     def __init__(self, name: str, spec: Spec, wire: Wire | None = None) -> None:
@@ -45,24 +43,24 @@ class Place:
         self.quiet: Position | None = None
 
     def masked(self, text: str) -> str:
-        """Return text that a server wrote, with the secrets masked that are known, tokens of its log-in too."""
+        """Return a server's text with all known secrets masked, including tokens of its log-in."""
         text = self.spec.masked(text)
         return self.wire.recorder.hide(text) if self.wire else text
 
     def position(self) -> Position | None:
-        """Return how much its stderr has now, or None if it is not ours."""
+        """Return the current end of its stderr, or None if this host does not have the stderr."""
         errlog = self.wire.errlog if self.wire else None
         return Position(errlog, errlog.end) if errlog else None
 
     def stderr(self, since: Position | None = None) -> str:
-        """The end of its stderr since a position, secrets masked; of a process that was started later, all of it."""
+        """Return its stderr since a position, secrets masked; all of it if the process was started later."""
         errlog = self.wire.errlog if self.wire else None
         if errlog is None:
             return ""
         return self.spec.masked(errlog.tail(since.end if since is not None and since.errlog is errlog else 0))
 
     def said(self, since: Position | None = None) -> str:
-        """What its stderr says of a cause, since a position, as further lines of a message, secrets masked."""
+        """Return the lines of its stderr since a position that tell a cause, to append to a message, secrets masked."""
         written = self.stderr(since)
         lines = cause(written)
         said = [f"stderr: {line[:300]}" for line in lines]
@@ -73,22 +71,22 @@ class Place:
         return "".join(f"\n  {line}" for line in said)
 
     def heard(self) -> str:
-        """What its process has said, on its stderr and where it writes messages."""
+        """Return all output of its process: stderr, and stdout lines that are no messages."""
         return "\n".join([self.stderr(), *(self.wire.garbage if self.wire else [])])
 
     def ended(self) -> str:
-        """How its process ended, as ` (exit code 3)`, or "" if that is not known."""
+        """Return how its process ended, as ` (exit code 3)`; "" if unknown."""
         errlog = self.wire.errlog if self.wire else None
         how = (self.wire.exited if self.wire else "") or (how_ended(errlog.file) if errlog else "")
         return f" ({how})" if how else ""
 
     def garbage(self) -> str:
-        """The first thing the server wrote that is no MCP message, or an empty string."""
+        """Return the first output of the server that is no MCP message, or ""."""
         return self.masked(self.wire.garbage[0])[:120] if self.wire and self.wire.garbage else ""
 
 
 def text_of(error: BaseException, place: Place) -> str:
-    """Return what an error says, on one line, secrets masked."""
+    """Return the text of an error on one line, secrets masked."""
     text = str(error).strip() or type(error).__name__
     if named(error, "pydantic_core", "ValidationError"):
         first = error.errors()[0]  # type: ignore[attr-defined]
@@ -97,25 +95,23 @@ def text_of(error: BaseException, place: Place) -> str:
 
 
 def not_recorded(error: BaseException, place: Place) -> bool:
-    """Whether a cassette answered because it has nothing recorded; a server cannot say that."""
+    """Whether a cassette answered that it has no recording; a real server cannot cause this."""
     data = getattr(error, "data", None)
     return place.wire is not None and place.wire.replayed and isinstance(data, dict) and NOT_RECORDED in data
 
 
-# What is known of the way to a server, below the session.
-
 GARBAGE_LINES, GARBAGE_CHARACTERS = 5, 200
-"""Lines that are no MCP messages, and characters of each, that are kept for errors."""
+"""Maximum number of lines that are no MCP messages, and most characters of each, to keep for errors."""
 
 
 @dataclass(frozen=True)
 class Keeper:
-    """What a transport tells the supervisor of an open session.
+    """Callbacks from a transport to the supervisor of an open session.
 
     Attributes:
-        doubted: Told that a request found no server, or that a stream was cut.
-        forgotten: Told that the server does not have the session any more.
-        back: Returns when the server answers again; raises an MCPMagicError if it will not.
+        doubted: Called with the error when a request could not connect or a stream was cut.
+        forgotten: Called when the server no longer knows the session.
+        back: Returns when the server answers again; raises an MCPMagicError when the session is given up.
     """
 
     doubted: Callable[[BaseException], None]
@@ -125,23 +121,23 @@ class Keeper:
 
 @dataclass
 class Wire:
-    """What a transport learns of its server, and what the session above tells the transport.
+    """What a transport learns of its server, and what the session tells the transport.
 
     Attributes:
         recorder: Writes the messages into the trace.
-        logins: How a person logs in, and where tokens are kept.
+        logins: How the user logs in, and where tokens are kept.
         ended: Called when the server ends the stream: its process exits, or a socket is closed.
-        warn: Told in words of answers that no request asked for.
+        warn: Called with a sentence about each stray answer.
         errlog: The server's stderr, for stdio.
-        opening: How the server answered when a session was last opened, or asked whether it is there; None before.
-        stray: The first of the answers that no request asked for, in words.
-        garbage: Lines that are no MCP messages, the first few.
-        open: Whether there has been a session; what fails later must not end it.
+        opening: How the server answered the last opening or ping; None before.
+        stray: A sentence about the first stray answer, or "".
+        garbage: The first lines that are no MCP messages.
+        open: Whether there has been a session; later failures must not end it.
         modern: Whether the session is one of 2026-07-28.
-        keeper: Who is told of the open session; None while there is none.
+        keeper: Callbacks to the supervisor; None while there is no session.
         replayed: Whether a cassette answers.
-        exited: How the process ended that the cassette tells of, or "".
-        probe: What became of the first question of the session.
+        exited: How the recorded process ended, from the cassette, or "".
+        probe: The probe of the session.
     """
 
     recorder: Recorder
@@ -160,17 +156,17 @@ class Wire:
     probe: Probe = field(default_factory=Probe)
 
     def asks(self) -> Outcome:
-        """Return what notes how the server answers the question that comes next."""
+        """Return a new `Outcome` that records the answer to the next request."""
         self.opening = Outcome()
         return self.opening
 
     def begins(self, probe: Probe) -> Outcome:
-        """Note that a session is being opened; return what notes how the server answers."""
+        """Note that a session is being opened; return the `Outcome` that records the answer."""
         self.probe = probe
         return self.asks()
 
     def opened(self, keeper: Keeper, *, modern: bool) -> None:
-        """Note that a session is open, and who is told of it."""
+        """Note that a session is open, and its keeper."""
         self.keeper, self.modern, self.open = keeper, modern, True
         self.recorder.opened()
 
@@ -179,7 +175,7 @@ class Wire:
         self.keeper = None
 
     def began_in_vain(self) -> None:
-        """Forget what a server did whose session could not be opened; it is begun in another way now."""
+        """Forget a failed opening: the session is now begun in another way."""
         self.garbage.clear()
         self.stray = ""
         self.recorder.ended()
@@ -187,7 +183,7 @@ class Wire:
             self.errlog.hide()
 
     def strayed(self, text: str) -> None:
-        """Note an answer that no request asked for."""
+        """Note a stray answer."""
         self.stray = self.stray or text
         self.warn(text)
 
@@ -197,5 +193,5 @@ class Wire:
             self.garbage.append(text.strip()[:GARBAGE_CHARACTERS])
 
     def replays(self, errlog: ErrorLog) -> None:
-        """Note that a cassette answers, which writes to `errlog` what the server wrote to its stderr."""
+        """Note that a cassette answers, which writes the recorded stderr to `errlog`."""
         self.replayed, self.errlog = True, errlog
