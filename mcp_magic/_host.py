@@ -10,8 +10,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic._text import did_you_mean, listed
-from mcp_magic.ask.elicitation import Elicitors
-from mcp_magic.ask.sampling import Samplers
+from mcp_magic.ask.elicitation import ElicitationSettings
+from mcp_magic.ask.sampling import SamplingSettings
 from mcp_magic.auth.login import LogIns
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import check_name, unique_name
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OFFERING",
-    "Arrival",
-    "Arrivals",
     "Host",
+    "PendingConnection",
+    "PendingConnections",
     "Watchers",
     "begin_again",
     "elsewhere",
@@ -210,7 +210,7 @@ def fits_template(uri: str, template: str) -> bool:
 # Sessions that are being opened.
 
 
-class Arrival:
+class PendingConnection:
     """A session that is being opened.
 
     Args:
@@ -257,25 +257,25 @@ class Arrival:
         self._done.exception()  # retrieved, so that asyncio does not report it
 
 
-class Arrivals:
+class PendingConnections:
     """All sessions that are being opened. They reserve their names; a second request for a server joins the first."""
 
     def __init__(self) -> None:
-        self._under_way: list[Arrival] = []
+        self._under_way: list[PendingConnection] = []
 
     def names(self) -> list[str]:
         """Return the reserved names."""
         return [arrival.name for arrival in self._under_way]
 
-    def find(self, spec: Spec, name: str) -> Arrival | None:
+    def find(self, spec: Spec, name: str) -> PendingConnection | None:
         """Return the arrival of the same server under the same name, or that name with a number."""
         same = (one for one in self._under_way if one.name == name or numbered(one.name, name))
         return next((one for one in same if one.spec == spec and not one.unwanted), None)
 
     @contextmanager
-    def add(self, spec: Spec, name: str) -> Iterator[Arrival]:
+    def add(self, spec: Spec, name: str) -> Iterator[PendingConnection]:
         """Add an arrival for the duration of the context."""
-        arrival = Arrival(spec, name)
+        arrival = PendingConnection(spec, name)
         self._under_way.append(arrival)
         try:
             yield arrival
@@ -371,14 +371,14 @@ class Host:
 
     def __init__(self, consent: Consent | None = None) -> None:
         self._connections: dict[str, Connection] = {}
-        self._arrivals = Arrivals()
+        self._arrivals = PendingConnections()
         self._closing: set[asyncio.Task[Any]] = set()
         self._watchers = Watchers(self._look_at_tools)
         self.loop: asyncio.AbstractEventLoop | None = None
         self.consent = consent or Consent()
-        self.elicitation = Elicitors()
+        self.elicitation = ElicitationSettings()
         self.logins = LogIns()
-        self.sampling = Samplers()
+        self.sampling = SamplingSettings()
         self.protocols = KnownProtocols()
         self.metrics = Metrics(lambda: self.trace.settle())
         self.trace = Trace(moved=self.metrics.moved)
@@ -568,7 +568,7 @@ class Host:
         if len(self.failed) > KEPT:
             del self.failed[next(iter(self.failed))]
 
-    async def _open(self, arrival: Arrival) -> Connection:
+    async def _open(self, arrival: PendingConnection) -> Connection:
         try:
             connection = await self._opened(arrival)
         except ConnectError as error:
@@ -577,7 +577,7 @@ class Host:
         self.failed.pop(arrival.name, None)
         return connection
 
-    async def _opened(self, arrival: Arrival) -> Connection:
+    async def _opened(self, arrival: PendingConnection) -> Connection:
         spec, name = arrival.spec, arrival.name
         connection = arrival.connection = self.make(name, spec)
         failed: HTTPStatusError | None = None

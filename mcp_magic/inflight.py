@@ -42,18 +42,18 @@ __all__ = [
     "KEPT_CHARACTERS",
     "LOST_ATTEMPTS",
     "METHOD_NOT_FOUND",
-    "Awaited",
-    "CallUnderWay",
-    "Clock",
+    "Deadline",
+    "InFlightRequest",
     "Meter",
     "NotAskedError",
     "Outcome",
     "Pace",
+    "PendingReply",
     "QuestionQueue",
-    "Repeats",
     "Report",
     "Reporter",
     "Reports",
+    "RetryBudget",
     "State",
     "Turns",
     "Unanswered",
@@ -83,7 +83,7 @@ RESTART_SECONDS = 0.05
 """Minimum seconds between two restarts: a server may report a hundred thousand times."""
 
 
-class Clock:
+class Deadline:
     """Ends a wait at its deadline. Can be reused after the wait.
 
     Args:
@@ -423,7 +423,7 @@ class Reports:
 logger = logging.getLogger(__name__)
 
 
-_current: ContextVar[CallUnderWay | None] = ContextVar("mcp_magic_call", default=None)
+_current: ContextVar[InFlightRequest | None] = ContextVar("mcp_magic_call", default=None)
 
 
 class Answerer(Protocol):
@@ -433,7 +433,7 @@ class Answerer(Protocol):
         """Answer."""
 
 
-class CallUnderWay:
+class InFlightRequest:
     """A pending request during which the server may ask questions and report.
 
     Args:
@@ -477,7 +477,7 @@ class CallUnderWay:
         self._reports = reports if reports is not None else Reports()
         self._told = on_progress
         self._masked = masked
-        self._clock = Clock(what, seconds, self._reports.most(seconds, max_total))
+        self._clock = Deadline(what, seconds, self._reports.most(seconds, max_total))
         self._started = time.perf_counter()
         self._context = copy_context()
         self._shows: dict[Report, Callable[[], None]] = {}
@@ -485,7 +485,7 @@ class CallUnderWay:
         self._cancelled = False
         self._questions: set[asyncio.Task[Any]] = set()
 
-    async def wait(self, sending: Awaitable[T], calls: list[CallUnderWay]) -> T:
+    async def wait(self, sending: Awaitable[T], calls: list[InFlightRequest]) -> T:
         """Wait for the answer, as one of `calls` meanwhile; then cancel open questions.
 
         Raises:
@@ -621,13 +621,13 @@ def person_asked() -> Iterator[None]:
         yield
 
 
-def current_call() -> CallUnderWay | None:
+def current_call() -> InFlightRequest | None:
     """Return the pending call of the current context, or None."""
     call = _current.get()
     return None if call is None or call.ended else call
 
 
-def caused_by(calls: list[CallUnderWay]) -> list[CallUnderWay]:
+def caused_by(calls: list[InFlightRequest]) -> list[InFlightRequest]:
     """Return the call that caused a question or a log message of the server; all candidates if that is unknown.
 
     An `input_required` round runs in the task of its call, and over HTTP each request has its own stream. Otherwise a
@@ -647,7 +647,7 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 the connection is dead: in all about a minute."""
 
 
-class Awaited:
+class PendingReply:
     """A pending request and its answer.
 
     Attributes:
@@ -703,7 +703,7 @@ class Outcome:
         self.status: int | None = None
         self.content_type = ""
         self.error: Exception | None = None
-        self.awaited: Awaited | None = None
+        self.awaited: PendingReply | None = None
         self.retry_after: float | None = None
         self.refused = self.written = self.over = False
         self._task = asyncio.current_task()
@@ -719,7 +719,7 @@ class Outcome:
         """Whether it is over or being cancelled: the SDK tells the server first, which a log-in would block."""
         return self.over or (self._task is not None and self._task.cancelling() > self._cancelled)
 
-    def sends(self, awaited: Awaited) -> None:
+    def sends(self, awaited: PendingReply) -> None:
         """Note that a JSON-RPC request is sent, and forget the answer to an earlier one."""
         self.awaited = awaited
         self.status = self.retry_after = self.error = None
@@ -825,15 +825,15 @@ class QuestionQueue:
         limit: Returns how many questions a call may ask.
     """
 
-    def __init__(self, calls: list[CallUnderWay], limit: Callable[[], int]) -> None:
+    def __init__(self, calls: list[InFlightRequest], limit: Callable[[], int]) -> None:
         self._calls = calls
         self._limit = limit
         self._lock = asyncio.Lock()
-        self._counts: WeakKeyDictionary[CallUnderWay, int] = WeakKeyDictionary()
+        self._counts: WeakKeyDictionary[InFlightRequest, int] = WeakKeyDictionary()
         self._outside = 0
         self._settling: asyncio.Task[None] | None = None
 
-    async def wait(self, call: CallUnderWay, client: Client, send: Callable[[], Awaitable[T]]) -> T:
+    async def wait(self, call: InFlightRequest, client: Client, send: Callable[[], Awaitable[T]]) -> T:
         """Send a call and wait for its answer.
 
         In a handshake session a question does not name its call. So when a call that asked is interrupted, the server
@@ -856,17 +856,17 @@ class QuestionQueue:
         self._settling = None
 
     @contextmanager
-    def asking(self) -> Iterator[CallUnderWay]:
+    def asking(self) -> Iterator[InFlightRequest]:
         """Stop the clocks of all calls that may have caused the question; yield the latest of them."""
         found = caused_by(self._calls) if self._settling is None else []
-        found = found or [CallUnderWay()]
+        found = found or [InFlightRequest()]
         with ExitStack() as clocks:
             for call in found:
                 clocks.enter_context(call.paused())
             yield found[-1]
 
     @asynccontextmanager
-    async def turn(self, call: CallUnderWay, *, is_new: bool = True) -> AsyncIterator[None]:
+    async def turn(self, call: InFlightRequest, *, is_new: bool = True) -> AsyncIterator[None]:
         """Wait until earlier questions are over.
 
         Questions without a pending call share one limit, which a question of a call resets.
@@ -885,7 +885,7 @@ class QuestionQueue:
         async with self._lock:
             yield
 
-    def _count(self, call: CallUnderWay) -> None:
+    def _count(self, call: InFlightRequest) -> None:
         if call in self._calls:
             self._counts[call] = count = self._counts.get(call, 0) + 1
             self._outside = 0
@@ -899,7 +899,7 @@ class QuestionQueue:
             )
 
 
-async def answered(call: CallUnderWay, question: Coroutine[Any, Any, T]) -> T | Unanswered:
+async def answered(call: InFlightRequest, question: Coroutine[Any, Any, T]) -> T | Unanswered:
     """Ask a question in the context of its call, and wait for the answer.
 
     Args:
@@ -1053,7 +1053,7 @@ TypeScript SDK's examples, and many servers made from them, answer 400 "No valid
 answers 400 "Server not initialized"."""
 
 
-class Repeats:
+class RetryBudget:
     """The retries of one request.
 
     Attributes:

@@ -29,7 +29,7 @@ __all__ = [
     "OFFLINE",
     "OFFLINE_NOTE",
     "Choice",
-    "Choosing",
+    "ModelChooser",
     "agent_span",
     "bind_tools",
     "make_model",
@@ -411,7 +411,7 @@ class Choice(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Choosing:
+class ModelChooser:
     """Chooses the model for a sampling request.
 
     Args:

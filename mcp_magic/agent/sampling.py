@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_magic.agent.models import Choosing, bind_tools, model_error, note_usage, turn_span
+from mcp_magic.agent.models import ModelChooser, bind_tools, model_error, note_usage, turn_span
 from mcp_magic.ask.sampling import Expected, Sampled
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ModelSampler:
     """
 
     def __init__(self, configured: Callable[[], Any]) -> None:
-        self._choosing = Choosing(configured)
+        self._choosing = ModelChooser(configured)
 
     @property
     def takes_tools(self) -> bool:

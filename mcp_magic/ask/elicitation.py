@@ -19,13 +19,13 @@ from mcp_magic.inflight import NotAskedError, Unanswered, answered, in_time
 if TYPE_CHECKING:
     from mcp_types import ElicitResult, ErrorData, Tool
 
-    from mcp_magic.inflight import CallUnderWay, QuestionQueue
+    from mcp_magic.inflight import InFlightRequest, QuestionQueue
 
 __all__ = [
     "Answer",
     "Elicitation",
+    "ElicitationSettings",
     "Elicitor",
-    "Elicitors",
     "Questions",
     "answer_bundle",
     "link_to",
@@ -134,7 +134,7 @@ Elicitor = Callable[[Elicitation], Awaitable[Answer]]
 
 
 @dataclass
-class Elicitors:
+class ElicitationSettings:
     """The host's settings for elicitations.
 
     Attributes:
@@ -163,7 +163,7 @@ class Questions:
     def __init__(
         self,
         server: str,
-        elicitors: Elicitors,
+        elicitors: ElicitationSettings,
         queue: QuestionQueue,
         log: Callable[[str, str], None],
         conceal: Callable[[Mapping[str, Any]], None] = lambda values: None,
@@ -220,7 +220,7 @@ class Questions:
                 return False
         return bool(pages)
 
-    async def _answer(self, asked: Elicitation, call: CallUnderWay) -> Answer | NotAskedError:
+    async def _answer(self, asked: Elicitation, call: InFlightRequest) -> Answer | NotAskedError:
         elicitor = call.elicitor or self._elicitors.elicitor
         if asked.mode == "url" and (why := why_not_open(asked.url)):
             return Answer.decline(f"it asks to open a page whose address {why}")
@@ -236,7 +236,7 @@ class Questions:
         late = f"nobody answered within {self._elicitors.timeout:g} s"
         return Answer.cancel(late if found.why == "late" else "the call has ended")
 
-    async def _put(self, asked: Elicitation, elicitor: Elicitor, call: CallUnderWay) -> Answer | Unanswered:
+    async def _put(self, asked: Elicitation, elicitor: Elicitor, call: InFlightRequest) -> Answer | Unanswered:
         async with self._queue.turn(call):
             return await in_time(elicitor(asked), self._elicitors.timeout)
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.rules import Rule
-    from mcp_magic.inflight import CallUnderWay, QuestionQueue
+    from mcp_magic.inflight import InFlightRequest, QuestionQueue
 
 __all__ = [
     "SAMPLING",
@@ -61,9 +61,9 @@ __all__ = [
     "Reviewer",
     "Sampled",
     "Sampler",
-    "Samplers",
     "SamplingQuestions",
     "SamplingRequest",
+    "SamplingSettings",
     "Text",
     "expected_of",
     "failed",
@@ -231,7 +231,7 @@ class Reviewer(Protocol):
 
 
 @dataclass
-class Samplers:
+class SamplingSettings:
     """The host's settings for sampling.
 
     Attributes:
@@ -481,7 +481,7 @@ class SamplingQuestions:
         self,
         server: str,
         spec: Spec,
-        samplers: Samplers,
+        samplers: SamplingSettings,
         consent: Consent | None,
         queue: QuestionQueue,
         log: Callable[[str, str], None],
@@ -538,7 +538,7 @@ class SamplingQuestions:
         why = str(found.error) if isinstance(found.error, MCPMagicError) else failed(found.error)
         return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
 
-    async def _sendable(self, asked: SamplingRequest, call: CallUnderWay) -> Sampled:
+    async def _sendable(self, asked: SamplingRequest, call: InFlightRequest) -> Sampled:
         """Return a reply that can be sent.
 
         Raises:
@@ -548,7 +548,7 @@ class SamplingQuestions:
         schema.check_text([block.model_dump() for block in reply.content], "the reply")
         return reply
 
-    async def _answer(self, asked: SamplingRequest, call: CallUnderWay) -> Sampled:
+    async def _answer(self, asked: SamplingRequest, call: InFlightRequest) -> Sampled:
         """Return the reply of the model, of the user, or the prepared one.
 
         Raises:
@@ -569,7 +569,7 @@ class SamplingQuestions:
             raise TypeError(f"it gave back {type(reply).__name__}, no Sampled")
         return await self._looked_at(asked, reply, call) if review.show_reply else reply
 
-    async def _reviewed(self, asked: SamplingRequest, call: CallUnderWay) -> Review:
+    async def _reviewed(self, asked: SamplingRequest, call: InFlightRequest) -> Review:
         """Decide about a request, and record the decision."""
         started = time.perf_counter()
         review, expected = self._forbidden(), Expected()
@@ -594,7 +594,7 @@ class SamplingQuestions:
         forbidden = self._consent.policy == "deny" and self._spec.sampling != "auto"
         return Review.deny(by="approval = 'deny'") if forbidden else None
 
-    async def _decided(self, asked: SamplingRequest, expected: Expected, call: CallUnderWay) -> Review:
+    async def _decided(self, asked: SamplingRequest, expected: Expected, call: InFlightRequest) -> Review:
         """Let the user decide, unless the mode is `"auto"`."""
         if asked.unasked:
             most = self._samplers.per_minute
@@ -611,7 +611,7 @@ class SamplingQuestions:
         nonsense = senseless(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
         return Review.deny(f"as it was changed: {nonsense}", by="check") if nonsense else review
 
-    async def _looked_at(self, asked: SamplingRequest, reply: Sampled, call: CallUnderWay) -> Sampled:
+    async def _looked_at(self, asked: SamplingRequest, reply: Sampled, call: InFlightRequest) -> Sampled:
         """Return the reply as the user approves it.
 
         Raises:

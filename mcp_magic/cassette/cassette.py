@@ -34,7 +34,7 @@ __all__ = [
     "Cassette",
     "Deck",
     "InProcess",
-    "Take",
+    "SessionRecorder",
     "deck",
     "error_of",
     "examining",
@@ -346,7 +346,7 @@ _NOISE = ("traceparent", "tracestate", "baggage")
 _SAID_EACH_TIME = "io.modelcontextprotocol/"
 
 
-class Take(Tap):
+class SessionRecorder(Tap):
     """Records one session on a cassette.
 
     Args:

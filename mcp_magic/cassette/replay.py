@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import listed
-from mcp_magic.cassette.cassette import Take, error_of, examining, failure_of, masked
+from mcp_magic.cassette.cassette import SessionRecorder, error_of, examining, failure_of, masked
 from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_of, with_subscription
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.errors import CassetteError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_magic.session.wire import Wire
     from mcp_magic.trace.trace import Recorder
 
-__all__ = ["Order", "Player", "Replay", "Through", "message_of", "open_through", "retell"]
+__all__ = ["LiveFallback", "Order", "Player", "Replay", "message_of", "open_through", "retell"]
 
 
 # The order of concurrent scenes: as recorded.
@@ -292,7 +292,7 @@ class Replay(Player):
     """
 
     def __init__(
-        self, cassette: Cassette, server: Server, session: int, wire: Wire, through: Through | None = None
+        self, cassette: Cassette, server: Server, session: int, wire: Wire, through: LiveFallback | None = None
     ) -> None:
         super().__init__(cassette, server, session, wire)
         self._through = through
@@ -432,7 +432,7 @@ def retell(session: Session, recorder: Recorder, errlog: ErrorLog | None) -> Non
 _HANDSHAKE = ("server/discover", "initialize", "notifications/initialized", "logging/setLevel")
 
 
-class Through:
+class LiveFallback:
     """The lazy session with the real server behind a replayed session.
 
     Args:
@@ -452,7 +452,7 @@ class Through:
         self._quiet: set[str] = set()
         self._owner: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Any] | None = None
-        self._take: Take | None = None
+        self._take: SessionRecorder | None = None
         self.deliver: Callable[[Any], None] = lambda item: None
 
     def remember(self, item: Any, message: dict[str, Any]) -> None:
@@ -491,7 +491,7 @@ class Through:
         problem: Exception | None = None
         try:
             self._write = await connected
-            self._take = Take(self._cassette, self._place.name, self._spec, self._place.wire, added=True)
+            self._take = SessionRecorder(self._cassette, self._place.name, self._spec, self._place.wire, added=True)
             for item, message in self._shaken:
                 if "id" in message:
                     self._quiet.add(str(message["id"]))
@@ -595,7 +595,7 @@ class _Recording:
         self._wire = wire
         number = examining.get()
         self._marks = {"doctor": number} if number is not None else {}
-        self._take: Take | None = None
+        self._take: SessionRecorder | None = None
 
     def __enter__(self) -> _Recording:
         return self
@@ -603,11 +603,11 @@ class _Recording:
     def __exit__(self, *details: object) -> None:
         self._stop()
 
-    def begin(self) -> Take:
+    def begin(self) -> SessionRecorder:
         """Start recording a new session."""
         self._stop()
         recorder = self._wire.recorder
-        self._take = Take(
+        self._take = SessionRecorder(
             self._cassette, recorder.server, self._spec, self._wire, secrets=recorder.secrets, **self._marks
         )
         recorder.add(self._take)
@@ -645,7 +645,7 @@ async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExit
             retell(recorded, wire.recorder, wire.errlog)
             raise failure_of(recorded.failed, spec.masked(wire.errlog.tail()) if wire.errlog else "")
         wire.exited = recorded.exited
-        through = Through(make, cassette, spec, Place(server.name, spec, wire)) if make is not None else None
+        through = LiveFallback(make, cassette, spec, Place(server.name, spec, wire)) if make is not None else None
         return Watched(Replay(cassette, server, session, wire, through), wire)
 
     return Transport(replayed)

@@ -19,7 +19,7 @@ from mcp_magic.cassette.replay import retell
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.doctor.http import Entrance, HttpPatient, look_at_http
+from mcp_magic.doctor.http import HttpProbe, LogInProbe, look_at_http
 from mcp_magic.doctor.network import look_at_tls, proxy_of, reach
 from mcp_magic.doctor.report import FAILED, DoctorReport, Remark, Step, Stop
 from mcp_magic.doctor.session import (
@@ -31,7 +31,7 @@ from mcp_magic.doctor.session import (
     judge_ping,
     judge_version,
 )
-from mcp_magic.doctor.stdio import Patient, begin_by_hand, judge_closing, judge_ending, judge_eras
+from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_closing, judge_ending, judge_eras
 from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
 from mcp_magic.session.supervisor import quiet_sdk_logging
@@ -202,7 +202,7 @@ class Examination:
         self.steps = {name: Step(name) for name in STEPS}
         self._host = host
         self._call = call
-        self._patient: Patient | None = None
+        self._patient: ServerProcess | None = None
         self._ending: Ending | None = None
         self._connection: Connection | None = None
         self._findings: Findings | None = None
@@ -260,7 +260,7 @@ class Examination:
         return spec
 
     async def _process(self, spec: StdioSpec) -> None:
-        self._patient = Patient(spec)
+        self._patient = ServerProcess(spec)
         with self.step("connect") as step:
             begun = await begin_by_hand(self._patient, spec, step)
         if begun is None:
@@ -289,10 +289,10 @@ class Examination:
         if not isinstance(spec, HttpSpec):
             self._skip("HTTP", why=f"the session itself tries it ({spec.transport})")
             return spec
-        entrance = Entrance(self._logins, self.title, spec)
+        entrance = LogInProbe(self._logins, self.title, spec)
         self._masked = lambda text: entrance.hide(spec.masked(text))
         with self.step("HTTP") as step:
-            answers = await look_at_http(spec, HttpPatient(spec, spec.timeout, entrance), step)
+            answers = await look_at_http(spec, HttpProbe(spec, spec.timeout, entrance), step)
         if answers is None:  # the server has the old transport, which a session falls back to, or does not answer
             if step.status == FAILED:
                 raise Stop

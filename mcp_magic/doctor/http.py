@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import HttpSpec, SseSpec
     from mcp_magic.doctor.report import Step
 
-__all__ = ["Entrance", "HttpPatient", "look_at_http", "read_challenge"]
+__all__ = ["HttpProbe", "LogInProbe", "look_at_http", "read_challenge"]
 
 
 # Plain HTTP requests, without the SDK, so that statuses, content types and redirects can be seen.
@@ -45,7 +45,7 @@ MAX_REDIRECTS = 5
 _ACCEPT = "application/json, text/event-stream"
 
 
-class HttpPatient:
+class HttpProbe:
     """A URL that the doctor queries without a session.
 
     Args:
@@ -59,7 +59,7 @@ class HttpPatient:
         session: The session id from a handshake, or "".
     """
 
-    def __init__(self, spec: HttpSpec | SseSpec, seconds: float, entrance: Entrance | None = None) -> None:
+    def __init__(self, spec: HttpSpec | SseSpec, seconds: float, entrance: LogInProbe | None = None) -> None:
         self._spec = spec
         self.entrance = entrance
         self._seconds = seconds
@@ -200,7 +200,7 @@ MAX_DOCUMENTS = 6
 
 
 async def read_challenge(
-    reply: Reply, patient: HttpPatient, url: str, step: Step, *, sent: bool, last: bool = True
+    reply: Reply, patient: HttpProbe, url: str, step: Step, *, sent: bool, last: bool = True
 ) -> None:
     """Note the log-in that a 401 asks for.
 
@@ -252,7 +252,7 @@ def _parameters(header: str) -> list[tuple[str, str]]:
     return [(found[1].lower(), found[2] or found[3] or "") for found in _PARAMETER.finditer(header[:4000])]
 
 
-async def _resource(patient: HttpPatient, named: str | None, url: str) -> dict[str, Any] | None:
+async def _resource(patient: HttpProbe, named: str | None, url: str) -> dict[str, Any] | None:
     from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
 
     for place in build_protected_resource_metadata_discovery_urls(named, url)[:MAX_DOCUMENTS]:
@@ -262,7 +262,7 @@ async def _resource(patient: HttpPatient, named: str | None, url: str) -> dict[s
     return None
 
 
-async def _issuer(patient: HttpPatient, issuer: str, url: str, step: Step) -> None:
+async def _issuer(patient: HttpProbe, issuer: str, url: str, step: Step) -> None:
     """Note the capabilities of an authorization server."""
     from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
@@ -282,7 +282,7 @@ async def _issuer(patient: HttpPatient, issuer: str, url: str, step: Step) -> No
     step.warn(f"the metadata of {issuer} cannot be had", "is the authorization server running? (RFC 8414)")
 
 
-async def _document(patient: HttpPatient, url: str) -> dict[str, Any] | None:
+async def _document(patient: HttpProbe, url: str) -> dict[str, Any] | None:
     """Return a JSON object, or None. Only http(s), without the server's credentials."""
     if urlsplit(url).scheme not in ("http", "https"):
         return None
@@ -304,7 +304,7 @@ _FINAL = (401, 403, 407, 408, 413, 429)
 """Statuses after which no other request is tried; statuses from 500 count too."""
 
 
-async def look_at_http(spec: HttpSpec, patient: HttpPatient, step: Step) -> tuple[Reply, Reply] | None:
+async def look_at_http(spec: HttpSpec, patient: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:
     """Send both opening requests of a session.
 
     Returns:
@@ -340,7 +340,7 @@ async def look_at_http(spec: HttpSpec, patient: HttpPatient, step: Step) -> tupl
 
 
 async def _let_in(
-    spec: HttpSpec, patient: HttpPatient, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
+    spec: HttpSpec, patient: HttpProbe, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
 ) -> Reply | None:
     """Get past a 401, if that is possible.
 
@@ -385,7 +385,7 @@ def _judge_scheme(spec: HttpSpec, step: Step) -> None:
     step.warn(f"http:// without TLS: whoever is on the way reads {what}", "https://, if the server has it")
 
 
-def _judge_redirects(spec: HttpSpec, patient: HttpPatient, step: Step) -> None:
+def _judge_redirects(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
     if not patient.redirects:
         return
     last = mask_url(patient.redirects[-1])
@@ -404,7 +404,7 @@ def _unanswered(spec: HttpSpec, reply: Reply, step: Step) -> None:
     step.fail(f"it ends the connection: {reply.failure}", f"does it speak HTTP at all? try {other}://")
 
 
-async def _refused(spec: HttpSpec, patient: HttpPatient, reply: Reply, step: Step) -> bool:
+async def _refused(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step) -> bool:
     """Note a status that ends the step and return True; not for a JSON-RPC error, because that is MCP."""
     status = reply.status or 0
     if status == 401:
@@ -425,7 +425,7 @@ async def _refused(spec: HttpSpec, patient: HttpPatient, reply: Reply, step: Ste
     return True
 
 
-async def _no_mcp(spec: HttpSpec, patient: HttpPatient, reply: Reply, step: Step) -> None:
+async def _no_mcp(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step) -> None:
     """Note what the URL has instead of an MCP endpoint, and look for an endpoint nearby."""
     kind = reply.headers.get("content-type", "").partition(";")[0] or "nothing"
     said = f"HTTP {reply.status} with {kind}, which is no MCP"
@@ -443,7 +443,7 @@ async def _no_mcp(spec: HttpSpec, patient: HttpPatient, reply: Reply, step: Step
     step.fail(f"{said}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else said, todo)
 
 
-async def _speaks(patient: HttpPatient, path: str) -> bool:
+async def _speaks(patient: HttpProbe, path: str) -> bool:
     if path == "/sse":
         found = await patient.get_at(path)
         return "event-stream" in found.headers.get("content-type", "")
@@ -451,7 +451,7 @@ async def _speaks(patient: HttpPatient, path: str) -> bool:
     return found.message is not None or found.status == 401
 
 
-async def _judge_origin(spec: HttpSpec, patient: HttpPatient, step: Step) -> None:
+async def _judge_origin(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
     """Warn if any web page may use a server on this machine (specification, "Security Warning" of transports)."""
     if IN_BROWSER or not is_local(urlsplit(spec.url).hostname or ""):
         return  # a browser sets the origin to that of its own page
@@ -464,7 +464,7 @@ async def _judge_origin(spec: HttpSpec, patient: HttpPatient, step: Step) -> Non
 # The log-in of an examination: with a stored token, or by the log-in of a session.
 
 
-class Entrance:
+class LogInProbe:
     """The log-in of an examination.
 
     Args:

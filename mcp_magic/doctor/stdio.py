@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ending",
-    "Patient",
     "Reply",
+    "ServerProcess",
     "begin_by_hand",
     "discover",
     "initialize",
@@ -217,7 +217,7 @@ class Ending:
     children: bool
 
 
-class Patient:
+class ServerProcess:
     """A process that the doctor starts, queries and ends.
 
     Attributes:
@@ -418,7 +418,9 @@ SILENT_SECONDS = 3.0
 """The same deadline, from the moment the server has read the request."""
 
 
-async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply | None, Reply | None] | None:
+async def begin_by_hand(
+    patient: ServerProcess, spec: StdioSpec, step: Step
+) -> tuple[Reply | None, Reply | None] | None:
     """Start a server and send it both opening requests, `initialize` to a second process if necessary.
 
     Returns:
@@ -457,7 +459,7 @@ async def begin_by_hand(patient: Patient, spec: StdioSpec, step: Step) -> tuple[
     return first, second or await _older_way(spec)
 
 
-async def _asked(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply, Reply | None]:
+async def _asked(patient: ServerProcess, spec: StdioSpec, step: Step) -> tuple[Reply, Reply | None]:
     """Send `server/discover`, and `initialize` if the first is refused."""
     first = await patient.ask_patiently(discover(), min(DISCOVER_SECONDS, spec.timeout), SILENT_SECONDS)
     if first.result is not None:
@@ -468,7 +470,7 @@ async def _asked(patient: Patient, spec: StdioSpec, step: Step) -> tuple[Reply, 
     return first, await patient.ask(initialize(), spec.timeout)
 
 
-async def _started_again(patient: Patient, spec: StdioSpec, step: Step) -> Reply:
+async def _started_again(patient: ServerProcess, spec: StdioSpec, step: Step) -> Reply:
     """Restart a process that did not answer `server/discover`, and send it `initialize`, as a session does."""
     how = "does not answer" if patient.code is None else f"ended {_how(patient.code)} at"
     await patient.put_down()
@@ -485,7 +487,7 @@ def _how(code: int) -> str:
 
 async def _older_way(spec: StdioSpec) -> Reply | None:
     """Send `initialize` to a new process: one that has answered `server/discover` no longer accepts it."""
-    again = Patient(spec)
+    again = ServerProcess(spec)
     try:
         await again.start()
         reply = await again.ask(initialize(), spec.timeout)
@@ -497,7 +499,7 @@ async def _older_way(spec: StdioSpec) -> Reply | None:
     return reply
 
 
-def _judge_output(patient: Patient, step: Step) -> None:
+def _judge_output(patient: ServerProcess, step: Step) -> None:
     if patient.garbage:
         todo = "print to stderr: the standard output is for messages alone"
         step.warn(f"it writes to its output what is no message: {patient.garbage[0]!r}", todo)
@@ -505,7 +507,7 @@ def _judge_output(patient: Patient, step: Step) -> None:
         step.ok(f"stderr: {line[:300]}")
 
 
-def _judge_exit(patient: Patient, spec: StdioSpec, step: Step) -> None:
+def _judge_exit(patient: ServerProcess, spec: StdioSpec, step: Step) -> None:
     code = patient.code or 0
     todo = "its stderr says why" if patient.stderr else "start it in a terminal and look at what it says"
     if code == 0 and not patient.stderr and not patient.garbage:
@@ -515,7 +517,7 @@ def _judge_exit(patient: Patient, spec: StdioSpec, step: Step) -> None:
     step.fail(f"it ended {_how(code)} before it answered", todo)
 
 
-def _silent(patient: Patient, spec: StdioSpec, step: Step) -> None:
+def _silent(patient: ServerProcess, spec: StdioSpec, step: Step) -> None:
     waited = f"{spec.timeout:g} s"
     if patient.echoes:
         step.fail("it sends back what it is sent", "this is no MCP server (a shell, cat, a terminal?)")

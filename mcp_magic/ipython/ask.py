@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
     from types import FrameType
 
-    from mcp_magic.ask.elicitation import Elicitation, Elicitors
-    from mcp_magic.ask.sampling import Expected, Sampled, Samplers, SamplingRequest, Text
+    from mcp_magic.ask.elicitation import Elicitation, ElicitationSettings
+    from mcp_magic.ask.sampling import Expected, Sampled, SamplingRequest, SamplingSettings, Text
     from mcp_magic.auth.login import LogIn, LogIns
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.config.specs import Spec
@@ -677,7 +677,7 @@ class Eliciting:
         elicitors: Has the time-out.
     """
 
-    def __init__(self, asking: Asking, elicitors: Elicitors) -> None:
+    def __init__(self, asking: Asking, elicitors: ElicitationSettings) -> None:
         self._asking = asking
         self._elicitors = elicitors
 
@@ -933,7 +933,7 @@ class Reviewing:
         samplers: Has the time-out.
     """
 
-    def __init__(self, asking: Asking, samplers: Samplers) -> None:
+    def __init__(self, asking: Asking, samplers: SamplingSettings) -> None:
         self._asking = asking
         self._samplers = samplers
         self._wants_replies: dict[str, bool] = {}
@@ -977,7 +977,7 @@ class Reviewing:
         return SamplingInput(seconds=self._samplers.timeout - EARLIER)
 
 
-def answer_sampling(samplers: Samplers, asking: Asking, model: Callable[[], Any]) -> None:
+def answer_sampling(samplers: SamplingSettings, asking: Asking, model: Callable[[], Any]) -> None:
     """Let the configured model answer and the user review, unless a sampler or reviewer is already set.
 
     Args:
@@ -991,7 +991,7 @@ def answer_sampling(samplers: Samplers, asking: Asking, model: Callable[[], Any]
         samplers.reviewer = Reviewing(asking, samplers)
 
 
-def end_sampling(samplers: Samplers) -> None:
+def end_sampling(samplers: SamplingSettings) -> None:
     """Undo `answer_sampling`."""
     if isinstance(samplers.sampler, ModelSampler):
         samplers.sampler = None

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Consent
     from mcp_magic.consent.definitions import Change
-    from mcp_magic.inflight import CallUnderWay
+    from mcp_magic.inflight import InFlightRequest
     from mcp_magic.lint import Findings
-    from mcp_magic.session.services import Holder
+    from mcp_magic.session.services import HoldsConnections
     from mcp_magic.session.subscriptions import Subscription
     from mcp_magic.stderr import ErrorLog
     from mcp_magic.telemetry.metrics import Metrics
@@ -181,7 +181,7 @@ class Connection:
         self._watching: list[Callable[[], None]] = []
         self.catalog = Catalog(self._list, lambda kind: self._tell())
         self.roots = Roots(self._roots_changed)
-        calls: list[CallUnderWay] = []
+        calls: list[InFlightRequest] = []
         logs = Logs(calls, spec.masked)
         questions = QuestionQueue(calls, lambda: services.elicitation.max_questions)
         self.notices = Notices(
@@ -247,7 +247,7 @@ class Connection:
             callback()
 
     @property
-    def host(self) -> Holder | None:
+    def host(self) -> HoldsConnections | None:
         """The host that made it, or None."""
         return self._services.host
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.session.wire import Keeper, Wire
 
-__all__ = ["PersistentClient", "TooLargeError", "read_whole"]
+__all__ = ["ResilientClient", "TooLargeError", "read_whole"]
 
 
 # Reads compressed answers within a limit: a megabyte of gzip can hold gigabytes.
@@ -85,7 +85,7 @@ _AWAY = (409, *BUSY, 502, 504)
 stream was cut."""
 
 
-class PersistentClient:
+class ResilientClient:
     """The part of `httpx2.AsyncClient` that the SDK's transports use, made robust.
 
     Args:
@@ -105,7 +105,7 @@ class PersistentClient:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    async def __aenter__(self) -> PersistentClient:
+    async def __aenter__(self) -> ResilientClient:
         await self._client.__aenter__()
         return self
 

@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.inflight import CallUnderWay, caused_by, current_call
+from mcp_magic.inflight import InFlightRequest, caused_by, current_call
 from mcp_magic.protocol import LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.negotiation import discover_only
@@ -118,7 +118,7 @@ class Logs:
         watchers: Callbacks for each message.
     """
 
-    def __init__(self, calls: list[CallUnderWay] | None = None, masked: Callable[[str], str] = str) -> None:
+    def __init__(self, calls: list[InFlightRequest] | None = None, masked: Callable[[str], str] = str) -> None:
         self.messages: deque[LogMessage] = deque()
         self._sizes: deque[int] = deque()
         self._size = 0
@@ -310,7 +310,7 @@ class Notices:
                 await self.logs.begin(client)
                 stack.push_async_exit(opening.pop_all())
 
-        await CallUnderWay(timeout, what="the handshake").wait(enter(), [])  # its clock stops during a log-in
+        await InFlightRequest(timeout, what="the handshake").wait(enter(), [])  # its clock stops during a log-in
         async with stack:
             # Only cancelled, not awaited: if the transport failed, this task's own scope is cancelled, and an await
             # would keep the client from being left.

@@ -24,9 +24,9 @@ from mcp_magic.inflight import (
     BUSY,
     BUSY_ATTEMPTS,
     LOST_ATTEMPTS,
-    CallUnderWay,
+    InFlightRequest,
     Outcome,
-    Repeats,
+    RetryBudget,
     Turns,
     cannot_have_run,
     current,
@@ -119,7 +119,7 @@ class RequestSender:
         The clock stops during questions and restarts with each progress notification, up to `max_total` seconds in
         all. With `pages`, the user is sent to the pages that a server wants visited first.
         """
-        call = CallUnderWay(
+        call = InFlightRequest(
             timeout,
             elicitor,
             what=what,
@@ -179,7 +179,7 @@ class RequestSender:
                 never wait.
             counted: Whether it counts in `calls` and `failures`; requests that the host makes on its own do not.
         """
-        repeats = Repeats(harmless, patient=patient)
+        repeats = RetryBudget(harmless, patient=patient)
         client = await self.open_client(what, timeout)
         self.calls += counted
         while True:
@@ -228,7 +228,7 @@ class RequestSender:
         return answer, None, outcome
 
     async def _again(
-        self, client: Client, failure: Exception, outcome: Outcome, repeats: Repeats, timeout: float | None
+        self, client: Client, failure: Exception, outcome: Outcome, repeats: RetryBudget, timeout: float | None
     ) -> bool:
         """Decide whether to retry a failed request; wait for a busy server first."""
         if is_forgotten(failure, outcome) and not repeats.renewed:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping  # noqa: TC003
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from mcp_magic.ask.elicitation import Elicitors
-from mcp_magic.ask.sampling import Samplers
+from mcp_magic.ask.elicitation import ElicitationSettings
+from mcp_magic.ask.sampling import SamplingSettings
 from mcp_magic.auth.login import LogIns
 from mcp_magic.inflight import Reports
 from mcp_magic.session.negotiation import KnownProtocols
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from mcp_magic.telemetry.metrics import Metrics
     from mcp_magic.trace.trace import Tap
 
-__all__ = ["Holder", "Services"]
+__all__ = ["HoldsConnections", "Services"]
 
 
-class Holder(Protocol):
+class HoldsConnections(Protocol):
     """The part of a host that its connections use."""
 
     @property
@@ -56,8 +56,8 @@ class Services:
     """
 
     consent: Consent | None = None
-    elicitation: Elicitors = field(default_factory=Elicitors)
-    sampling: Samplers = field(default_factory=Samplers)
+    elicitation: ElicitationSettings = field(default_factory=ElicitationSettings)
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
     logins: LogIns = field(default_factory=LogIns)
     protocols: KnownProtocols = field(default_factory=KnownProtocols)
     reconnection: Reconnection = field(default_factory=Reconnection)
@@ -66,4 +66,4 @@ class Services:
     metrics: Metrics | None = None
     taps: Callable[[str, Spec], Iterable[Tap]] = span_taps
     open_transport: Opener = open_transport
-    host: Holder | None = None
+    host: HoldsConnections | None = None

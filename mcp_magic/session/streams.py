@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic.display.text import one_line
-from mcp_magic.inflight import Awaited, current
+from mcp_magic.inflight import PendingReply, current
 from mcp_magic.protocol import assume_complete
 from mcp_magic.session.failures import (
     SpreadOut,
@@ -196,7 +196,7 @@ class Strays:
     def __init__(self, told: Callable[[str], None], masked: Callable[[str], str] = str) -> None:
         self._told = told
         self._masked = masked
-        self._waiting: dict[int | str, Awaited] = {}
+        self._waiting: dict[int | str, PendingReply] = {}
         self._highest = 0
         self._count = 0
 
@@ -206,7 +206,7 @@ class Strays:
         number = fields.get("id")
         if number is None or "method" not in fields:
             return
-        awaited = self._waiting[number] = Awaited(number)
+        awaited = self._waiting[number] = PendingReply(number)
         if isinstance(number, int) and number > self._highest:
             self._highest = number
         if len(self._waiting) > WAITING:
@@ -258,7 +258,7 @@ class Strays:
             awaited.stray(said)
         return None
 
-    def _meant(self, number: Any, context: Context | None) -> Awaited | None:
+    def _meant(self, number: Any, context: Context | None) -> PendingReply | None:
         """Return the request for which an answer is certainly meant, or None."""
         outcome = context.get(current) if context is not None else None
         posted = outcome.awaited if outcome is not None else None

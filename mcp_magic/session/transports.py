@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TRANSPORTS",
-    "ClosesHalfOpen",
+    "CloseOnFailedTLS",
     "Opener",
     "Transport",
     "contained",
@@ -47,7 +47,7 @@ __all__ = [
 # of a probe). The socket would stay open as long as the kernel.
 
 
-class ClosesHalfOpen:
+class CloseOnFailedTLS:
     """The "trace" extension of one request: closes a connection whose TLS handshake does not succeed.
 
     Args:
@@ -367,9 +367,9 @@ async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Tra
 async def _open_http(spec: HttpSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     from mcp.client.streamable_http import streamable_http_client
 
-    from mcp_magic.session.http import PersistentClient
+    from mcp_magic.session.http import ResilientClient
 
-    client: Any = PersistentClient(await stack.enter_async_context(_http_client(spec, wire)), wire, isolate=True)
+    client: Any = ResilientClient(await stack.enter_async_context(_http_client(spec, wire)), wire, isolate=True)
     options: dict[str, Any] = {"http_client": client, "max_sse_event_size": MAX_MESSAGE}
     return Transport(lambda: Watched(streamable_http_client(spec.url, **options), wire))
 
@@ -377,13 +377,13 @@ async def _open_http(spec: HttpSpec, wire: Wire, stack: AsyncExitStack) -> Trans
 async def _open_sse(spec: SseSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     from mcp.client.sse import sse_client
 
-    from mcp_magic.session.http import PersistentClient
+    from mcp_magic.session.http import ResilientClient
 
     def factory(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> Any:
         # Ignores the arguments of sse_client: its deadline would end an idle session after five minutes.
-        return PersistentClient(_http_client(spec, wire), wire, isolate=False)
+        return ResilientClient(_http_client(spec, wire), wire, isolate=False)
 
     return Transport(lambda: Watched(sse_client(spec.url, httpx_client_factory=factory), wire))
 
@@ -464,7 +464,7 @@ def _observe(client: httpx2.AsyncClient, wire: Wire) -> None:
 
     async def watch(request: httpx2.Request) -> None:
         if OWN not in request.extensions:
-            request.extensions.setdefault("trace", ClosesHalfOpen(count))
+            request.extensions.setdefault("trace", CloseOnFailedTLS(count))
 
     hooks = client.event_hooks
     client.event_hooks = {"request": [*hooks["request"], watch], "response": [*hooks["response"], remember]}

@@ -15,7 +15,7 @@ from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.cards import prompt_part, resource_part, template_part, tool_card
 from mcp_magic.session.catalog import KINDS
-from mcp_magic.ui.widgets import Doing, Shop
+from mcp_magic.ui.widgets import LoopRunner, WidgetScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -170,10 +170,10 @@ class Detail:
         form: The open form, or None.
     """
 
-    def __init__(self, shop: Shop, doing: Doing, form: MakeForm = make_form) -> None:
+    def __init__(self, shop: WidgetScope, doing: LoopRunner, form: MakeForm = make_form) -> None:
         self._shop, self._doing, self._forms = shop, doing, Forms(form)
         self._connection: Connection | None = None
-        self._body: Shop | None = None
+        self._body: WidgetScope | None = None
         self.on_close: Callable[[], None] = lambda: None
         self.item: Item | None = None
         self.form: Any = None
@@ -480,7 +480,7 @@ class Pages(Generic[T]):
 
     def __init__(
         self,
-        shop: Shop,
+        shop: WidgetScope,
         make_row: Callable[[], Row[T]],
         *,
         size: int,
@@ -559,7 +559,7 @@ class ItemRow:
         state: Returns how to show an item.
     """
 
-    def __init__(self, shop: Shop, choose: Callable[[Item], None], state: Callable[[Item], Look]) -> None:
+    def __init__(self, shop: WidgetScope, choose: Callable[[Item], None], state: Callable[[Item], Look]) -> None:
         self._state = state
         self.item: Item | None = None
         self.button = shop.make(ipywidgets.Button, "", _dom_classes=("mcp-explorer-name",))
@@ -646,7 +646,7 @@ class ServerRow:
         do: Receives the action ("choose", "connect", "disconnect") and the server's name.
     """
 
-    def __init__(self, shop: Shop, do: Callable[[str, str], None]) -> None:
+    def __init__(self, shop: WidgetScope, do: Callable[[str, str], None]) -> None:
         self.server: Server | None = None
         self._do = do
         self.name = self._button(shop, "choose", "", _dom_classes=("mcp-explorer-name",))
@@ -655,7 +655,7 @@ class ServerRow:
         self.disconnect = self._button(shop, "disconnect", description="Disconnect")
         self.widget = shop.make(ipywidgets.HBox, "line", children=(self.name, self.about, self.connect))
 
-    def _button(self, shop: Shop, what: str, layout: str = "button", **traits: Any) -> Any:
+    def _button(self, shop: WidgetScope, what: str, layout: str = "button", **traits: Any) -> Any:
         button = shop.make(ipywidgets.Button, layout, **traits)
         button.on_click(lambda _: self._do(what, self.server.name) if self.server is not None else None)
         return button
@@ -708,8 +708,8 @@ class Servers:
 
     def __init__(
         self,
-        shop: Shop,
-        doing: Doing,
+        shop: WidgetScope,
+        doing: LoopRunner,
         host: Host,
         offered: Mapping[str, Spec],
         *,
@@ -807,7 +807,7 @@ class Explorer:
         self.closed = False
         self._drawing = False
         self._index = Index()
-        self._shop, self._doing = Shop(), Doing()
+        self._shop, self._doing = WidgetScope(), LoopRunner()
         self.detail = Detail(self._shop, self._doing, form)
         self.detail.on_close = lambda: self.items.redraw()
         self.servers = Servers(

@@ -22,7 +22,7 @@ from mcp_magic.schema.validate import (
 )
 from mcp_magic.ui import inputs
 from mcp_magic.ui.inputs import Unread, write_json
-from mcp_magic.ui.widgets import FORM_STYLE, Shop, note_markup, problem_markup
+from mcp_magic.ui.widgets import FORM_STYLE, WidgetScope, note_markup, problem_markup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -111,7 +111,7 @@ class JsonFace:
         widget: The text area.
     """
 
-    def __init__(self, shop: Shop) -> None:
+    def __init__(self, shop: WidgetScope) -> None:
         self.widget = shop.make(ipywidgets.Textarea, "page", tooltip="the arguments as a JSON object", rows=12)
         self.widget.observe(self._edited, "value")
         self._listener: Callable[[], None] | None = None
@@ -172,10 +172,10 @@ class Form:
         *,
         title: str = "",
         description: str = "",
-        shop: Shop | None = None,
+        shop: WidgetScope | None = None,
     ) -> None:
         self.schema = schema
-        self._shop = shop.part() if shop is not None else Shop()
+        self._shop = shop.part() if shop is not None else WidgetScope()
         self._listeners: list[Callable[[], None]] = []
         self._submitted: list[Callable[[dict[str, Any]], None]] = []
         self._all_told = False

@@ -26,7 +26,7 @@ from mcp_magic.ui.widgets import default_text, label_markup, note_markup, placeh
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from mcp_magic.ui.widgets import Shop
+    from mcp_magic.ui.widgets import WidgetScope
 
     Listener = Callable[[], None]
 
@@ -91,7 +91,7 @@ class Place:
         depth: The number of objects and arrays around it.
     """
 
-    shop: Shop
+    shop: WidgetScope
     name: str = ""
     required: bool = False
     depth: int = 0
@@ -437,7 +437,14 @@ class Entry:
     """
 
     def __init__(
-        self, field: Field, shop: Shop, name: str = "", *, spoken: str = "", required: bool = False, depth: int = 0
+        self,
+        field: Field,
+        shop: WidgetScope,
+        name: str = "",
+        *,
+        spoken: str = "",
+        required: bool = False,
+        depth: int = 0,
     ) -> None:
         self.field = field
         self.touched = False
@@ -645,13 +652,13 @@ class Names:
         taken: Names of properties that the schema lists.
     """
 
-    def __init__(self, field: Field, shop: Shop, depth: int, taken: Collection[str]) -> None:
+    def __init__(self, field: Field, shop: WidgetScope, depth: int, taken: Collection[str]) -> None:
         self.field = field
         self._shop = shop
         self._depth = depth
         self._taken = taken
         self._rows: dict[str, tuple[Entry, Any]] = {}
-        self._parts: dict[str, Shop] = {}
+        self._parts: dict[str, WidgetScope] = {}
         self._listeners: list[Callable[[], None]] = []
         self._name = shop.make(ipywidgets.Text, "", placeholder="another name", tooltip="a name to add")
         self._add = shop.make(ipywidgets.Button, "button", description="Add", icon="plus", tooltip="add this name")
@@ -794,7 +801,7 @@ class _Row(NamedTuple):
     number: Any
     buttons: tuple[Any, ...]
     widget: Any
-    shop: Shop
+    shop: WidgetScope
 
 
 @register("array", rank=0)
@@ -1559,7 +1566,7 @@ class DateTimeInput(_When):
 # The input for a whole form.
 
 
-def root_input(field: Field, shop: Shop) -> Input:
+def root_input(field: Field, shop: WidgetScope) -> Input:
     """Return the input for the root; a schema that describes no object is edited as JSON."""
     place = Place(shop.part(), required=True)
     if field.kind in ("object", "any") and ObjectInput.draws(field):

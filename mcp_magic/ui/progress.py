@@ -10,7 +10,7 @@ import ipywidgets
 
 from mcp_magic.display.document import mimebundle, page
 from mcp_magic.ui.progress_text import bar_markup
-from mcp_magic.ui.widgets import Shop
+from mcp_magic.ui.widgets import WidgetScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     bar: Any
     button: Any
     widget: Any
-    shop: Shop
+    shop: WidgetScope
 
 
 class BoardPanel:
@@ -50,7 +50,7 @@ class BoardPanel:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._shop = Shop()
+        self._shop = WidgetScope()
         self._rows: dict[int, Row] = {}
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
         self._over = self._shop.make(ipywidgets.HTML, "label")
@@ -128,7 +128,7 @@ class WatchPanel:
 
     def __init__(self, watch: Watch, detach: Callable[[], None] | None = None) -> None:
         self._watch = watch
-        self._shop = Shop()
+        self._shop = WidgetScope()
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
         self._text = self._shop.make(ipywidgets.HTML, "label")
         stop = self._button("Stop", "stop", f"watch {watch.uri[:80]} no more", lambda: watch.stop("stopped by you"))

@@ -45,7 +45,7 @@ from mcp_magic.display.document import note, page, tag
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.ui.form import Form
-from mcp_magic.ui.widgets import FORM_STYLE, Shop, note_markup, problem_markup
+from mcp_magic.ui.widgets import FORM_STYLE, WidgetScope, note_markup, problem_markup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,7 +97,7 @@ class Editor(Protocol):
         """Close the widgets."""
 
 
-def editor_for(request: Request, shop: Shop, on_change: Callable[[], None]) -> Editor:
+def editor_for(request: Request, shop: WidgetScope, on_change: Callable[[], None]) -> Editor:
     """Return an editor for the arguments of a request.
 
     Arguments with secrets are edited as JSON with the secrets masked, so that no form field takes a mask for a value.
@@ -114,7 +114,9 @@ def editor_for(request: Request, shop: Shop, on_change: Callable[[], None]) -> E
 
 
 class _FormEditor:
-    def __init__(self, request: Request, schema: dict[str, Any], shop: Shop, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, request: Request, schema: dict[str, Any], shop: WidgetScope, on_change: Callable[[], None]
+    ) -> None:
         self._form = Form(schema, shop=shop)
         self._form.set_arguments(request.arguments)
         self._form.on_change(on_change)
@@ -130,7 +132,7 @@ class _FormEditor:
 
 
 class _JsonEditor:
-    def __init__(self, request: Request, shop: Shop, on_change: Callable[[], None]) -> None:
+    def __init__(self, request: Request, shop: WidgetScope, on_change: Callable[[], None]) -> None:
         self._request = request
         self._box = shop.part()
         self.widget = self._box.make(
@@ -170,7 +172,7 @@ class Revealing:
 
     def __init__(
         self,
-        shop: Shop,
+        shop: WidgetScope,
         values: Callable[[], Values],
         post: Post,
         show: Callable[[], tuple[str, str]],
@@ -237,7 +239,7 @@ class Card:
         widget: The card's widget.
     """
 
-    def __init__(self, request: Request, shop: Shop, post: Post) -> None:
+    def __init__(self, request: Request, shop: WidgetScope, post: Post) -> None:
         self.request = request
         self.answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         self._shop = shop
@@ -403,7 +405,7 @@ class All(NamedTuple):
     """
 
     cards: tuple[Card, ...]
-    shop: Shop
+    shop: WidgetScope
     widget: Any
 
 
@@ -430,7 +432,7 @@ class ApprovalPanel:
         self._done: list[Card] = []
         self._outcomes: list[Outcome] = []
         self._all: list[All] = []
-        self._shop: Shop | None = None
+        self._shop: WidgetScope | None = None
         self._replace: Replace = lambda _: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: Context | None = None
@@ -504,12 +506,12 @@ class ApprovalPanel:
 
     def _open(self) -> None:
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
-        self._shop = shop = Shop()
+        self._shop = shop = WidgetScope()
         self._heading = shop.make(ipywidgets.HTML, "label")
         self._lines = shop.make(ipywidgets.HTML, "label")
         self._root = shop.make(ipywidgets.VBox, "row")
 
-    def _buttons_for(self, cards: tuple[Card, ...], shop: Shop) -> All:
+    def _buttons_for(self, cards: tuple[Card, ...], shop: WidgetScope) -> All:
         """Return the buttons that decide these cards."""
 
         def decide(taken: Callable[[Card], Work]) -> None:
@@ -617,7 +619,7 @@ class QuestionPanel(Generic[T]):
 
     def __init__(self, show: Show) -> None:
         self._show = show
-        self._shop = Shop()
+        self._shop = WidgetScope()
         self._answer: asyncio.Future[T] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: Context | None = None

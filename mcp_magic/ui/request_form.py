@@ -34,7 +34,7 @@ from mcp_magic.schema.commandline import call_line, escape_name, line_or_comment
 from mcp_magic.schema.example import example_arguments
 from mcp_magic.ui.form import Form
 from mcp_magic.ui.inputs import COMPLETES, write_json
-from mcp_magic.ui.widgets import FORM_STYLE, Shop, Shown, heading, note_markup
+from mcp_magic.ui.widgets import FORM_STYLE, Shown, WidgetScope, heading, note_markup
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -74,7 +74,7 @@ class Runner:
         seconds: The duration of the last run, or the time so far.
     """
 
-    def __init__(self, shop: Shop, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(self, shop: WidgetScope, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.loop = loop or _running_loop()
         self.result: Any = None
         self.error: BaseException | None = None
@@ -263,7 +263,7 @@ class RequestForm(Shown):
         self.connection = connection
         self.name = name
         self.timeout = timeout
-        self._shop = Shop()
+        self._shop = WidgetScope()
         self._runner = Runner(self._shop, loop)
 
     # For subclasses
@@ -345,7 +345,7 @@ class RequestForm(Shown):
         self._sent: dict[str, Any] | None = None
         self.form = Form(schema, shop=self._shop)
         self.form.on_change(self._changed)
-        self._run, self._spent = self._make_run(), Shop()
+        self._run, self._spent = self._make_run(), WidgetScope()
         self._stop = make(ipywidgets.Button, "button", description="Cancel", icon="stop", disabled=True)
         tooltip = "show the line that does the same, to copy it"
         self._copy = make(ipywidgets.ToggleButton, "button", description="Copy as code", icon="copy", tooltip=tooltip)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = [
     "FORM_STYLE",
     "VIEW",
-    "Doing",
-    "Shop",
+    "LoopRunner",
     "Shown",
+    "WidgetScope",
     "answer_in_order",
     "default_text",
     "heading",
@@ -123,7 +123,7 @@ class Shared:
         self.styles.clear()
 
 
-class Shop:
+class WidgetScope:
     """Makes the widgets of one part of a form, and closes them.
 
     Args:
@@ -135,12 +135,14 @@ class Shop:
             completes it.
     """
 
-    def __init__(self, shared: Shared | None = None, on_close: Callable[[Shop], None] = lambda shop: None) -> None:
+    def __init__(
+        self, shared: Shared | None = None, on_close: Callable[[WidgetScope], None] = lambda shop: None
+    ) -> None:
         self._is_whole = shared is None
         self._shared = shared or Shared()
         self._on_close = on_close
         self._made: dict[int, Any] = {}
-        self._inner: dict[int, Shop] = {}
+        self._inner: dict[int, WidgetScope] = {}
         self.complete: Complete | None = None
 
     @property
@@ -148,14 +150,14 @@ class Shop:
         """Whether there are so many widgets that more are made only on demand."""
         return self._shared.count > CROWDED
 
-    def part(self) -> Shop:
+    def part(self) -> WidgetScope:
         """Return a shop for a part of the form that may be closed earlier."""
-        inner = Shop(self._shared, on_close=self._forget)
+        inner = WidgetScope(self._shared, on_close=self._forget)
         inner.complete = self.complete
         self._inner[id(inner)] = inner
         return inner
 
-    def _forget(self, inner: Shop) -> None:
+    def _forget(self, inner: WidgetScope) -> None:
         self._inner.pop(id(inner), None)
 
     def make(self, kind: type[Any], layout: str = "", **traits: Any) -> Any:
@@ -195,7 +197,7 @@ class Shop:
 # handle widgets on a subshell), and its work may take long, but widgets and sessions belong to one event loop.
 
 
-class Doing:
+class LoopRunner:
     """Runs the work of one widget on the event loop on which it was made.
 
     Without a running event loop (plain Python code) callbacks run at once, and `start` does nothing.

@@ -12,7 +12,7 @@ from langchain_openai import ChatOpenAI
 
 from mcp_magic.agent.cassette import recorded
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.models import Choosing, make_model
+from mcp_magic.agent.models import ModelChooser, make_model
 from mcp_magic.agent.offline import OfflineModel
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import open_threads
@@ -164,7 +164,7 @@ async def test_turns_of_one_request_are_played_in_their_order(tape: Path) -> Non
 
 async def test_a_model_that_was_made_before_the_cassette_came_in_is_recorded_all_the_same(tape: Path) -> None:
     setting = ScriptedModel(["one", "two"])
-    choosing = Choosing(lambda: setting)
+    choosing = ModelChooser(lambda: setting)
     assert (await choosing.choose(None).model.ainvoke("1")).text == "one"
     with deck.holding(tape, "record"):
         assert (await choosing.choose(None).model.ainvoke("2")).text == "two"

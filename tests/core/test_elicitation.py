@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.display.text import host_of
 from mcp_magic.errors import ProtocolError, RequestTimeoutError
-from mcp_magic.inflight import CallUnderWay, person_asked
+from mcp_magic.inflight import InFlightRequest, person_asked
 from tests.environments import everything_command, needs_node
 from tests.processes import free_port, start_http
 
@@ -421,7 +421,7 @@ async def test_an_error_that_names_no_page_stays_an_error(host: Host, data: Any)
 
 async def test_a_log_in_in_the_course_of_a_call_stops_its_clock() -> None:
     loop = asyncio.get_running_loop()
-    call = CallUnderWay(0.1)
+    call = InFlightRequest(0.1)
 
     async def logs_in() -> str:
         with person_asked():

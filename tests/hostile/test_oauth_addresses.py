@@ -19,7 +19,7 @@ from mcp_magic._host import Host
 from mcp_magic.auth.logout import log_out
 from mcp_magic.auth.store import KeptTokens
 from mcp_magic.config.specs import HttpSpec
-from mcp_magic.doctor.http import HttpPatient
+from mcp_magic.doctor.http import HttpProbe
 from mcp_magic.errors import AuthorizationError
 from tests.core.asgi import serving
 from tests.core.authorization_server import Behaviour
@@ -262,7 +262,7 @@ async def test_a_log_in_without_a_person_goes_on_where_the_person_named_the_issu
 
 
 async def test_the_doctor_does_not_follow_it_either(trap: tuple[Trap, int]) -> None:
-    patient = HttpPatient(HttpSpec(url=f"https://{PUBLIC}/mcp"), 5.0, None)
+    patient = HttpProbe(HttpSpec(url=f"https://{PUBLIC}/mcp"), 5.0, None)
     reply = await patient.document(f"http://127.0.0.1:{trap[1]}/x")
     assert "an address of this machine or its network" in reply.failure
     assert trap[0].asked == []
