@@ -29,7 +29,8 @@ from mcp_magic.display.arguments import (
 )
 from mcp_magic.display.diff import diff_html, diff_text
 from mcp_magic.display.document import Markup, facts, joined, note, page, tag, tool_badges
-from mcp_magic.display.text import LEGEND, in_line, one_line, shorten
+from mcp_magic.display.text import one_line, shorten
+from mcp_magic.display.visible import LEGEND, in_line
 from mcp_magic.schema.secrets import MASK
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from mcp_magic import schema
 from mcp_magic._text import clause, duration
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.document import Markup, joined, page, tag
-from mcp_magic.display.text import MAX_URL, host_of, one_line, outline, why_not_open
+from mcp_magic.display.text import MAX_URL, host_of, one_line, why_not_open
+from mcp_magic.display.visible import outline
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.inflight import NotAskedError, Unanswered, answered, in_time
 

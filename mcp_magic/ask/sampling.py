@@ -28,7 +28,8 @@ from mcp_magic.display.document import (
     tag,
 )
 from mcp_magic.display.json import brief, tree
-from mcp_magic.display.text import cut, is_base64, one_line, outline
+from mcp_magic.display.text import cut, is_base64, one_line
+from mcp_magic.display.visible import outline
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ModelError
 from mcp_magic.inflight import NotAskedError, Pace, Unanswered, answered, in_time
 from mcp_magic.results.content import part_of

@@ -97,7 +97,7 @@ def written(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    from mcp_magic.display.text import visible
+    from mcp_magic.display.visible import visible
 
     return visible(" ".join(text.split()))
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mcp_magic import schema
 from mcp_magic._text import counted
 from mcp_magic.display.document import Markup, facts, joined, page, preformatted, tag
-from mcp_magic.display.text import escaped_json, in_line, one_line, visible
+from mcp_magic.display.text import one_line
+from mcp_magic.display.visible import escaped_json, in_line, visible
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.secrets import MASK
 
@@ -144,7 +145,7 @@ def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int 
     >>> call_line({"city": "Oslo", "days": 3, "api_key": "x", "note": "a b"}, None)
     'city=Oslo, days=3, api_key=***, note="a b"'
     """
-    from mcp_magic.display.text import in_line
+    from mcp_magic.display.visible import in_line
 
     parts: list[str] = []
     room = limit
@@ -165,7 +166,7 @@ def written(value: Any, indent: int | None = None) -> str:
 
 def short_value(value: Any) -> str:
     """Return a value as short text for a line; a string gets quotes only if it could be misread without them."""
-    from mcp_magic.display.text import in_line
+    from mcp_magic.display.visible import in_line
 
     text = in_line(written(value), MAX_IN_LINE)
     return f'"{text}"' if isinstance(value, str) and not _PLAIN.fullmatch(value) else text
@@ -180,7 +181,7 @@ def argument_rows(
     mask: Callable[[Any], str] = lambda _: MASK,
 ) -> Iterable[tuple[str, str, str]]:
     """Yield each argument's name, value and change ("" if unchanged), including arguments that were left out."""
-    from mcp_magic.display.text import in_line, outline
+    from mcp_magic.display.visible import in_line, outline
 
     shown, new = hidden_arguments(before, definition, mask), hidden_arguments(after, definition, mask)
     done = changes(before, after)
@@ -196,7 +197,7 @@ def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dic
     >>> list(long_arguments({"a": "x" * 1000, "b": "x" * 1100, "c": ["x"] * 300}, None))
     ['b', 'c']
     """
-    from mcp_magic.display.text import is_long
+    from mcp_magic.display.visible import is_long
 
     return {
         name: value

@@ -287,7 +287,7 @@ def _long(
 
 
 def _name(request: Request) -> str:
-    from mcp_magic.display.text import in_line
+    from mcp_magic.display.visible import in_line
 
     return in_line(request.name, 80)
 

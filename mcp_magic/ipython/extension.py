@@ -12,7 +12,6 @@ from traitlets import observe
 
 from mcp_magic._text import did_you_mean
 from mcp_magic.errors import CommandError, MCPMagicError
-from mcp_magic.ipython.ask import Asking
 from mcp_magic.ipython.cells import Cells, CommStatus, PlainHistory
 from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse, split_line
 from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER
@@ -50,7 +49,7 @@ class MCPMagics(Magics, Settings):
 
     def prepare(self) -> None:
         """Pass the settings to the kernel's host and let it ask the user, unless the user has set other callbacks."""
-        from mcp_magic.ipython.ask import Eliciting, answer_sampling, ask_in_replays, authorize
+        from mcp_magic.ipython.ask import Asking, Eliciting, answer_sampling, ask_in_replays, authorize
         from mcp_magic.ipython.progress import Reporting
         from mcp_magic.notebook import host
 

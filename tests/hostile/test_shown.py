@@ -19,7 +19,7 @@ from mcp_magic.consent.audit import masked
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import lasting_rule
 from mcp_magic.display.arguments import read_arguments, written_arguments
-from mcp_magic.display.text import LEGEND, escaped_json, outline, visible
+from mcp_magic.display.visible import LEGEND, escaped_json, outline, visible
 from mcp_magic.ipython.ask import InputAsker
 from tests.agent.telling import call, decided, told
 from tests.widgets.test_approval import ApprovalPanel, ask, button, handled, page, panel, text, widgets

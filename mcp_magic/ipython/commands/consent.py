@@ -109,7 +109,7 @@ def rule_listing(host: Host, done: str = "") -> Listing:
 
 def _shown(arguments: Mapping[str, Any]) -> str:
     from mcp_magic.display.arguments import MAX_NAME, written
-    from mcp_magic.display.text import in_line
+    from mcp_magic.display.visible import in_line
 
     texts = {name: repr(value) if isinstance(value, str) else written(value) for name, value in arguments.items()}
     return ", ".join(f"{in_line(name, MAX_NAME)}={in_line(text, MAX_SHOWN)}" for name, text in texts.items())
