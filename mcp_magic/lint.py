@@ -20,7 +20,7 @@ from mcp_magic.display.json import brief
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import shorten
 from mcp_magic.schema.patterns import MAX_NODES, is_checked
-from mcp_magic.schema.resolve import Resolver
+from mcp_magic.schema.resolve import REFERENCES, Resolver
 from mcp_magic.schema.validate import is_bounded, is_surely_valid, make_validator, schema_problem
 
 if TYPE_CHECKING:
@@ -697,7 +697,6 @@ _BOUNDS = (
     ("minProperties", "maxProperties"),
 )
 _PYTHON = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,)}
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator[Finding]:
@@ -775,7 +774,7 @@ def _root_choice(schema: Mapping[str, Any], owner: str) -> Iterator[Finding]:
 
 
 def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Iterator[Finding]:
-    for keyword in _REFERENCES:
+    for keyword in REFERENCES:
         ref = node.get(keyword)
         if not isinstance(ref, str) or ref in ("", "#"):
             continue
@@ -861,7 +860,7 @@ def _is_small(node: Mapping[str, Any], resolver: Resolver) -> bool:
             seen += 1
             if seen > MAX_EXPANDED:
                 return False
-            pending += [resolver.find(part.node[key]) for key in _REFERENCES if isinstance(part.node.get(key), str)]
+            pending += [resolver.find(part.node[key]) for key in REFERENCES if isinstance(part.node.get(key), str)]
     return True
 
 

@@ -13,6 +13,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from mcp_magic.display.text import LOOPBACK
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
@@ -29,8 +31,6 @@ _EMBEDDED = int(ip_address("64:ff9b::"))
 _METADATA = ip_address("fd00:ec2::254")
 """The address that gives AWS machines their credentials over IPv6."""
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
 Address = IPv4Address | IPv6Address
 
 
@@ -46,7 +46,7 @@ def is_private(url: str) -> bool:
     (True, False)
     """
     parts = urlsplit(url)
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
 
 
 class Reach:

@@ -12,6 +12,7 @@ from mcp_magic.errors import InvalidResponseError
 
 __all__ = [
     "BINARY",
+    "LOOPBACK",
     "MAX_URL",
     "clean",
     "code_language",
@@ -193,7 +194,8 @@ def code_language(info: str) -> str:
 MAX_URL = 8_000
 """Most characters of an address that the user may be asked to open."""
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Hosts that are this machine."""
 
 
 def why_not_open(url: str) -> str:
@@ -211,7 +213,7 @@ def why_not_open(url: str) -> str:
     parts = urlsplit(url)
     if "@" in parts.netloc:
         return f"has a user name, which looks like the host: {one_line(parts.netloc.rpartition('@')[0], 60) + '@'!r}"
-    if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+    if parts.scheme != "https" and parts.hostname not in LOOPBACK:
         return "has no https, so anybody on the way could read what you type there"
     return ""
 

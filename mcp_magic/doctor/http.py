@@ -20,6 +20,7 @@ from mcp_magic.doctor.network import is_local
 from mcp_magic.doctor.stdio import Reply, discover, initialize, is_message
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.protocol import of_status, who
+from mcp_magic.session.negotiation import ACCEPT
 from mcp_magic.session.transports import CONNECT_SECONDS
 from mcp_magic.trace.trace import Recorder
 
@@ -41,8 +42,6 @@ BODY_BYTES = 4 * 1024 * 1024
 """Bytes of an answer that are read."""
 
 MAX_REDIRECTS = 5
-
-_ACCEPT = "application/json, text/event-stream"
 
 
 class HttpProbe:
@@ -140,7 +139,7 @@ class HttpProbe:
 
         started = time.perf_counter()
         reply = Reply()
-        asked = {"accept": _ACCEPT, **headers}
+        asked = {"accept": ACCEPT, **headers}
         try:
             async with self._client(headers={} if foreign else None) as client:
                 if self.entrance is not None and not foreign:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import did_you_mean, listed, sentence
+from mcp_magic.agent.transcript.transcript import SHOWS
+from mcp_magic.consent.consent import POLICIES
 from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServerError
 from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
 from mcp_magic.ipython.live import screen_for, shown_once
@@ -140,8 +142,6 @@ async def _prompt(invocation: Invocation, agent: str | None, name: str | None) -
 
 # The options and the run.
 
-SHOWS = ("full", "answer", "none")
-POLICIES = ("ask", "auto", "readonly", "deny")
 
 _NO_LANGGRAPH = (
     "agents need LangGraph, and a Python in a browser has no package of it. "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -93,7 +92,7 @@ class AtTheEnd:
         """Show a transcript that has an answer; the request and the error that follows appear anyway."""
         bundle = mimebundle(transcript)
         if bundle["text/plain"] and transcript.is_answered:
-            _show(bundle)
+            show_below(bundle)
 
 
 class NotebookScreen:
@@ -126,7 +125,7 @@ class NotebookScreen:
             if index in self._shown:
                 self._shown[index](bundle)
             elif bundle["text/plain"]:
-                self._shown[index] = _show(bundle)
+                self._shown[index] = show_below(bundle)
 
     end = broken_off = flush
 
@@ -167,19 +166,6 @@ def screen_for(where: Circumstances) -> Screen:
     if where.kernel is None:
         return TerminalScreen()
     return NotebookScreen() if where.widgets and where.allow_stdin else AtTheEnd()
-
-
-def _show(bundle: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
-    """Show a mimebundle below the cell; return a function that replaces it."""
-    from IPython.display import display, update_display
-
-    name = uuid.uuid4().hex
-    display(bundle, raw=True, display_id=name)  # type: ignore[no-untyped-call]
-
-    def replacement(other: dict[str, Any]) -> None:
-        update_display(other, raw=True, display_id=name)  # type: ignore[no-untyped-call]
-
-    return replacement
 
 
 def shown_once(shell: InteractiveShell, run: Any) -> None:
@@ -290,7 +276,6 @@ class _Display:
 
     def show(self, shown: Iterable[LogMessage], new: list[LogMessage]) -> None:
         from mcp_magic.display.document import bundle
-        from mcp_magic.ipython.ask import show_below
 
         table = self._listing(self._server, shown)
         table.note = "following; Interrupt ends it"

@@ -23,7 +23,7 @@ from mcp_magic.langchain.calls import Breaker, MCPToolException, call, current, 
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of
 from mcp_magic.langchain.names import Names
 from mcp_magic.schema.patterns import MAX_DEPTH, MAX_NODES
-from mcp_magic.schema.resolve import Resolver, merge
+from mcp_magic.schema.resolve import REFERENCES, Resolver, merge
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
 
@@ -59,7 +59,6 @@ __all__ = [
 MAX_ROUNDS = 2
 """How often a recursive schema is expanded; below that only its type stays."""
 
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions")
 _NAMED = ("properties", "patternProperties", "dependentSchemas")
 _LISTED = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -86,7 +85,7 @@ def _mentions_reference(value: Any) -> bool:
     while pending:
         node = pending.pop()
         if isinstance(node, Mapping):
-            if any(key in node for key in _REFERENCES):
+            if any(key in node for key in REFERENCES):
                 return True
             pending += node.values()
         elif isinstance(node, list):
@@ -115,10 +114,10 @@ class _Inliner:
         return made
 
     def _inlined(self, schema: Mapping[str, Any], trail: tuple[str, ...]) -> Any:
-        kept = {key: value for key, value in schema.items() if key not in (*_REFERENCES, *_IDENTIFIERS)}
+        kept = {key: value for key, value in schema.items() if key not in (*REFERENCES, *_IDENTIFIERS)}
         made = {key: self._keyword(key, value, trail) for key, value in kept.items()}
         made = {key: value for key, value in made.items() if key in _NAMED or not _mentions_reference(value)}
-        for key in _REFERENCES:
+        for key in REFERENCES:
             ref = schema.get(key)
             if isinstance(ref, str):
                 target = self._resolver.find(ref)

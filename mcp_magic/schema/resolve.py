@@ -11,7 +11,18 @@ from urllib.parse import unquote, urljoin
 
 from mcp_magic.schema.patterns import MAX_DEPTH, Budget
 
-__all__ = ["ANNOTATIONS", "Plain", "Resolver", "distinct", "index_in", "is_number", "json_equal", "json_key", "merge"]
+__all__ = [
+    "ANNOTATIONS",
+    "REFERENCES",
+    "Plain",
+    "Resolver",
+    "distinct",
+    "index_in",
+    "is_number",
+    "json_equal",
+    "json_key",
+    "merge",
+]
 
 
 # Merging of two schemas, as `allOf` asks, for forms, messages, signatures and text. Validation uses the original.
@@ -172,7 +183,7 @@ MAX_ALTERNATIVES = 100
 MAX_NODES = 50_000
 """Nodes of a document that the search for anchors visits."""
 
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _SHAPES = frozenset(("type", "properties", "items", "prefixItems", "enum", "const", "anyOf", "oneOf", "format"))
 
 
@@ -249,8 +260,8 @@ class Resolver:
         if not isinstance(schema, Mapping) or walk.steps < 0 or walk.depth >= MAX_DEPTH:
             return {}, trail
         walk.depth += 1
-        merged = {key: value for key, value in schema.items() if key not in _REFERENCES and key != "allOf"}
-        for key in _REFERENCES:
+        merged = {key: value for key, value in schema.items() if key not in REFERENCES and key != "allOf"}
+        for key in REFERENCES:
             ref = schema.get(key)
             if isinstance(ref, str) and ref not in trail:
                 trail |= {ref}
@@ -352,7 +363,7 @@ def _names(schema: Schema) -> int:
 
 def _seen(option: Any, trail: frozenset[str]) -> bool:
     """Return whether an alternative refers to the union that it belongs to."""
-    references = (option.get(key) for key in _REFERENCES) if isinstance(option, Mapping) else ()
+    references = (option.get(key) for key in REFERENCES) if isinstance(option, Mapping) else ()
     return any(isinstance(ref, str) and ref in trail for ref in references)
 
 

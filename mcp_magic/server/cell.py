@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = [
+    "HINTS",
     "CellServer",
     "Marks",
     "as_json",
@@ -255,7 +256,7 @@ def _is_field(node: ast.expr) -> bool:
 
 # The in-process server.
 
-_HINTS = ("read_only", "destructive", "idempotent", "open_world")
+HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 
 @dataclass
@@ -323,7 +324,7 @@ class CellServer(MCPServer[Any]):
         from mcp_types import ToolAnnotations
 
         given = dict(options)
-        hints = {f"{hint}_hint": given.pop(hint) for hint in _HINTS if hint in given}
+        hints = {f"{hint}_hint": given.pop(hint) for hint in HINTS if hint in given}
         if hints:
             given["annotations"] = ToolAnnotations(**hints)
         described, arguments = read_docstring(inspect.getdoc(function) or "")

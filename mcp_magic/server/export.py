@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.errors import CommandError
 from mcp_magic.schema.validate import is_secret
-from mcp_magic.server.cell import as_rows, base64_code, giving_rows, read_docstring, rows_code
+from mcp_magic.server.cell import HINTS, as_rows, base64_code, giving_rows, read_docstring, rows_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -160,7 +160,6 @@ def _literal(name: str, value: Any, user: str) -> str:
 
 # The program: a server with the same interface.
 
-_HINTS = ("read_only", "destructive", "idempotent", "open_world")
 _MARKS = ("tool", "resource", "prompt")
 _HEAD = '''"""{name}: an MCP server, written in a notebook.
 
@@ -284,7 +283,7 @@ class _Edits:
             assert mark is not None
             return f"server.{ast.unparse(mark)}"
         keywords = list(mark.keywords) if isinstance(mark, ast.Call) else []
-        hints = [word for word in keywords if word.arg in _HINTS]
+        hints = [word for word in keywords if word.arg in HINTS]
         words = [ast.unparse(word) for word in keywords if word not in hints]
         if hints:
             self.imports.add("from mcp_types import ToolAnnotations")

@@ -251,7 +251,7 @@ _CONNECT: list[tuple[Callable[[BaseException, Place], bool], Callable[[BaseExcep
 # to find the id and the kind of the message.
 
 _PARSE_ERROR = -32700
-_INVALID_REQUEST_CODE = -32600
+_INVALID_REQUEST = -32600
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TOKEN = re.compile(rf'[^"{{}}\[\]]*+({_STRING}|[{{}}\[\]])', re.DOTALL)
@@ -413,7 +413,7 @@ def refusal_of(problem: Exception) -> Any:
     details = _invalid_parts(problem)
     if details[0]["type"] == "json_invalid":
         return _error(number, details[0]["msg"], "the request")
-    return _error(number, "it is no JSON-RPC 2.0", "the request", _INVALID_REQUEST_CODE)
+    return _error(number, "it is no JSON-RPC 2.0", "the request", _INVALID_REQUEST)
 
 
 def instead_of_strange(number: int | str, said: str) -> Any:
@@ -524,7 +524,7 @@ def _reason(details: list[Any], whole: dict[str, Any]) -> str:
 # one. `connect_error` explains it while a session is opened, `request_error` afterwards. Nothing else in the package
 # looks at foreign error types.
 
-_INTERNAL_ERROR, _INVALID_REQUEST = -32603, -32600
+_INTERNAL_ERROR = -32603
 """The SDK's codes for answers that consist of an HTTP status only."""
 
 _TIMED_OUT = -32001

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcp_magic.stderr import ErrorLog
 
 __all__ = [
+    "ACCEPT",
     "NOISE",
     "KnownProtocols",
     "ListensError",
@@ -228,7 +229,9 @@ _PORT = re.compile(
     r"(?i:listen|runn|start|serv)\w*\b.{0,60}?(?i:\bport[ :=]+|localhost:|127\.0\.0\.1:|0\.0\.0\.0:)(\d{2,5})\b"
 )
 _HERE = re.compile(r"https?://(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\])(?=[:/]|$)")
-_ACCEPT = "application/json, text/event-stream"
+ACCEPT = "application/json, text/event-stream"
+"""The `Accept` header of a streamable HTTP request."""
+
 _PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 _PATHS = ("/mcp", "/sse")
 """Usual paths, for servers whose log names none."""
@@ -335,7 +338,7 @@ async def _answering(urls: list[str]) -> str:
 
 async def _speaks(client: httpx2.AsyncClient, url: str) -> bool:
     """Whether a URL answers a ping with JSON-RPC, asks for a log-in, or opens the event stream of HTTP+SSE."""
-    async with client.stream("POST", url, json=_PING, headers={"accept": _ACCEPT}) as response:
+    async with client.stream("POST", url, json=_PING, headers={"accept": ACCEPT}) as response:
         kind = response.headers.get("content-type", "")
         if response.status_code == 401:
             return "www-authenticate" in response.headers

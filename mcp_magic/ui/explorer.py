@@ -15,7 +15,7 @@ from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.cards import prompt_part, resource_part, template_part, tool_card
 from mcp_magic.session.catalog import KINDS
-from mcp_magic.ui.widgets import LoopRunner, WidgetScope
+from mcp_magic.ui.widgets import WIDGET_VIEW, LoopRunner, WidgetScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -972,9 +972,9 @@ class Explorer:
         rows = [connection.info().row() for connection in self.host.connections.values()]
         note = "%mcp ui explores them where a kernel runs"
         static = Listing(rows, title="MCP servers", empty="no server is connected", note=note, kind="servers")
-        live = {} if self.closed else {VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}}
+        live = (
+            {}
+            if self.closed
+            else {WIDGET_VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}}
+        )
         return only({**live, **mimebundle(static)}, include, exclude)
-
-
-VIEW = "application/vnd.jupyter.widget-view+json"
-"""The MIME type of a live widget (https://ipywidgets.readthedocs.io, "Widget messaging protocol")."""

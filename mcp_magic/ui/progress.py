@@ -10,7 +10,7 @@ import ipywidgets
 
 from mcp_magic.display.document import mimebundle, page
 from mcp_magic.ui.progress_text import bar_markup
-from mcp_magic.ui.widgets import WidgetScope
+from mcp_magic.ui.widgets import WIDGET_VIEW, WidgetScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,6 @@ __all__ = ["BoardPanel", "WatchPanel"]
 
 
 # The live board: a bar and a Cancel button for each running call.
-
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class Row(NamedTuple):

@@ -45,7 +45,7 @@ from mcp_magic.display.document import note, page, tag
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.ui.form import Form
-from mcp_magic.ui.widgets import FORM_STYLE, WidgetScope, note_markup, problem_markup
+from mcp_magic.ui.widgets import FORM_STYLE, WIDGET_VIEW, WidgetScope, note_markup, problem_markup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -387,8 +387,6 @@ Replace = Callable[[dict[str, Any]], None]
 
 Show = Callable[[dict[str, Any]], Replace]
 """Shows a mimebundle, and returns a function that replaces it."""
-
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 MAX_CARDS = 20

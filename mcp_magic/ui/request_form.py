@@ -34,7 +34,7 @@ from mcp_magic.schema.commandline import call_line, escape_name, line_or_comment
 from mcp_magic.schema.example import example_arguments
 from mcp_magic.ui.form import Form
 from mcp_magic.ui.inputs import COMPLETES, write_json
-from mcp_magic.ui.widgets import FORM_STYLE, Shown, WidgetScope, heading, note_markup
+from mcp_magic.ui.widgets import FORM_STYLE, Shown, WidgetScope, heading, note_markup, running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ class Runner:
     """
 
     def __init__(self, shop: WidgetScope, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self.loop = loop or _running_loop()
+        self.loop = loop or running_loop()
         self.result: Any = None
         self.error: BaseException | None = None
         self.seconds = 0.0
@@ -200,13 +200,6 @@ class Runner:
     def _put(box: Any, children: tuple[Any, ...]) -> None:
         if box.children != children:
             box.children = children
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _result_output(result: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORM_STYLE",
-    "VIEW",
+    "WIDGET_VIEW",
     "LoopRunner",
     "Shown",
     "WidgetScope",
@@ -36,6 +36,7 @@ __all__ = [
     "note_markup",
     "placeholder",
     "problem_markup",
+    "running_loop",
     "tooltip",
 ]
 
@@ -204,7 +205,7 @@ class LoopRunner:
     """
 
     def __init__(self) -> None:
-        self._loop = _running()
+        self._loop = running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: asyncio.TimerHandle | None = None
         self._ended = False
@@ -213,7 +214,7 @@ class LoopRunner:
         """Call `do` on the event loop: at once if this is its thread."""
         if self._ended:
             return
-        if self._loop is None or _running() is self._loop:
+        if self._loop is None or running_loop() is self._loop:
             do()
             return
         with suppress(RuntimeError):  # the loop is closed
@@ -254,7 +255,8 @@ class LoopRunner:
             do()
 
 
-def _running() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs on this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -267,8 +269,8 @@ def _running() -> asyncio.AbstractEventLoop | None:
 # written when the cell is shown, before the widget has an outcome. So the caller that displays it (the magics) may set
 # `publish`, which writes them again.
 
-VIEW = "application/vnd.jupyter.widget-view+json"
-"""The MIME type of a live widget."""
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+"""The MIME type of a live widget (https://ipywidgets.readthedocs.io, "Widget messaging protocol")."""
 
 
 class Shown:
@@ -293,7 +295,7 @@ class Shown:
     ) -> dict[str, Any]:
         words = bundle(self._parts())
         if not self._closed:
-            words[VIEW] = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
+            words[WIDGET_VIEW] = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         return only(words, include, exclude)
 
     def _ipython_display_(self) -> None:

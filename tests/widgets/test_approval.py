@@ -13,7 +13,8 @@ from mcp_types import Tool, ToolAnnotations
 
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
-from mcp_magic.ui.question import WIDGET_VIEW, ApprovalPanel
+from mcp_magic.ui.question import ApprovalPanel
+from mcp_magic.ui.widgets import WIDGET_VIEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,8 @@ import pytest
 from ipywidgets.widgets import widget as registry
 
 from mcp_magic.ask.elicitation import Answer, Elicitation
-from mcp_magic.ui.question import WIDGET_VIEW, ElicitationPanel
+from mcp_magic.ui.question import ElicitationPanel
+from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.widgets.test_approval import Page, widgets
 
 if TYPE_CHECKING:

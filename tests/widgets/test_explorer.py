@@ -18,8 +18,9 @@ from benchmarks.explorer import many_servers
 from mcp_magic._host import Host
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.errors import UnknownServerError
-from mcp_magic.ui.explorer import VIEW, Explorer, Index, make_item, search
+from mcp_magic.ui.explorer import Explorer, Index, make_item, search
 from mcp_magic.ui.lifecycle import Place, close_cells, keep, kept
+from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.servers import bundled
 
 if TYPE_CHECKING:
@@ -493,7 +494,7 @@ async def test_ten_thousand_tools_stay_usable(crowd: Host) -> None:
 
 async def test_it_is_a_live_widget_and_reads_without_one(explorer: Explorer) -> None:
     bundle = explorer._repr_mimebundle_()
-    assert bundle[VIEW]["model_id"] == explorer.widget.model_id
+    assert bundle[WIDGET_VIEW]["model_id"] == explorer.widget.model_id
     assert re.search(r"showcase +open +in-process", bundle["text/plain"])
     assert "<table>" in bundle["text/html"]
     assert "%mcp ui" in bundle["text/html"]
@@ -509,7 +510,7 @@ async def test_closed_it_has_no_comm_follows_nothing_and_still_reads(host: Host)
     explorer.close()
     explorer.close()
     assert set(alive) == before
-    assert VIEW not in explorer._repr_mimebundle_()
+    assert WIDGET_VIEW not in explorer._repr_mimebundle_()
     await host.disconnect("math")
     assert "math" not in explorer._repr_mimebundle_()["text/plain"]
     assert repr(explorer) == "<Explorer of 1 servers (closed)>"

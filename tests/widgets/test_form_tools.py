@@ -24,7 +24,7 @@ from mcp_magic.errors import ArgumentsError, ToolError
 from mcp_magic.ipython.commandline import split_line
 from mcp_magic.schema import example_arguments, parse_arguments
 from mcp_magic.ui.request_form import ToolForm
-from mcp_magic.ui.widgets import VIEW
+from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.servers import bundled
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ async def test_closing_while_it_runs_cancels_and_closes(connection: Connection) 
     form.close()
     await until(lambda: not form.running)
     assert not set(_instances) - before
-    assert VIEW not in form._repr_mimebundle_()
+    assert WIDGET_VIEW not in form._repr_mimebundle_()
 
 
 async def test_two_hundred_forms_leave_nothing(connection: Connection) -> None:
@@ -207,7 +207,7 @@ async def test_two_hundred_forms_leave_nothing(connection: Connection) -> None:
 async def test_without_a_widget_it_says_what_it_was_and_what_came_of_it(opened: Any) -> None:
     form = await opened("defaults", text="<i>x</i>")
     bundle = form._repr_mimebundle_()
-    assert bundle[VIEW]["model_id"] == form.widget.model_id
+    assert bundle[WIDGET_VIEW]["model_id"] == form.widget.model_id
     assert "form of showcase:defaults — not run yet" in bundle["text/plain"]
     assert "<i>x</i>" in bundle["text/plain"].partition("for example:\n%mcp call showcase:defaults ")[2]
     await form.run()

@@ -13,7 +13,8 @@ from ipywidgets.widgets import widget as registry
 from mcp_types import ImageContent, ModelHint, ModelPreferences, SamplingMessage, TextContent, ToolUseContent
 
 from mcp_magic.ask.sampling import Expected, Review, Sampled, SamplingRequest, request_text
-from mcp_magic.ui.question import WIDGET_VIEW, ReplyPanel, RequestPanel
+from mcp_magic.ui.question import ReplyPanel, RequestPanel
+from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.core.sampling_servers import ADD, PIXEL, said
 from tests.widgets.test_approval import Page
 from tests.widgets.test_elicitation import button, markup
