@@ -8,6 +8,7 @@ WORKERS ?= 6
 export PYTHONDONTWRITEBYTECODE :=
 # What the tests do without; importing these two takes each worker as long as a kernel.
 LEAN := -p no:nbval -p no:langsmith_plugin
+SIDE_BY_SIDE := $(LEAN) -m 'not timed' --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and_approval.ipynb notebooks/agent.ipynb \
   notebooks/write_a_server.ipynb notebooks/debug_a_server.ipynb notebooks/reproducible.ipynb \
   notebooks/python_api.ipynb
@@ -56,11 +57,12 @@ test:
 	@sh tests/system.sh || true
 	@status=0; $(MAKE) --no-print-directory tested || status=$$?; $(BIN)/python -m tests.skipped; exit $$status
 
+# What pytest makes of the tests is compiled once, while the environments are made, and not by each worker.
 tested: setup
 	@rm -f $(MCP_MAGIC_SKIPPED)
-	$(BIN)/python -m tests.environments
-	$(BIN)/python -m pytest $(LEAN) --numprocesses $(WORKERS) --dist loadfile -m 'not timed' \
-	  --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --collect-only --quiet >/dev/null & \
+	  $(BIN)/python -m tests.environments; status=$$?; wait; exit $$status
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --numprocesses $(WORKERS) --dist loadfile
 	$(BIN)/python -m pytest $(LEAN) --numprocesses 2 --dist loadfile -m timed $$(grep --recursive --files-with-matches mark.timed tests --include='test_*.py')
 	$(BIN)/python -m pytest -p tests.conftest --numprocesses 2 --dist loadfile \
 	  --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
@@ -101,8 +103,9 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# With QUICK=1 a few small samples of each, to see that everything runs.
 bench: setup
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -W error -m benchmarks $(if $(QUICK),--quick)
 
 soak: setup
 	$(BIN)/python -m benchmarks.soak

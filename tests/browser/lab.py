@@ -100,12 +100,14 @@ class JupyterLab:
         application: The name of its settings.
         front: The path of its first page, which it says when it listens.
         documents: What stands before a notebook in a URL.
+        tabs: Whether a page can open one notebook after another.
     """
 
     module = "jupyterlab"
     application = "LabApp"
     front = "/lab"
     documents = "/doc/tree/"
+    tabs = True
 
     def __init__(self, folder: Path, home: Path | None = None, python: str = sys.executable) -> None:
         self.folder = folder
@@ -113,6 +115,7 @@ class JupyterLab:
         self.home = home or folder.parent / f"{folder.name}-home"
         self.url = ""
         self._stack = ExitStack()
+        self._idle: dict[tuple[Browser, int, float], Page] = {}
 
     def __enter__(self) -> JupyterLab:
         for name, values in SETTINGS.items():
@@ -149,7 +152,9 @@ class JupyterLab:
 
     @contextmanager
     def open(self, browser: Browser, notebook: str, *, width: int = 1200, scale: float = 1) -> Iterator[Lab]:
-        """Open a notebook of the folder in a tab of its own, and shut its kernel down at the end.
+        """Open a notebook of the folder, and shut its kernel down at the end.
+
+        A page that shows no notebook any more is used again: to load JupyterLab takes seconds of a processor.
 
         Args:
             browser: From `chromium()`.
@@ -157,14 +162,26 @@ class JupyterLab:
             width: Of the window, in CSS pixels.
             scale: Pixels of a screenshot for each of those.
         """
-        page = browser.new_page(viewport={"width": width, "height": 900}, device_scale_factor=scale)
-        lab = Lab(page)
-        try:
+        size: Any = {"width": width, "height": 900}
+        page = self._idle.pop((browser, width, scale), None)
+        if page:
+            page.set_viewport_size(size)
+            lab = Lab(page)
+            lab.command("docmanager:open", path=notebook)
+        else:
+            page = browser.new_page(viewport=size, device_scale_factor=scale)
+            lab = Lab(page)
             page.goto(f"{self.url}{self.documents}{notebook}?reset")
+        try:
             lab.wait_ready()
             yield lab
-            lab.command("kernelmenu:shutdown")
-        finally:
+            lab.close()
+        except BaseException:
+            page.close()
+            raise
+        if self.tabs:
+            self._idle[browser, width, scale] = page
+        else:
             page.close()
 
 
@@ -175,6 +192,7 @@ class Notebook7(JupyterLab):
     application = "JupyterNotebookApp"
     front = "/tree"
     documents = "/notebooks/"
+    tabs = False
 
 
 class Lab:
@@ -191,11 +209,21 @@ class Lab:
         self.dialogs: list[str] = []
         self.failures: list[str] = []
         page.on("dialog", self._dialog)
-        page.on("pageerror", lambda error: self.failures.append(str(error)))
+        page.on("pageerror", self._failure)
 
     def _dialog(self, dialog: Any) -> None:
         self.dialogs.append(dialog.message)
         dialog.dismiss()
+
+    def _failure(self, error: Any) -> None:
+        self.failures.append(str(error))
+
+    def close(self) -> None:
+        """Shut the kernel down and close the notebook without saving it; the page stays."""
+        self.command("kernelmenu:shutdown")
+        self.page.evaluate(f"() => {_NOTEBOOK}.dispose()")
+        self.page.remove_listener("dialog", self._dialog)
+        self.page.remove_listener("pageerror", self._failure)
 
     def wait_ready(self) -> None:
         """Wait until the notebook is shown and its kernel is idle."""

