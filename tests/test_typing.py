@@ -6,7 +6,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
 import pytest_asyncio
 
 import mcp_magic
@@ -18,6 +17,8 @@ from tests.serving.test_pages import SERVERS, SHADOWS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 PROGRAM = f"""
 from mcp_magic import {", ".join(mcp_magic.__all__)}

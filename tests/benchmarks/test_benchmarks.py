@@ -1,4 +1,4 @@
-"""The benchmarks: how they measure, and the two limits that no busy machine moves. `make bench QUICK=1` runs them all."""
+"""How the benchmarks measure, and two limits that no busy machine moves; `make bench QUICK=1` runs them all."""
 
 from __future__ import annotations
 
