@@ -45,13 +45,18 @@ def connected(kernel: Kernel, *scripts: Path) -> list[psutil.Process]:
     return children(kernel, len(scripts))
 
 
-def test_a_shutdown_ends_all_servers(start: Start) -> None:
+def test_a_shutdown_ends_all_servers_also_one_in_a_call_and_one_that_ignores_its_end(
+    start: Start, tmp_path: Path
+) -> None:
     kernel = start()
-    servers = connected(kernel, MATH, MATH, MATH)
+    *servers, stubborn = connected(kernel, MATH, MATH, HERE / "holding_server.py", HERE / "stubborn_server.py")
+    kernel.start(f"%mcp call hold folder={tmp_path}")
+    until((tmp_path / "started").exists, what="the tool has started")
 
     kernel.shutdown()
 
     gone(servers, PROMPT_SECONDS)
+    gone([stubborn], 10)
 
 
 def test_a_restart_ends_the_servers_and_the_new_kernel_works(start: Start) -> None:
@@ -63,17 +68,6 @@ def test_a_restart_ends_the_servers_and_the_new_kernel_works(start: Start) -> No
     gone(servers, PROMPT_SECONDS)
     kernel.ok("%load_ext mcp_magic")
     assert kernel.ok("r = %mcp\nr.rows").text == "[]"
-
-
-def test_a_shutdown_while_a_call_is_pending_ends_the_server(start: Start, tmp_path: Path) -> None:
-    kernel = start()
-    servers = connected(kernel, HERE / "holding_server.py")
-    kernel.start(f"%mcp call hold folder={tmp_path}")
-    until((tmp_path / "started").exists, what="the tool has started")
-
-    kernel.shutdown()
-
-    gone(servers, PROMPT_SECONDS)
 
 
 def test_sys_exit_ends_the_servers(start: Start) -> None:
@@ -92,15 +86,6 @@ def test_a_kernel_that_is_killed_leaves_no_well_behaved_server(start: Start) -> 
     kernel.process.kill()
 
     gone(servers, PROMPT_SECONDS)
-
-
-def test_a_server_that_ignores_its_end_does_not_outlive_the_kernel(start: Start) -> None:
-    kernel = start()
-    servers = connected(kernel, MATH, HERE / "stubborn_server.py")
-
-    kernel.shutdown()
-
-    gone(servers, 10)
 
 
 def test_a_server_whose_connect_was_interrupted_does_not_outlive_the_kernel(start: Start) -> None:
