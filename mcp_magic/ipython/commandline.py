@@ -20,13 +20,7 @@ from mcp_magic.config.masking import mask_arguments
 from mcp_magic.display.document import terminal_width
 from mcp_magic.display.listing import Text
 from mcp_magic.errors import ArgumentsError, CommandError, UnknownServerError
-from mcp_magic.schema.commandline import (
-    REFERENCE,
-    as_command,
-    parse_arguments,
-    python_source,
-    unescape_word,
-)
+from mcp_magic.schema.commandline import REFERENCE, as_command, parse_arguments, python_source, unescape_word
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -157,10 +151,10 @@ class Invocation:
         Raises:
             ArgumentsError: The name is a server's and the first word is the name of a tool.
         """
-        tools = await self.host[name].listing("tools") if name in self.host and words else ()
-        meant = words[0] if any(tool.name == words[0] for tool in tools) else ""
-        if meant:
-            raise ArgumentsError(f"a tool is SERVER:TOOL, in one word; did you mean {name}:{meant}?")
+        if words and name in self.host:
+            for tool in await self.host[name].listing("tools"):
+                if tool.name == words[0]:
+                    raise ArgumentsError(f"a tool is SERVER:TOOL, in one word; did you mean {name}:{tool.name}?")
         found: tuple[Connection, Tool] = await self.host.resolve(name)
         return found
 
@@ -415,6 +409,7 @@ def help_for_one(command: Command) -> Text:
 # - A backslash escapes only a quote, so `C:\data` stays as it is. After `--`, as in a shell, it escapes any character.
 # - A `#` that stands alone begins a comment.
 
+_SPECIAL = re.compile(r"""["'\\#\[{]""")
 _JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])|[^\s'"=:{]+=(?=[\[{])|(?=\{)""")
 _EXPRESSION_START = re.compile(r"""(?:[^\s'"=:{]+=)?(?=\{)""")
 _BACKSLASHES = re.compile(r"\\+")
@@ -436,6 +431,8 @@ def split_line(line: str) -> list[str]:
     Raises:
         CommandError: A quote is not closed.
     """
+    if not _SPECIAL.search(line):
+        return line.split()
     words: list[str] = []
     position, in_command = 0, False
     while position < len(line):

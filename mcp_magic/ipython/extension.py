@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,12 +47,14 @@ class MCPMagics(Magics, Settings):
         self.cells = Cells(shell)
         self.state = State()
         self.comm_status = CommStatus(self.cells)
-        self.history = PlainHistory(shell)
+        self.awaiting = AwaitMagics(shell)
+        self.history = PlainHistory(shell, self.awaiting.originals)
+        self._passed_on = False
 
     def prepare(self) -> None:
         """Pass the settings to the kernel's host and let it ask the user, unless the user has set other callbacks."""
         from mcp_magic.ipython.ask import Asking, Eliciting, answer_sampling, ask_in_replays, authorize
-        from mcp_magic.ipython.progress import Reporting
+        from mcp_magic.ipython.live import Reporting
         from mcp_magic.notebook import host
 
         self.pass_on()
@@ -153,7 +156,7 @@ class MCPMagics(Magics, Settings):
             if command is None:
                 raise _no_subcommand(name)
         does = command.implementation
-        if (not does.takes_command and any(word in ("--help", "-h") for word in words)) or words[:1] == ["--help"]:
+        if (not does.takes_command and ("--help" in words or "-h" in words)) or words[:1] == ["--help"]:
             return help_for_one(command)
         if cell is not None and not does.takes_body:
             raise CommandError(f"%%mcp {command.name} takes no cell below; write %mcp {command.name}")
@@ -170,8 +173,10 @@ class MCPMagics(Magics, Settings):
         def lookup(name: str) -> Any:
             return local_ns.get(name, self.shell.user_ns.get(name))
 
-        host.close_at_exit()
-        self.pass_on()
+        if not self._passed_on:
+            self._passed_on = True
+            host.close_at_exit()
+            self.pass_on()
         return Invocation(
             host=host,
             settings=self,
@@ -252,7 +257,7 @@ def load(shell: InteractiveShell) -> None:
         return
     magics = MCPMagics(shell)
     shell.register_magics(magics)
-    shell.input_transformers_post.append(AwaitMagics(shell))
+    shell.input_transformers_post.append(magics.awaiting)
     shell.input_transformers_cleanup.append(help_asked)
     magics.history.install()
     magics.cells.install()
@@ -293,7 +298,7 @@ def _close(magics: MCPMagics) -> None:
 def _leave_host(magics: MCPMagics) -> None:
     """Remove our callbacks from the host; callbacks that the user has set stay."""
     from mcp_magic.ipython.ask import Asking, Eliciting, ask_no_more_in_replays, authorize_no_more, end_sampling
-    from mcp_magic.ipython.progress import Reporting
+    from mcp_magic.ipython.live import Reporting
     from mcp_magic.notebook import host
 
     startup.callbacks.remove(magics.prepare)
@@ -318,9 +323,9 @@ def _leave_shell(shell: InteractiveShell, magics: MCPMagics) -> None:
     magics.comm_status.uninstall()
     magics.cells.uninstall()
     magics.history.uninstall()
-    awaiting, asking = shell.input_transformers_post, shell.input_transformers_cleanup
-    awaiting[:] = [each for each in awaiting if not isinstance(each, AwaitMagics)]
-    asking[:] = [each for each in asking if each is not help_asked]
+    with suppress(ValueError):  # the user has removed it
+        shell.input_transformers_post.remove(magics.awaiting)
+        shell.input_transformers_cleanup.remove(help_asked)
     for name in MAGICS:
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop(name, None)

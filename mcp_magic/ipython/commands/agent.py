@@ -14,12 +14,7 @@ from mcp_magic.consent.consent import POLICIES
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServerError
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import (
-    Argument,
-    Implementation,
-    Invocation,
-    Tab,
-)
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab
 from mcp_magic.ipython.live import screen_for, shown_once
 from mcp_magic.notebook import host
 

@@ -12,15 +12,7 @@ from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import (
-    ONE_TOOL,
-    TIMEOUTS,
-    Argument,
-    Implementation,
-    Invocation,
-    Tab,
-    timeouts,
-)
+from mcp_magic.ipython.commandline import ONE_TOOL, TIMEOUTS, Argument, Implementation, Invocation, Tab, timeouts
 from mcp_magic.results.results import last_failed
 from mcp_magic.schema.commandline import CELL
 
@@ -40,11 +32,14 @@ __all__ = ["ASSERT", "CALL", "LAST", "PROMPT", "RAW", "READ"]
 async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
     """Call the tool; raises an error that it reports."""
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
-    schema.check_text(invocation.body, "the cell")
-    cell = invocation.body.removesuffix("\n") if invocation.body is not None else None  # IPython adds a line end
-    in_cell = any(word.partition("=")[2] == f"@{CELL}" for word in arguments.arguments)
-    values = {} if in_cell else _body(invocation.body, tool)
-    values |= invocation.arguments(arguments.arguments, tool.input_schema, cell=cell)
+    if invocation.body is None:
+        values = invocation.arguments(arguments.arguments, tool.input_schema)
+    else:
+        schema.check_text(invocation.body, "the cell")
+        in_cell = any(word.partition("=")[2] == f"@{CELL}" for word in arguments.arguments)
+        values = {} if in_cell else _read_body(invocation.body, tool)
+        cell = invocation.body.removesuffix("\n")  # IPython adds a line end
+        values |= invocation.arguments(arguments.arguments, tool.input_schema, cell=cell)
     limits = timeouts(invocation, arguments)
     if arguments.answers:
         from mcp_magic.ipython.ask import Answers
@@ -58,9 +53,9 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
     return result.df if arguments.df else result
 
 
-def _body(body: str | None, tool: Tool) -> dict[str, Any]:
+def _read_body(body: str, tool: Tool) -> dict[str, Any]:
     """Read the JSON object below a `%%mcp call` line."""
-    if body is None or not body.strip():
+    if not body.strip():
         return {}
     try:
         value = json.loads(body)

@@ -18,14 +18,7 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import (
-    ANY_SERVER,
-    Argument,
-    Implementation,
-    Invocation,
-    Tab,
-    seconds_typed,
-)
+from mcp_magic.ipython.commandline import ANY_SERVER, Argument, Implementation, Invocation, Tab, seconds_typed
 from mcp_magic.schema.commandline import REFERENCE, as_command, as_word
 
 if TYPE_CHECKING:

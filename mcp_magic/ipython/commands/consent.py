@@ -14,13 +14,7 @@ from mcp_magic.consent.rules import Rule, exactly, parse_rules, unreached, write
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import CommandError, ConfigError
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import (
-    ONE_SERVER,
-    Argument,
-    Implementation,
-    Invocation,
-    Tab,
-)
+from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation, Tab
 from mcp_magic.notebook import host
 
 if TYPE_CHECKING:

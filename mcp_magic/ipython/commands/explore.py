@@ -18,14 +18,7 @@ from mcp_magic.errors import CommandError, MCPMagicError, UnknownResourceError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import how_to_ask, needs_yes
 from mcp_magic.ipython.cells import keep_here
-from mcp_magic.ipython.commandline import (
-    ANY_SERVER,
-    ONE_TOOL,
-    Argument,
-    Implementation,
-    Invocation,
-    seconds_typed,
-)
+from mcp_magic.ipython.commandline import ANY_SERVER, ONE_TOOL, Argument, Implementation, Invocation, seconds_typed
 from mcp_magic.results.cards import tool_card
 
 if TYPE_CHECKING:
@@ -396,12 +389,18 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 async def _show_watch(invocation: Invocation, watch: Watch, arguments: argparse.Namespace) -> Watch:
-    from mcp_magic.ipython.live import Running, shown_once, watch_screen_for
+    from mcp_magic.ipython.live import Running, shown_once
 
     where, background = invocation.cells.circumstances(), arguments.background
     clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
-    screen = watch_screen_for(invocation.cells, clicks=clicks, detach=None if background else lambda: started.detach())
-    started = Running(watch, screen, arguments.seconds, arguments.count)
+    started = Running(
+        watch,
+        invocation.cells,
+        waits=not background,
+        clicks=clicks,
+        seconds=arguments.seconds,
+        count=arguments.count,
+    )
     shown_once(invocation.shell, watch)
     keep_here(started, invocation.shell)
     if not background:

@@ -15,12 +15,7 @@ from mcp_magic.config.parsing import check_name, write_text
 from mcp_magic.display.listing import Listing, Text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, MCPMagicError
-from mcp_magic.ipython.commandline import (
-    ONE_SERVER,
-    Argument,
-    Implementation,
-    Invocation,
-)
+from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation
 from mcp_magic.results.results import CellCrashError
 
 if TYPE_CHECKING:

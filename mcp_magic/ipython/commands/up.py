@@ -16,12 +16,8 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import ask_for_trust, displaced, shadowed
-from mcp_magic.ipython.cells import current_place
-from mcp_magic.ipython.commandline import (
-    Argument,
-    Implementation,
-    Invocation,
-)
+from mcp_magic.ipython.cells import current_run
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation
 from mcp_magic.ipython.commands.consent import fitting_nothing, never_reached
 from mcp_magic.results.cards import edited
 
@@ -162,7 +158,7 @@ class _Origin:
 def _origin_of(invocation: Invocation, source: str) -> _Origin:
     if invocation.body is None:
         return _Origin(source)
-    cell = current_place(invocation.shell).cell
+    cell = current_run(invocation.shell).cell
     text = "\n".join(line.rstrip() for line in invocation.body.strip().splitlines())
     # only a digest is kept, since the text may hold secrets
     return _Origin(source, cell or f"text {hashlib.sha256(text.encode()).hexdigest()}", named=bool(cell))
