@@ -12,7 +12,7 @@ from benchmarks import servers
 from benchmarks.timing import Result, async_pairs, compared
 from mcp_magic._host import Host
 from mcp_magic.config.specs import StdioSpec
-from mcp_magic.ipython.progress import LiveBoard
+from mcp_magic.ipython.live import LiveBoard
 
 if TYPE_CHECKING:
     from collections.abc import Callable

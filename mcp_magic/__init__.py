@@ -232,13 +232,13 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
     """Add `%mcp` to a shell. IPython calls this for `%load_ext mcp_magic`."""
-    from mcp_magic.ipython.loading import load
+    from mcp_magic.ipython.extension import load
 
     load(ipython)
 
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
     """Close all sessions and remove `%mcp`. IPython calls this for `%unload_ext mcp_magic`."""
-    from mcp_magic.ipython.loading import unload
+    from mcp_magic.ipython.extension import unload
 
     unload(ipython)

@@ -116,7 +116,7 @@ def _command(magic: str, rest: str) -> tuple[Command, str]:
 
 
 def _check_options(command: Command, rest: str) -> None:
-    known = command.parser().options
+    known = command.parser.options
     for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", rest.partition("-- ")[0]):
         if option not in known:
             raise CommandError(f"{command.typed} has no option {option}")

@@ -18,7 +18,7 @@ from mcp_magic import Host, host
 from mcp_magic.config.project import parse_declaration
 from mcp_magic.errors import CommandError
 from mcp_magic.ipython import execution
-from mcp_magic.ipython.loading import load, unload
+from mcp_magic.ipython.extension import load, unload
 from mcp_magic.ipython.settings import Settings
 from tests.core.changing_server import Changing
 from tests.core.skills_server import SkillServer, entry_of

@@ -13,7 +13,7 @@ def test_each_subcommand_has_a_page_with_its_arguments_and_examples() -> None:
     pages = commands.pages(ROOT)
     for name, command in COMMANDS.items():
         page = pages[f"commands/{name}.md"]
-        for action in command.parser().arguments:
+        for action in command.parser.arguments:
             assert all(f"`{option}" in page for option in action.option_strings)
         assert all(example in page for example in command.implementation.examples)
         assert f"({name}.md)" in pages["commands/index.md"]

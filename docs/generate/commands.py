@@ -61,7 +61,7 @@ def _index() -> str:
 
 
 def _page(command: Command, guides: dict[str, str]) -> str:
-    parser, does = command.parser(), command.implementation
+    parser, does = command.parser, command.implementation
     parts = [f"# `{typed(command)}`", f"{plain(command.summary[:1].upper() + command.summary[1:])}.", _usage(command)]
     parts += [plain(text) for text in does.details.split("\n\n") if text]
     parts += [_arguments(parser)]
@@ -74,8 +74,7 @@ def _page(command: Command, guides: dict[str, str]) -> str:
 
 
 def _usage(command: Command) -> str:
-    parser = command.parser()
-    parser.prog = typed(command)
+    parser = Parser(typed(command), command.implementation.arguments)
     parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)
     lines = [parser.format_usage().removeprefix("usage: ").rstrip()]
     if command.implementation.takes_command:

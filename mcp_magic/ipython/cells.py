@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import sys
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import currentframe, signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakSet
 
-from mcp_magic.ipython.execution import MARK, is_ours
-from mcp_magic.ui.lifecycle import Closable, Place, close_previous, keep
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from IPython.core.interactiveshell import InteractiveShell
 
     Handler = Any
 
 __all__ = [
+    "CellRun",
     "Cells",
     "Circumstances",
     "CommStatus",
     "PlainHistory",
-    "current_place",
+    "close_previous",
+    "current_run",
+    "keep",
     "keep_here",
-    "kernel_version",
     "loops_on_this_stack",
-    "without_awaits",
 ]
 
 
@@ -137,12 +133,11 @@ class Cells:
             running=header.get("msg_id") in self._running,
             nested=loops_on_this_stack() > 1,
             allow_stdin=bool(allowed),
-            widgets=_names_a_cell(parent) if self.asks_from_a_cell() else self._shows_widgets(header),
+            # a click names no cell; its frontend has named those that it ran
+            widgets=_names_a_cell(parent)
+            if self.asks_from_a_cell()
+            else header.get("session", "") in self._with_widgets,
         )
-
-    def _shows_widgets(self, header: dict[str, Any]) -> bool:
-        """Whether the frontend that sent this message (a click) has named the cells that it ran."""
-        return header.get("session", "") in self._with_widgets
 
 
 def _names_a_cell(parent: dict[str, Any]) -> bool:
@@ -204,7 +199,7 @@ class CommStatus:
 
     def _handle(self, handler: Handler, stream: Any, ident: Any, message: dict[str, Any]) -> Any:
         # only the caller's `concurrent` tells; kernels that report every message have no such argument
-        frame = inspect.currentframe()
+        frame = currentframe()
         caller = frame.f_back if frame is not None else None
         unreported = caller is not None and bool(caller.f_locals.get("concurrent", False))
         try:
@@ -220,34 +215,92 @@ class CommStatus:
         kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=parent, ident=topic)
 
 
-# Which cell and which run of it show something.
+# Which cell and which run of it show something, so that running the cell again closes it.
+#
+# A widget lives in the kernel until it is closed: a cell that is run two hundred times would leave two hundred
+# explorers behind. The frontend reports which cell it runs and which it has deleted.
+
+
+class Closable(Protocol):
+    """An object with a `close()` that may be called more than once."""
+
+    def close(self) -> None:
+        """Close every comm."""
+
 
 T = TypeVar("T", bound=Closable)
 
+
+class CellRun(NamedTuple):
+    """A run of a cell.
+
+    Attributes:
+        cell: The cell's id, or "" if the frontend does not report it; then nothing is replaced.
+        run: An id of this run of the cell.
+        deleted: Ids of deleted cells.
+    """
+
+    cell: str = ""
+    run: str = ""
+    deleted: tuple[str, ...] = ()
+
+
+_shown: dict[str, list[tuple[str, Closable]]] = {}
 _followed: WeakSet[InteractiveShell] = WeakSet()
+
+
+def keep(thing: T, at: CellRun) -> T:
+    """Remember that `thing` is shown by a run, close what earlier runs of the cell showed, and return `thing`.
+
+    >>> class Form:
+    ...     def close(self): print("closed")
+    >>> first = keep(Form(), CellRun("cell", "run 1"))
+    >>> second = keep(Form(), CellRun("cell", "run 1"))
+    >>> third = keep(Form(), CellRun("cell", "run 2"))
+    closed
+    closed
+    >>> close_previous(CellRun(deleted=("cell",)))
+    closed
+    """
+    close_previous(at)
+    if at.cell:
+        _shown.setdefault(at.cell, []).append((at.run, thing))
+    return thing
+
+
+def close_previous(at: CellRun) -> None:
+    """Close what earlier runs of this cell and deleted cells showed."""
+    for cell in (*at.deleted, at.cell):
+        shown = _shown.pop(cell, [])
+        same = [each for each in shown if cell == at.cell and each[0] == at.run]
+        for run, thing in shown:
+            if not (cell == at.cell and run == at.run):
+                thing.close()
+        if same:
+            _shown[cell] = same
 
 
 def keep_here(thing: T, shell: InteractiveShell) -> T:
     """Register `thing` as shown by the running cell and return it. The next run of that cell closes it."""
-    place = current_place(shell)
-    if place.cell and shell not in _followed:
+    at = current_run(shell)
+    if at.cell and shell not in _followed:
         _followed.add(shell)
         # also closes it when the next run shows nothing, or the cell is deleted
-        shell.events.register("pre_run_cell", lambda *_: close_previous(current_place(shell)))
-    return keep(thing, place)
+        shell.events.register("pre_run_cell", lambda *_: close_previous(current_run(shell)))
+    return keep(thing, at)
 
 
-def current_place(shell: InteractiveShell) -> Place:
+def current_run(shell: InteractiveShell) -> CellRun:
     """Return the running cell and its run, as the frontend's request names them.
 
     JupyterLab, Notebook 7 and VS Code send `metadata.cellId`; JupyterLab and Notebook 7 also send
-    `metadata.deletedCells`. A terminal and nbclient name no cell: the place is empty.
+    `metadata.deletedCells`. A terminal and nbclient name no cell.
     """
     get_parent = getattr(shell, "get_parent", None)  # terminal IPython has none
     request = (get_parent() if get_parent is not None else None) or {}
     metadata, header = request.get("metadata") or {}, request.get("header") or {}
     deleted = metadata.get("deletedCells")
-    return Place(
+    return CellRun(
         cell=str(metadata.get("cellId") or ""),
         run=str(header.get("msg_id") or ""),
         deleted=tuple(map(str, deleted)) if isinstance(deleted, list) else (),
@@ -259,52 +312,18 @@ def current_place(shell: InteractiveShell) -> Place:
 # `%save`, `%macro`, `In[n]` and `%history -t` take the code that ran. In a program, a top-level `await` is a syntax
 # error, and the mark of an awaited line (`MARK`) makes the code unreadable.
 
-_BEFORE = b"(await "
-_MARKED = f"{MARK!r} + ".encode()
-
-
-def without_awaits(source: str) -> str:
-    r"""Remove from a cell what `AwaitMagics` added.
-
-    >>> without_awaits(r"r = (await get_ipython().run_line_magic('mcp', '\x00' + 'tools'))")
-    "r = get_ipython().run_line_magic('mcp', 'tools')"
-    """
-    if _MARKED.decode() not in source:
-        return source
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:
-        return source
-    lines = [line.encode() for line in source.split("\n")]  # ast offsets count bytes, and only \n ends a line
-    calls = [node.value for node in ast.walk(tree) if isinstance(node, ast.Await) and is_ours(node.value)]
-    for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset), reverse=True):
-        _unwrap(lines, call)
-    return b"\n".join(lines).decode()
-
-
-def _unwrap(lines: list[bytes], call: Any) -> None:
-    """Remove what was added around a call and its line, from the end, so that earlier offsets stay valid."""
-    argument = call.args[1]
-    pieces = [
-        (call.end_lineno, call.end_col_offset, b")"),
-        (argument.lineno, argument.col_offset, _MARKED),
-        (call.lineno, call.col_offset - len(_BEFORE), _BEFORE),
-    ]
-    if not all(lines[line - 1][at:].startswith(text) for line, at, text in pieces if at >= 0):
-        return  # an await that the user wrote
-    for line, at, text in pieces:
-        lines[line - 1] = lines[line - 1][:at] + lines[line - 1][at + len(text) :]
-
 
 class PlainHistory:
     """Keeps our awaits out of a shell's history.
 
     Args:
         shell: The shell; nothing happens for one without a history.
+        originals: Code that was run -> the same code without our awaits.
     """
 
-    def __init__(self, shell: InteractiveShell) -> None:
+    def __init__(self, shell: InteractiveShell, originals: Mapping[str, str]) -> None:
         self._manager: Any = shell.history_manager
+        self._originals = originals
 
     def install(self) -> None:
         """Start."""
@@ -317,4 +336,4 @@ class PlainHistory:
 
     def _store(self, line_num: int, source: str, source_raw: str | None = None) -> None:
         raw = source if source_raw is None else source_raw
-        type(self._manager).store_inputs(self._manager, line_num, without_awaits(source), raw)
+        type(self._manager).store_inputs(self._manager, line_num, self._originals.get(source, source), raw)

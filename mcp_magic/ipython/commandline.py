@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import re
 import shlex
 import shutil
 import textwrap
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -19,63 +17,46 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.masking import mask_arguments
-from mcp_magic.config.parsing import slug
-from mcp_magic.consent.rules import rule_of
 from mcp_magic.display.document import terminal_width
 from mcp_magic.display.listing import Text
 from mcp_magic.errors import ArgumentsError, CommandError, UnknownServerError
-from mcp_magic.ipython.cells import current_place
-from mcp_magic.schema.commandline import (
-    REFERENCE,
-    as_command,
-    escape_name,
-    escape_text,
-    python_source,
-    read_item,
-    unescape_word,
-)
+from mcp_magic.schema.commandline import REFERENCE, as_command, parse_arguments, python_source, unescape_word
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from IPython.core.interactiveshell import InteractiveShell
     from mcp_types import Tool
 
-    from mcp_magic.config.project import Declaration
-    from mcp_magic.consent.rules import Rule
     from mcp_magic.ipython.cells import Cells
     from mcp_magic.ipython.settings import Settings
     from mcp_magic.notebook import NotebookHost
     from mcp_magic.server.http import Serving
     from mcp_magic.session.connection import Connection
 
+    Completer = Callable[["Tab"], list[str] | dict[str, str]]
+
 __all__ = [
+    "ANY_SERVER",
     "GROUPS",
+    "ONE_SERVER",
+    "ONE_TOOL",
+    "TIMEOUTS",
+    "Argument",
     "Command",
+    "Completer",
     "Implementation",
     "Invocation",
     "Limits",
-    "Origin",
     "Parser",
     "State",
-    "Word",
-    "argument",
-    "assigned",
-    "auth_options",
-    "auth_table",
-    "beginning",
+    "Tab",
     "help_for_all",
     "help_for_one",
-    "meant",
-    "names_in",
-    "origin_of",
     "parse",
     "seconds_typed",
     "split_line",
-    "take_over",
-    "timeout_options",
     "timeouts",
-    "valued",
 ]
 
 
@@ -170,10 +151,10 @@ class Invocation:
         Raises:
             ArgumentsError: The name is a server's and the first word is the name of a tool.
         """
-        tools = await self.host[name].listing("tools") if name in self.host and words else ()
-        meant = words[0] if any(tool.name == words[0] for tool in tools) else ""
-        if meant:
-            raise ArgumentsError(f"a tool is SERVER:TOOL, in one word; did you mean {name}:{meant}?")
+        if words and name in self.host:
+            for tool in await self.host[name].listing("tools"):
+                if tool.name == words[0]:
+                    raise ArgumentsError(f"a tool is SERVER:TOOL, in one word; did you mean {name}:{tool.name}?")
         found: tuple[Connection, Tool] = await self.host.resolve(name)
         return found
 
@@ -187,37 +168,76 @@ class Invocation:
         return _INLINE.sub(lambda m: m[0][1:] if m[0][0] == "\\" else str(self._evaluated(m[1] or m[2])), word)
 
     def _evaluated(self, source: str) -> Any:
-        problem = ""
         try:
             return self.evaluate(source)
         except Exception as error:
             problem = f"cannot evaluate {source[:60]!r}: {type(error).__name__}: {error}"
         raise ArgumentsError(problem)
 
+    def arguments(self, words: Sequence[str], schema: Mapping[str, Any], *, cell: str | None = None) -> dict[str, Any]:
+        """Return the arguments that `name=value` words are, by a JSON Schema; `cell` is what `@cell` stands for."""
+        return parse_arguments(words, schema, evaluate=self.evaluate, directory=self.directory, cell=cell)
 
-class Word(argparse.Action):
-    """An argument that is kept as it is typed.
+    def path(self, word: str) -> Path:
+        """Return a typed path; a relative one is below the directory of the line."""
+        return self.directory / Path(word).expanduser()
 
-    Args:
-        completer: Selects the completions of Tab by a name in `COMPLETERS` (`ipython/candidates.py`), for arguments
-            whose metavar does not.
+
+@dataclass(frozen=True)
+class Tab:
+    """The position where Tab was pressed.
+
+    Attributes:
+        fragment: The typed part of the word.
+        positional: The words before it, without options and their values.
+        namespace: The variables of the notebook.
+        settings: The settings, which say where threads are kept.
+        agents: The names of the declared agents.
     """
 
-    def __init__(self, *names: Any, completer: str = "", **options: Any) -> None:
-        super().__init__(*names, **options)
-        self.completer = completer
+    fragment: str
+    positional: Sequence[str] = ()
+    namespace: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings | None = None
+    agents: Iterable[str] = ()
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        """Keep the value."""
-        setattr(namespace, self.dest, values)
+
+class Argument:
+    """An argument of a subcommand.
+
+    Args:
+        *names: As for `argparse.ArgumentParser.add_argument`.
+        complete: Returns the completions of Tab, or a dictionary of completions and their descriptions. Without it, the
+            metavar selects one in `COMPLETERS` (`ipython/completion.py`). Choices need neither.
+        **options: As for `add_argument`.
+    """
+
+    def __init__(self, *names: str, complete: Completer | None = None, **options: Any) -> None:
+        self.names = names
+        self.complete = complete
+        self.options = options
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are `CommandError`s of one line."""
+    """An argparse parser whose errors are `CommandError`s of one line.
 
-    def __init__(self, typed: str) -> None:
-        super().__init__(prog=typed, add_help=False, allow_abbrev=False, argument_default=None)
-        self.register("action", None, Word)  # the default where no `action` is given
+    Args:
+        typed: The words before the arguments.
+        arguments: The arguments; at most one of those in an inner tuple may be given.
+
+    Attributes:
+        completers: Destination -> what completes the argument.
+    """
+
+    def __init__(self, typed: str, arguments: Iterable[Argument | tuple[Argument, ...]]) -> None:
+        super().__init__(prog=typed, add_help=False, allow_abbrev=False)
+        self.completers: dict[str, Completer] = {}
+        for each in arguments:
+            group = self.add_mutually_exclusive_group() if isinstance(each, tuple) else self
+            for argument in each if isinstance(each, tuple) else (each,):
+                action = group.add_argument(*argument.names, **argument.options)
+                if argument.complete is not None:
+                    self.completers[action.dest] = argument.complete
 
     @property
     def arguments(self) -> tuple[argparse.Action, ...]:
@@ -240,7 +260,7 @@ class Implementation:
 
     Attributes:
         run: Runs it and returns the value that the cell shows.
-        options: Adds the arguments to a parser.
+        arguments: What its line takes; at most one of those in an inner tuple may be given.
         examples: Working lines for the help.
         details: More text for the subcommand's own help.
         takes_body: Whether `%%mcp NAME` with a cell below is allowed.
@@ -249,7 +269,7 @@ class Implementation:
     """
 
     run: Callable[[Invocation, argparse.Namespace], Awaitable[Any]]
-    options: Callable[[Parser], None] = lambda parser: None
+    arguments: tuple[Argument | tuple[Argument, ...], ...] = ()
     examples: tuple[str, ...] = ()
     details: str = ""
     takes_body: bool = False
@@ -263,7 +283,7 @@ class Command:
 
     Attributes:
         name: The word that is typed.
-        module: The module in `commands` with its `Implementation`, which has the name in capitals.
+        module: The module in `commands` that has its `Implementation`, under its name in capitals.
         group: One of `GROUPS`.
         summary: One line for the list of subcommands, without a full stop.
         everyday: Whether the first screen of the help explains it; the other subcommands are only named there.
@@ -288,11 +308,10 @@ class Command:
         found: Implementation = getattr(import_module(f".{self.module}", COMMANDS_PACKAGE), self.name.upper())
         return found
 
+    @cached_property
     def parser(self) -> Parser:
-        """Return a parser for its arguments."""
-        parser = Parser(self.typed)
-        self.implementation.options(parser)
-        return parser
+        """A parser of its arguments."""
+        return Parser(self.typed, self.implementation.arguments)
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -323,17 +342,16 @@ def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, l
         if not line:
             example = "for example: -- python server.py"
             raise CommandError(f"{command.typed}: after `--` the command is missing, {example}")
-    parser = command.parser()
-    arguments, left = parser.parse_known_intermixed_args(words)
+    arguments, left = command.parser.parse_known_intermixed_args(words)
     if left:
         taken = getattr(arguments, "target", []) if does.takes_command and not line else []
-        raise CommandError(f"{command.typed}: {_left_over(command, parser, left, taken)}")
+        raise CommandError(f"{command.typed}: {_left_over(command, left, taken)}")
     return arguments, line
 
 
-def _left_over(command: Command, parser: Parser, left: list[str], taken: list[str]) -> str:
+def _left_over(command: Command, left: list[str], taken: list[str]) -> str:
     """Name the words that do not fit, and suggest an option or a command line, which begins with `taken`."""
-    near = next((did_you_mean(word, parser.options) for word in left if word.startswith("-")), "")
+    near = next((did_you_mean(word, command.parser.options) for word in left if word.startswith("-")), "")
     left_over = command.implementation.left_over
     says = f"unrecognized arguments: {' '.join(mask_arguments(tuple(left)))}."
     if taken and (taken[0] in _PROGRAMS or shutil.which(taken[0])) and (len(taken) > 1 or not near):
@@ -366,7 +384,8 @@ def help_for_all(commands: Iterable[Command], *, everyday: bool = False) -> Text
 
 def help_for_one(command: Command) -> Text:
     """Return the help of one subcommand: usage, summary, arguments, examples."""
-    parser, does = command.parser(), command.implementation
+    does = command.implementation
+    parser = Parser(command.typed, does.arguments)
     width = min(terminal_width(), 100)
     parser.formatter_class = lambda prog: _Formatter(prog, max_help_position=28, width=width)
     head, _, arguments = parser.format_help().strip().partition("\n\n")
@@ -390,6 +409,7 @@ def help_for_one(command: Command) -> Text:
 # - A backslash escapes only a quote, so `C:\data` stays as it is. After `--`, as in a shell, it escapes any character.
 # - A `#` that stands alone begins a comment.
 
+_SPECIAL = re.compile(r"""["'\\#\[{]""")
 _JSON_START = re.compile(r"""[^\s'"=:]+:=(?=[\[{"])|[^\s'"=:{]+=(?=[\[{])|(?=\{)""")
 _EXPRESSION_START = re.compile(r"""(?:[^\s'"=:{]+=)?(?=\{)""")
 _BACKSLASHES = re.compile(r"\\+")
@@ -411,6 +431,8 @@ def split_line(line: str) -> list[str]:
     Raises:
         CommandError: A quote is not closed.
     """
+    if not _SPECIAL.search(line):
+        return line.split()
     words: list[str] = []
     position, in_command = 0, False
     while position < len(line):
@@ -518,76 +540,6 @@ def _unreadable(word: str, why: str) -> CommandError:
     return CommandError(f"cannot read {word[:60]!r}: {why}; a value with spaces goes in quotes: name='two words'")
 
 
-# Words as typed and as read: completions of servers' texts are quoted so that they are read back unchanged.
-
-
-def meant(word: str) -> str:
-    """Return a word without its quotes; its last quote may still be open.
-
-    >>> meant("note='two wor"), meant("'note://x?a='b")
-    ('note=two wor', 'note://x?a=b')
-    """
-    for closing in ("", "'", '"'):
-        with suppress(CommandError):
-            return " ".join(split_line(word + closing))
-    return word
-
-
-def beginning(fragment: str, words: Iterable[str]) -> list[str]:
-    """Return the words that begin with a fragment, whatever the quoting; words that cannot be typed are left out.
-
-    >>> beginning("no", ["note://x", "'note://a b'", "x"]), beginning("'note://a", ["'note://a b'", "note://ab"])
-    (['note://x', "'note://a b'"], ["'note://a b'", 'note://ab'])
-    """
-    said = meant(fragment)
-    plain = ((word, meant(word) if "'" in word else word) for word in words)
-    return [word for word, text in plain if (text.startswith(said) or word.startswith(fragment)) and word.isprintable()]
-
-
-def argument(name: str) -> str:
-    """Quote an argument's name so that it is read back unchanged.
-
-    >>> argument("city"), argument("first name")
-    ('city', "'first name'")
-    """
-    return shlex.quote(escape_name(name))
-
-
-def names_in(word: str) -> tuple[str, ...]:
-    """Return the parts of an argument's name as typed; () if it cannot be read.
-
-    >>> names_in("at.'first name'"), names_in("at:")
-    (('at', 'first name'), ('at',))
-    """
-    with suppress(ArgumentsError):
-        return read_item(f"{meant(word.removesuffix(':'))}=").parts
-    return ()
-
-
-def assigned(word: str) -> tuple[str, str]:
-    r"""Return an argument's name and its value's text, as far as typed.
-
-    >>> assigned(r"price='\$5")
-    ('price', '$5')
-    """
-    name, _, value = meant(word).partition("=")
-    plain = value[1:] if value.startswith("\\") and escape_text(value[1:]) == value else value
-    return name, plain
-
-
-def valued(name: str, values: Sequence[Any]) -> list[str]:
-    r"""Return `name=value` for each value, quoted so that it is read back unchanged; `name` stays as typed.
-
-    >>> valued("a", ["b c", "$x", 1]), valued("a:", ["$x"]), valued("'a b", ["c"])
-    (["a='b c'", "a='\\$x'", 'a=1'], ['a:=\'"$x"\''], ["'a b=c'"])
-    """
-    json_only = name.endswith(":")
-    texts = [escape_text(v) if isinstance(v, str) and not json_only else json.dumps(v) for v in values]
-    if name[:1] in ("'", '"'):
-        return [shlex.quote(f"{meant(name)}={text}") for text in texts]
-    return [f"{name}={shlex.quote(text)}" for text in texts]
-
-
 # `--timeout` and `--max-total-timeout`: how long a subcommand waits for an answer.
 
 
@@ -596,14 +548,6 @@ class Limits(TypedDict):
 
     timeout: float | None
     max_total_timeout: float | None
-
-
-def timeout_options(parser: Parser) -> None:
-    """Add both options."""
-    parser.add_argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer")
-    parser.add_argument(
-        "--max-total-timeout", type=seconds_typed, metavar="S", help="seconds it may take while it reports progress"
-    )
 
 
 def timeouts(invocation: Invocation, arguments: argparse.Namespace) -> Limits:
@@ -631,135 +575,17 @@ def seconds_typed(word: str) -> float:
     return seconds
 
 
-# How a declaration replaces the consent rules and agents of its earlier run.
-#
-# A file is known by its path and a cell by the id from its frontend. Without an id (a terminal, nbclient), the cell's
-# text identifies it. A changed cell is then a new one: its earlier rules and agents stay, and a note says so. A rule
-# that denies must not vanish because another declaration ran.
+TIMEOUTS = (
+    Argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer"),
+    Argument(
+        "--max-total-timeout", type=seconds_typed, metavar="S", help="seconds it may take while it reports progress"
+    ),
+)
+"""Both options."""
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where a declaration comes from.
+# Arguments of several subcommands.
 
-    Attributes:
-        source: The file, or the name for a cell.
-        cell: Which cell it is, or "".
-        named: Whether the frontend gave the cell's id.
-    """
-
-    source: str
-    cell: str = ""
-    named: bool = True
-
-    def made(self, rule: Rule) -> bool:
-        """Whether a rule was declared here."""
-        return (rule.source, rule.cell) == (self.source, self.cell)
-
-    def declared(self, agent: dict[str, Any]) -> bool:
-        """Whether an agent was declared here."""
-        return (agent.get("source"), agent.get("cell")) == (self.source, self.cell)
-
-
-def origin_of(invocation: Invocation, source: str) -> Origin:
-    """Return the origin of a declaration.
-
-    Args:
-        invocation: The line, or the cell.
-        source: The file, or the name for a cell.
-    """
-    if invocation.body is None:
-        return Origin(source)
-    cell = current_place(invocation.shell).cell
-    text = "\n".join(line.rstrip() for line in invocation.body.strip().splitlines())
-    # only a digest is kept, since the text may hold secrets
-    return Origin(source, cell or f"text {hashlib.sha256(text.encode()).hexdigest()}", named=bool(cell))
-
-
-def take_over(invocation: Invocation, declaration: Declaration, origin: Origin, *, dry: bool) -> list[str]:
-    """Replace the rules and agents of an earlier run by the declared ones; return notes about the changes.
-
-    Args:
-        invocation: Its host has the rules, its state has the agents.
-        declaration: The declaration.
-        origin: Where it comes from.
-        dry: Whether to change nothing.
-    """
-    rules, agents = invocation.host.consent.rules, invocation.state.agents
-    new = [_rule(table, declaration, origin) for table in declaration.consent]
-    left = [name for name in agents if origin.declared(agents[name]) and name not in declaration.agents]
-    gone = [f"`{rule}`" for rule in rules if origin.made(rule) and rule not in new]
-    gone += [f"agent {name}" for name in left]
-    others = [f"`{rule}`" for rule in rules if rule.source == origin.source and not origin.made(rule)]
-    if not dry:
-        _replace(rules, new, origin)
-        for name in left:
-            del agents[name]
-        made = {"source": origin.source, "cell": origin.cell}
-        agents.update({name: {**agent, **made} for name, agent in declaration.agents.items()})
-    said = [f"{'would be dropped' if dry else 'no longer in force'}: {listed(gone)}"] if gone else []
-    if others and not origin.named:
-        said.append(f"still in force, from other cells: {listed(others)} (`%mcp approvals --remove N` drops one)")
-    return said
-
-
-def _rule(table: dict[str, Any], declaration: Declaration, origin: Origin) -> Rule:
-    """Make a rule. One that allows is tied to the servers declared with it; a file's fits no other servers."""
-    rule = replace(rule_of(table, source=origin.source), cell=origin.cell)
-    if rule.action != "allow":
-        return rule
-    own = {slug(entry.name): entry.spec.identity for entry in declaration.started if entry.spec is not None}
-    rule = replace(rule, identities={**rule.identities, **own})
-    if origin.cell:
-        return rule
-    return replace(rule, servers=tuple(own if rule.servers is None else filter(own.__contains__, rule.servers)))
-
-
-def _replace(rules: list[Rule], new: list[Rule], origin: Origin) -> None:
-    """Put rules in the place of the earlier ones: the order matters, since the first match decides."""
-    at = next((number for number, rule in enumerate(rules) if origin.made(rule)), len(rules))
-    rules[at:] = [*new, *(rule for rule in rules[at:] if not origin.made(rule))]
-
-
-# The log-in options of `%mcp connect`.
-
-_REFERENCE = re.compile(r"\$[^\W\d]\w*|\{.+\}", re.DOTALL)
-
-
-def auth_options(parser: Parser) -> None:
-    """Add the arguments."""
-    add = parser.add_argument
-    add("--auth", choices=("none", "oauth", "client-credentials"), help="how to log in (default: as the server asks)")
-    add("--client-id", metavar="ID", help="the client that is registered with the authorization server")
-    add("--client-secret", metavar="$VARIABLE", help="its secret; a variable, so that no notebook keeps it")
-    add("--private-key", metavar="FILE", help="in place of a secret: the client's key (PEM)")
-    add("--issuer", metavar="URL", help="the authorization server that the client belongs to")
-    add("--scope", action="append", default=[], metavar="SCOPE", help="what to ask for, may be repeated")
-    add("--redirect-port", type=int, metavar="PORT", help="the port of the registered redirect URI")
-
-
-def auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the line's log-in options, or None.
-
-    Raises:
-        CommandError: A secret is written out; the message does not repeat it.
-    """
-    secret = arguments.client_secret
-    if secret is not None and not _REFERENCE.fullmatch(secret):
-        raise CommandError(
-            "%mcp connect: --client-secret takes a variable, because the notebook keeps the line: "
-            "--client-secret $secret, or --client-secret {os.environ['SECRET']}"
-        )
-    said: dict[str, Any] = {
-        "client_id": arguments.client_id and invocation.text(arguments.client_id),
-        "client_secret": secret and str(invocation.value(secret)),
-        "private_key": arguments.private_key and invocation.text(arguments.private_key),
-        "issuer": arguments.issuer and invocation.text(arguments.issuer),
-        "scopes": [invocation.text(scope) for scope in arguments.scope] or None,
-        "redirect_port": arguments.redirect_port,
-    }
-    if arguments.auth == "client-credentials":
-        said["grant"] = "client_credentials"
-    elif arguments.auth is not None:
-        said["mode"] = arguments.auth
-    return {name: value for name, value in said.items() if value is not None} or None
+ANY_SERVER = Argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
+ONE_SERVER = Argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
+ONE_TOOL = Argument("tool", metavar="SERVER:TOOL", help="the server may be left out while the name is unique")

@@ -1,52 +1,484 @@
-"""Tab completion in `%mcp` lines and the first line of `%%mcp_agent`.
+"""Tab completions for the words of a `%mcp` line.
 
-Completions come from the cache; values for arguments of prompts and templates come from the server.
+They come from what sessions have listed. Only values for arguments of prompts and templates are asked of the server.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
-from typing import TYPE_CHECKING, Any
+import shlex
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from mcp_magic import schema
+from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError
+from mcp_magic.ipython.commandline import Tab, split_line
+from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER
+from mcp_magic.ipython.execution import run_nested
+from mcp_magic.notebook import host
+from mcp_magic.schema.commandline import as_word, escape_name, escape_text, read_item, unescape_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from IPython.core.interactiveshell import InteractiveShell
-
-    from mcp_magic.ipython.commandline import State
+    from mcp_magic.ipython.commandline import Command, Completer, Parser
     from mcp_magic.ipython.settings import Settings
+    from mcp_magic.schema.fields import Field
+    from mcp_magic.session.connection import Connection
 
-__all__ = ["install", "uninstall"]
+__all__ = [
+    "COMPLETERS",
+    "Candidates",
+    "argument_name",
+    "assigned",
+    "candidates",
+    "continuing",
+    "form_arguments",
+    "forms",
+    "meant",
+    "offered",
+    "paths",
+    "place_in",
+    "prompt_arguments",
+    "starting",
+    "tool_arguments",
+    "valued",
+]
 
-IDENTIFIER = "mcp_magic"
-AGENT_MAGIC = "mcp_agent"
-_LINE = re.compile(r"(?:^|[=\s(])%{1,2}(?:mcp\s+(?P<rest>.*)|mcp_agent(?P<agent>[ \t]+[^\n]*))$", re.DOTALL)
+
+# The choice of completions for the position of the cursor.
 
 
-def install(shell: InteractiveShell, settings: Settings, state: State) -> None:
-    """Add the completer to a shell."""
-    from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+class Candidates(NamedTuple):
+    """Completions: the text that they replace, the texts, and the kind of each text."""
 
-    @context_matcher(identifier=IDENTIFIER, priority=100)  # type: ignore[untyped-decorator]
-    def mcp_matcher(context: CompletionContext) -> SimpleMatcherResult:
-        found = _LINE.search(context.text_until_cursor)
+    fragment: str
+    texts: list[str]
+    kinds: Mapping[str, str] = MappingProxyType({})
+
+
+def candidates(
+    text: str, namespace: Mapping[str, Any], settings: Settings | None = None, agents: Iterable[str] = ()
+) -> Candidates:
+    """Return the completions at the end of `text`, which follows `%mcp`.
+
+    Args:
+        text: The line from the subcommand to the cursor; for `%%mcp_agent` it begins with `mcp_agent`.
+        namespace: The variables of the notebook, for targets.
+        settings: The settings, which say where threads are kept.
+        agents: The names of the declared agents.
+    """
+    words = re.findall(r"""(?:[^\s"']|"[^"]*(?:"|$)|'[^']*(?:'|$))+""", text)
+    fragment = "" if not words or text[-1].isspace() else words.pop()
+    tab = Tab(fragment, [], namespace, settings, agents)
+    found: list[str] | dict[str, str]
+    if not words:
+        found = starting(tab, [*COMMANDS, "--help"])
+    elif words[0] in ("help", "--help", "-h"):
+        found = starting(tab, [*COMMANDS, AGENT.name, SERVER.name] if len(words) == 1 else [])
+    elif command := AGENT if words[0] == AGENT.name else COMMANDS.get(words[0]):
+        found = _for_arguments(command, words[1:], tab)
+    else:
+        found = []
+    return Candidates(fragment, list(found), found if isinstance(found, dict) else {})
+
+
+def _for_arguments(command: Command, words: list[str], tab: Tab) -> list[str] | dict[str, str]:
+    parser = command.parser
+    options = parser.options
+    if tab.fragment.startswith("-"):
+        return starting(tab, [*(option for option in options if option not in words), "--help"])
+    positional, action = [], None
+    for word in words:
+        if action is not None and action.nargs != 0:
+            action = None  # the word is its value
+            continue
+        action = options.get(word)
+        if not word.startswith("-"):
+            positional.append(word)
+    if action is None or action.nargs == 0:
+        action = _positional(parser, len(positional))
+        tab = replace(tab, positional=positional)
+    if action is None:
+        return []
+    if action.choices:
+        return starting(tab, map(str, action.choices))
+    complete = parser.completers.get(action.dest) or COMPLETERS.get(str(action.metavar))
+    return complete(tab) if complete else []
+
+
+def _positional(parser: Parser, number: int) -> argparse.Action | None:
+    """Return the positional argument that follows `number` others, or None."""
+    actions = [action for action in parser.arguments if not action.option_strings]
+    if number < len(actions):
+        return actions[number]
+    return actions[-1] if actions and actions[-1].nargs == "*" else None
+
+
+# Words as typed and as read: completions of servers' texts are quoted so that they are read back unchanged.
+
+
+def meant(word: str) -> str:
+    """Return a word without its quotes; its last quote may still be open.
+
+    >>> meant("note='two wor"), meant("'note://x?a='b")
+    ('note=two wor', 'note://x?a=b')
+    """
+    for closing in ("", "'", '"'):
+        with suppress(CommandError):
+            return " ".join(split_line(word + closing))
+    return word
+
+
+def starting(tab: Tab, words: Iterable[str]) -> list[str]:
+    """Return the words that begin with the fragment, whatever the quoting; words that cannot be typed are left out.
+
+    >>> starting(Tab("no"), ["note://x", "'note://a b'", "x"]), starting(Tab("'note://a"), ["'note://a b'", "note://ab"])
+    (['note://x', "'note://a b'"], ["'note://a b'", 'note://ab'])
+    """
+    said = meant(tab.fragment)
+    plain = ((word, meant(word) if "'" in word else word) for word in dict.fromkeys(words))
+    return [
+        word for word, text in plain if (text.startswith(said) or word.startswith(tab.fragment)) and word.isprintable()
+    ]
+
+
+def continuing(tab: Tab, names: Iterable[str]) -> list[str]:
+    """Return `a,b` for each name that can continue a list; an opening quote stays."""
+    opened = tab.fragment[:1] if tab.fragment[:1] in ("'", '"') else ""
+    given = tab.fragment.removeprefix(opened).split(",")[:-1]
+    return starting(tab, [opened + ",".join([*given, name]) for name in names if name not in given])
+
+
+def argument_name(name: str) -> str:
+    """Quote an argument's name so that it is read back unchanged.
+
+    >>> argument_name("city"), argument_name("first name")
+    ('city', "'first name'")
+    """
+    return shlex.quote(escape_name(name))
+
+
+def _names_in(word: str) -> tuple[str, ...]:
+    """Return the parts of an argument's name as typed; () if it cannot be read.
+
+    >>> _names_in("at.'first name'"), _names_in("at:")
+    (('at', 'first name'), ('at',))
+    """
+    with suppress(ArgumentsError):
+        return read_item(f"{meant(word.removesuffix(':'))}=").parts
+    return ()
+
+
+def assigned(word: str) -> tuple[str, str]:
+    r"""Return an argument's name and its value's text, as far as typed.
+
+    >>> assigned(r"price='\$5")
+    ('price', '$5')
+    """
+    name, _, value = meant(word).partition("=")
+    plain = value[1:] if value.startswith("\\") and escape_text(value[1:]) == value else value
+    return name, plain
+
+
+def valued(name: str, values: Sequence[Any]) -> list[str]:
+    r"""Return `name=value` for each value, quoted so that it is read back unchanged; `name` stays as typed.
+
+    >>> valued("a", ["b c", "$x", 1]), valued("a:", ["$x"]), valued("'a b", ["c"])
+    (["a='b c'", "a='\\$x'", 'a=1'], ['a:=\'"$x"\''], ["'a b=c'"])
+    """
+    json_only = name.endswith(":")
+    texts = [escape_text(v) if isinstance(v, str) and not json_only else json.dumps(v) for v in values]
+    if name[:1] in ("'", '"'):
+        return [shlex.quote(f"{meant(name)}={text}") for text in texts]
+    return [f"{name}={shlex.quote(text)}" for text in texts]
+
+
+# What servers offer: names of tools and prompts, their arguments, resources.
+
+
+def offered(tab: Tab, *kinds: str) -> list[str]:
+    """Return names of what servers offer: with the server, and also without it where the name is unique."""
+    said, found = meant(tab.fragment), []
+    for kind in kinds:
+        full = [f"{c.name}:{item.name}" for c in host.find() for item in c.catalog.cached(kind)]
+        bare = [name.partition(":")[2] for name in full]
+        times = Counter(bare) if tab.fragment else {}
+        found += [*full, *(name for name in bare if times.get(name) == 1 and not name.startswith("-"))]
+    return [shlex.quote(name) for name in found if name.startswith(said) and name.isprintable()]
+
+
+def tool_arguments(tab: Tab) -> list[str]:
+    """Return the arguments of the tool that is the line's first word, or the values of the one being typed."""
+    tool = _known("tools", meant(tab.positional[0]))[1]
+    if tool is None:
+        return []
+    root = schema.root_field(tool.input_schema)
+    name, equals, _ = tab.fragment.partition("=")
+    if equals:
+        field = _field_at(root, _names_in(name))
+        return starting(tab, valued(name, _choices(field)) if field else ())
+    used = {meant(word).partition("=")[0].removesuffix(":") for word in tab.positional[1:]}
+    prefix, dot, _ = tab.fragment.rpartition(".")
+    parent = _field_at(root, _names_in(prefix)) if prefix else root
+    fields = {f"{prefix}{dot}{argument_name(child.name)}=": child for child in (parent.children if parent else ())}
+    return starting(
+        tab,
+        [word for word, child in fields.items() if child.kind == "array" or meant(word).removesuffix("=") not in used],
+    )
+
+
+def _field_at(field: Field, path: Iterable[str]) -> Field | None:
+    for name in path:
+        found = next((child for child in field.children if child.name == name), None)
         if found is None:
-            return SimpleMatcherResult(completions=[])
-        from mcp_magic.ipython.candidates import candidates
-
-        rest = found["rest"] if found["agent"] is None else f"{AGENT_MAGIC}{found['agent']}"
-        fragment, texts, kinds = candidates(rest, dict(shell.user_ns), settings, state.agents)
-        return SimpleMatcherResult(
-            completions=[SimpleCompletion(text, type=kinds.get(text, "mcp")) for text in texts],
-            matched_fragment=fragment,
-            ordered=True,
-            suppress=bool(texts),
-        )
-
-    shell.Completer.custom_matchers.append(mcp_matcher)
+            return None
+        field = found
+    return field
 
 
-def uninstall(shell: InteractiveShell) -> None:
-    """Remove the completer."""
-    matchers: list[Callable[..., Any]] = shell.Completer.custom_matchers
-    matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", "") != IDENTIFIER]
+def _choices(field: Field) -> list[Any]:
+    item = field.item if field.kind == "array" and field.item else field
+    if item.kind == "boolean":
+        return [True, False]
+    return [value for value, _ in item.choices or () if value is None or isinstance(value, str | int | float)]
+
+
+def prompt_arguments(tab: Tab) -> list[str]:
+    """Return the arguments of the prompt that is the line's first word, or the server's values for one."""
+    from mcp_types import PromptReference
+
+    connection, prompt = _known("prompts", meant(tab.positional[0]))
+    if connection is None or prompt is None:
+        return []
+    names = [argument.name for argument in prompt.arguments or ()]
+    return _from_server(tab, names, connection, PromptReference(type="ref/prompt", name=prompt.name))
+
+
+def forms(tab: Tab) -> list[str]:
+    """Return the tools, prompts and templates that can have a form."""
+    templates = [shlex.quote(t.uri_template) for _, t in _templates() if not t.uri_template.startswith("-")]
+    return [*offered(tab, "tools", "prompts"), *starting(tab, templates)]
+
+
+def form_arguments(tab: Tab) -> list[str]:
+    """Return the arguments of the tool, prompt or template that is the line's first word."""
+    name = meant(tab.positional[0])
+    for connection, template in _templates():
+        if template.uri_template == name:
+            names = re.findall(r"[\w.%]+", "".join(re.findall(r"\{([^{}]*)\}", name)))
+            return _from_server(tab, names, connection, _reference(name))
+    return tool_arguments(tab) if _known("tools", name)[1] else prompt_arguments(tab)
+
+
+def _known(kind: str, name: str) -> tuple[Connection, Any] | tuple[None, None]:
+    """Return what a line names, and its connection."""
+    server, _, rest = name.partition(":")
+    for connection in host.find():
+        for item in connection.catalog.cached(kind):
+            if item.name == name or (connection.name == server and item.name == rest):
+                return connection, item
+    return None, None
+
+
+def _templates() -> list[tuple[Connection, Any]]:
+    return [(connection, template) for connection in host.find() for template in connection.catalog.cached("templates")]
+
+
+def _resources(tab: Tab) -> list[str]:
+    """Return the URIs of resources and continuations of templates."""
+    said = unescape_word(meant(tab.fragment))
+    uris = [str(r.uri) for c in host.find() for r in c.catalog.cached("resources")]
+    uris = [uri for uri in uris if uri.startswith(said)]
+    for connection, template in _templates():
+        uris += _continuations(connection, template.uri_template, said)
+    return [word for word in map(schema.as_word, dict.fromkeys(uris)) if word]
+
+
+# URI templates: where a text ends in one, and how it may go on.
+
+_PIECES = re.compile(r"([^{]*)(?:\{([+#./;?&]?)([^{}*:]*)[^{}]*\}|$)")
+"""A literal of a URI template (RFC 6570) and the expression after it: its operator and its variable."""
+
+
+def _continuations(connection: Connection, template: str, text: str) -> list[str]:
+    """Return continuations of `text`: a template's next literal, or its server's values for the variable.
+
+    The values of the variables before are sent as the context.
+    """
+    at = place_in(template, text)
+    if at is None:
+        return []
+    if not at.variable:
+        return [at.before]
+    values = _ask(connection, _reference(template), at.variable, unquote(at.value), at.given)
+    return [at.before + quote(value, safe=at.safe, errors="replace") + at.after for value in values]
+
+
+class PlaceInTemplate(NamedTuple):
+    """The position in a URI template where a text ends.
+
+    Attributes:
+        before: The text before the variable; without a variable, the text with the literal completed.
+        variable: The variable at the end of the text, or "".
+        value: The part of its value that is typed.
+        after: The literal after the variable.
+        given: The values of the variables before.
+        safe: The characters that are not percent-encoded in its values.
+    """
+
+    before: str
+    variable: str = ""
+    value: str = ""
+    after: str = ""
+    given: Mapping[str, str] = MappingProxyType({})
+    safe: str = ""
+
+
+def place_in(template: str, text: str) -> PlaceInTemplate | None:
+    """Find where a text ends in a URI template; None if it fits none of the template's URIs.
+
+    >>> at = place_in("git://{repo}/file/{+path}", "git://tools/file/src")
+    >>> at.before, at.variable, at.value, dict(at.given)
+    ('git://tools/file/', 'path', 'src', {'repo': 'tools'})
+    >>> place_in("git://{repo}/file/{+path}", "gi").before
+    'git://'
+    """
+    before, rest = "", text
+    given: dict[str, str] = {}
+    pieces = _PIECES.findall(template)
+    for number, (literal, operator, variable) in enumerate(pieces):
+        if not rest.startswith(literal):
+            return PlaceInTemplate(before + literal) if literal.startswith(rest) else None
+        before, rest = before + literal, rest[len(literal) :]
+        if not variable or operator not in ("", "+") or "," in variable:
+            return None  # the end, or an expression of more than one plain value
+        after = pieces[number + 1][0] if number + 1 < len(pieces) else ""
+        value, found, _ = rest.partition(after) if after else (rest, "", "")
+        if not found:
+            safe = "/:?#[]@!$&'()*+,;=%" if operator else ""
+            return PlaceInTemplate(before, variable, value, after, given, safe)
+        given[variable] = unquote(value)
+        before, rest = before + value, rest[len(value) :]
+    return None
+
+
+# Completions from the server: `completion/complete`, requested when Tab is pressed.
+#
+# Tab is synchronous and called from the kernel's loop, so the request briefly nests the loop. A later answer goes into
+# the cache, for the next Tab.
+
+PATIENCE_SECONDS = 0.25
+"""Seconds that a Tab waits for the server."""
+
+FRESH_SECONDS = 60.0
+"""Seconds that an answer stays in the cache."""
+
+_cache: dict[tuple[Any, ...], tuple[float, list[str]]] = {}
+_requests: dict[tuple[Any, ...], asyncio.Task[None]] = {}
+
+
+def _reference(template: str) -> Any:
+    from mcp_types import ResourceTemplateReference
+
+    return ResourceTemplateReference(type="ref/resource", uri=template)
+
+
+def _from_server(tab: Tab, names: list[str], connection: Connection, reference: Any) -> list[str]:
+    """Return the names of arguments that are not given yet, or the server's values for the argument being typed."""
+    given = dict(map(assigned, tab.positional[1:]))
+    name, equals, _ = tab.fragment.partition("=")
+    if not equals:
+        return starting(tab, [f"{argument_name(name)}=" for name in names if name not in given])
+    values: list[str] = []
+    with suppress(MCPMagicError):  # Tab shows no errors
+        values = _ask(connection, reference, ".".join(_names_in(name)), assigned(tab.fragment)[1], given)
+    return [word for word in valued(name, values) if word.isprintable()]
+
+
+def _ask(connection: Connection, reference: Any, argument: str, value: str, given: Mapping[str, str]) -> list[str]:
+    """Return the server's values that begin with `value`."""
+    key = (connection.name, id(connection), reference.model_dump_json(), argument, value, *sorted(given.items()))
+    if key not in _cache or time.monotonic() - _cache[key][0] >= FRESH_SECONDS:
+        work = _wait_for(connection, key, reference, argument, value, dict(given))
+        try:
+            run_nested(work)
+        except RuntimeError:  # this loop cannot be nested; use the cache
+            work.close()
+    return _cache.get(key, (0.0, []))[1]
+
+
+async def _wait_for(connection: Connection, key: tuple[Any, ...], *question: Any) -> None:
+    task = _requests.get(key)
+    if task is None:
+        task = _requests[key] = asyncio.ensure_future(_fill(connection, key, *question))
+    await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
+
+
+async def _fill(
+    connection: Connection, key: tuple[Any, ...], reference: Any, argument: str, value: str, given: dict[str, str]
+) -> None:
+    try:
+        values = await connection.complete(reference, argument, value, given)
+    except Exception:  # a server without completion offers no values
+        values = []
+    finally:
+        _requests.pop(key, None)
+    while len(_cache) >= 1000:
+        _cache.pop(next(iter(_cache)))
+    _cache[key] = (time.monotonic(), [text for text in values if text.startswith(value)])
+
+
+# Files: only those that the line can use, unlike IPython's own completion.
+
+_INLINE = re.compile(r"\$[^\W\d]|\{.+\}|\\[${]")
+"""Text that some commands would read as a variable or an expression, even within a word."""
+
+MAX_NAMES = 2000
+"""The most names of a folder that are examined: Tab has to be quick."""
+
+
+def paths(tab: Tab, suffixes: tuple[str, ...] = (), *, folders_only: bool = False) -> list[str]:
+    """Return words for the files and folders that begin with the fragment; a folder ends with `/`.
+
+    Args:
+        tab: Its fragment may have a folder and an open quote.
+        suffixes: The allowed suffixes of files; () allows any.
+        folders_only: Whether files are left out.
+    """
+    folder, slash, begun = unescape_word(meant(tab.fragment)).rpartition("/")
+    try:
+        inside = list(islice(Path(folder + slash or ".").expanduser().iterdir(), MAX_NAMES))
+    except (OSError, RuntimeError, ValueError):  # no such folder, no such user, or an invalid path
+        return []
+    found = []
+    for path in sorted(inside):
+        hidden = path.name.startswith(".") and not begun.startswith(".")
+        is_folder = path.is_dir()
+        fits = is_folder or not (folders_only or (suffixes and path.suffix.lower() not in suffixes))
+        left_out = hidden or path.name.startswith("__") or _INLINE.search(path.name)
+        if path.name.startswith(begun) and fits and not left_out:
+            found.append(as_word(f"{folder}{slash}{path.name}{'/' if is_folder else ''}"))
+    return starting(tab, filter(None, found))
+
+
+COMPLETERS: dict[str, Completer] = {
+    "FILE": paths,
+    "DIR": lambda tab: paths(tab, folders_only=True),
+    "SERVER": lambda tab: starting(tab, [name for name in host if name not in tab.positional]),
+    "SERVER:TOOL": lambda tab: offered(tab, "tools"),
+    "SERVER:PROMPT": lambda tab: offered(tab, "prompts"),
+    "NAME=VALUE": tool_arguments,
+    "URI": _resources,
+}
+"""Completes an argument by its metavar, unless the argument has a completer of its own."""

@@ -31,7 +31,6 @@ __all__ = [
     "interrupt",
     "interruptible",
     "interrupts",
-    "is_ours",
     "let_end",
     "run_nested",
     "until_interrupted",
@@ -55,6 +54,9 @@ MAGICS = ("mcp", "mcp_agent", "mcp_server")
 MARK = "\x00"
 """Begins a line that is awaited; a user cannot type it."""
 
+REMEMBERED = 8
+"""Rewritten cells whose source is remembered, for the history."""
+
 
 class _TopLevelMagics(ast.NodeVisitor):
     """Collects magic calls that a top-level `await` may wrap."""
@@ -70,17 +72,17 @@ class _TopLevelMagics(ast.NodeVisitor):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _skip
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Call) and is_ours(node.value) and _ends_silently(node.value):
+        if isinstance(node.value, ast.Call) and _is_ours(node.value) and _ends_silently(node.value):
             self.silent.append(node.value)
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        if is_ours(node):
+        if _is_ours(node):
             self.calls.append(node)
         self.generic_visit(node)
 
 
-def is_ours(node: ast.AST) -> bool:
+def _is_ours(node: ast.AST) -> bool:
     """Whether a node is a call of one of our magics, in the form that IPython generates."""
     match node:
         case ast.Call(
@@ -114,6 +116,9 @@ class AwaitMagics:
 
     Args:
         shell: The shell; with `%autoawait off` the transformer rewrites nothing.
+
+    Attributes:
+        originals: The latest rewritten cells -> their source.
     """
 
     # allows IPython to try it on incomplete input, too
@@ -121,6 +126,7 @@ class AwaitMagics:
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
+        self.originals: dict[str, str] = {}
 
     def __call__(self, lines: list[str]) -> list[str]:
         """Return a cell's lines with its top-level magics awaited."""
@@ -133,7 +139,11 @@ class AwaitMagics:
             return lines  # IPython reports it better
         finder = _TopLevelMagics()
         finder.visit(tree)
-        return _rewritten(source, finder)
+        rewritten = _rewritten(source, finder)
+        self.originals["".join(rewritten)] = source
+        while len(self.originals) > REMEMBERED:
+            del self.originals[next(iter(self.originals))]
+        return rewritten
 
 
 def _rewritten(source: str, found: _TopLevelMagics) -> list[str]:
@@ -142,19 +152,14 @@ def _rewritten(source: str, found: _TopLevelMagics) -> list[str]:
     out = [line.encode() + b"\n" for line in source.split("\n")]
     out[-1] = out[-1][:-1]
     for call in sorted(found.calls, key=lambda c: (c.lineno, c.col_offset), reverse=True):
-        for line, column, text in _edits(call, b");" if call in found.silent else b")"):
-            out[line - 1] = out[line - 1][:column] + text + out[line - 1][column:]
+        line, end = call.args[1], (call.end_lineno or 0, call.end_col_offset or 0)
+        for (number, column), text in (
+            (end, b");" if call in found.silent else b")"),
+            ((line.lineno, line.col_offset), f"{MARK!r} + ".encode()),
+            ((call.lineno, call.col_offset), b"(await "),
+        ):
+            out[number - 1] = out[number - 1][:column] + text + out[number - 1][column:]
     return [line.decode() for line in out if line]
-
-
-def _edits(call: ast.Call, closing: bytes) -> list[tuple[Any, Any, bytes]]:
-    """Return the insertions: line, byte column, text."""
-    line = call.args[1]
-    return [
-        (call.end_lineno, call.end_col_offset, closing),
-        (line.lineno, line.col_offset, f"{MARK!r} + ".encode()),
-        (call.lineno, call.col_offset, b"(await "),
-    ]
 
 
 # How Interrupt reaches the running magic.
@@ -177,7 +182,7 @@ _ROOMS = (
 BUSY_ROOMS = (*(f"mcp_magic.{room}" for room in _ROOMS.split()), "jsonschema", "mcp.")
 """Modules whose code may be ended in a task other than the magic's own."""
 
-DRAWING_ROOMS = ("mcp_magic.agent.transcript", "mcp_magic.display", "mcp_magic.results", "mcp_magic.ui.progress_text")
+DRAWING_ROOMS = ("mcp_magic.agent.transcript", "mcp_magic.display", "mcp_magic.results", "mcp_magic.ui.progress")
 """Modules whose code may be ended outside any task: timers draw."""
 
 
@@ -471,8 +476,7 @@ def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        home = home_loop()
-        if threading.current_thread() is not threading.main_thread() and home is not None and home.is_running():
+        if threading.current_thread() is not threading.main_thread() and _home is not None and _home.is_running():
             return None
         # terminal IPython between awaits: the sessions live on its persistent loop
         from IPython.core.async_helpers import get_asyncio_loop

@@ -1,36 +1,38 @@
-"""The magics `%mcp`, `%%mcp_agent` and `%%mcp_server`, and their help."""
+"""The extension: the magics `%mcp`, `%%mcp_agent` and `%%mcp_server`, and how they get into a shell."""
 
 from __future__ import annotations
 
 import re
 import sys
+import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
 from traitlets import observe
 
+from mcp_magic import _startup as startup
 from mcp_magic._text import did_you_mean
 from mcp_magic.errors import CommandError, MCPMagicError
 from mcp_magic.ipython.cells import Cells, CommStatus, PlainHistory
 from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse, split_line
-from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER
-from mcp_magic.ipython.execution import MARK, interruptible, run_nested
+from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
+from mcp_magic.ipython.execution import MAGICS, MARK, AwaitMagics, interruptible, run_nested
 from mcp_magic.ipython.settings import Settings
+from mcp_magic.results.results import ToolCrashError
 from mcp_magic.schema.commandline import as_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from IPython.core.completer import CompletionContext, SimpleMatcherResult
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.display.listing import Text
     from mcp_magic.ipython.commandline import Command
 
-__all__ = ["MCPMagics", "help_asked", "help_on", "no_subcommand"]
-
-
-# The magics class; `loading` registers it in a shell.
+__all__ = ["MCPMagics", "completer", "help_asked", "load", "unload"]
 
 
 @magics_class
@@ -45,12 +47,14 @@ class MCPMagics(Magics, Settings):
         self.cells = Cells(shell)
         self.state = State()
         self.comm_status = CommStatus(self.cells)
-        self.history = PlainHistory(shell)
+        self.awaiting = AwaitMagics(shell)
+        self.history = PlainHistory(shell, self.awaiting.originals)
+        self._passed_on = False
 
     def prepare(self) -> None:
         """Pass the settings to the kernel's host and let it ask the user, unless the user has set other callbacks."""
         from mcp_magic.ipython.ask import Asking, Eliciting, answer_sampling, ask_in_replays, authorize
-        from mcp_magic.ipython.progress import Reporting
+        from mcp_magic.ipython.live import Reporting
         from mcp_magic.notebook import host
 
         self.pass_on()
@@ -91,7 +95,7 @@ class MCPMagics(Magics, Settings):
         %mcp --help                       all subcommands
         %mcp call --help                  one of them in full
         """
-        return self._awaited(self._run, line, cell, local_ns)
+        return self._awaited(None, line, cell, local_ns)
 
     @no_var_expand
     @needs_local_scope
@@ -104,7 +108,7 @@ class MCPMagics(Magics, Settings):
 
         %mcp_agent --help   all options
         """
-        return self._awaited(self._run_agent, line, cell, local_ns)
+        return self._awaited(AGENT, line, cell, local_ns)
 
     @no_var_expand
     @needs_local_scope
@@ -119,49 +123,43 @@ class MCPMagics(Magics, Settings):
 
         %mcp_server --help   all options
         """
-        return self._awaited(self._run_server, line, cell, local_ns)
+        return self._awaited(SERVER, line, cell, local_ns)
 
-    def _awaited(self, run: Callable[..., Any], line: str, *arguments: Any) -> Any:
+    def _awaited(self, command: Command | None, line: str, cell: str | None, local_ns: Mapping[str, Any] | None) -> Any:
         """Return an awaitable for a top-level line; elsewhere run in a nested loop and return the result."""
         if line.startswith(MARK):
-            return interruptible(run(line.removeprefix(MARK), *arguments))
-        return run_nested(run(line, *arguments))
+            return interruptible(self.run(command, line.removeprefix(MARK), cell, local_ns))
+        return run_nested(self.run(command, line, cell, local_ns))
 
-    async def _run_agent(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        from mcp_magic.ipython.commands import AGENT
+    async def run(
+        self, command: Command | None, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run a line and return its value.
 
-        return await self._run_cell(AGENT, line, cell, local_ns)
+        Args:
+            command: The magic with a cell below; None for `%mcp`, whose first word names the subcommand.
+            line: The line after the magic's name.
+            cell: The cell below, if there is one.
+            local_ns: The variables of the caller.
 
-    async def _run_server(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        from mcp_magic.ipython.commands import SERVER
-
+        Raises:
+            MCPMagicError: The line cannot be read, or what it does fails.
+        """
         __tracebackhide__ = True
-        return await self._run_cell(SERVER, line, cell, local_ns)
-
-    async def _run_cell(self, command: Command, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        __tracebackhide__ = True
-        words = split_line(line.rstrip().removesuffix(";"))
-        if any(word in ("--help", "-h") for word in words):
-            return help_for_one(command)
-        arguments, _ = parse(command, words)
-        return await command.implementation.run(self._invocation(cell, [], local_ns or {}), arguments)
-
-    async def _run(self, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
-        from mcp_magic.ipython.commands import COMMANDS, SERVERS
-
         # a `;` at the end silences the output, as everywhere in IPython; it is not part of the last value
         words = split_line(line.rstrip().removesuffix(";"))
-        name = words.pop(0) if words else SERVERS.name
-        if name in ("--help", "-h", "help"):
-            return help_on(words)
-        command = SERVERS if name == SERVERS.name else COMMANDS.get(name)
         if command is None:
-            raise no_subcommand(name)
+            name = words.pop(0) if words else SERVERS.name
+            if name in ("--help", "-h", "help"):
+                return _help_on(words)
+            command = SERVERS if name == SERVERS.name else COMMANDS.get(name)
+            if command is None:
+                raise _no_subcommand(name)
         does = command.implementation
-        if (not does.takes_command and any(word in ("--help", "-h") for word in words)) or words[:1] == ["--help"]:
+        if (not does.takes_command and ("--help" in words or "-h" in words)) or words[:1] == ["--help"]:
             return help_for_one(command)
         if cell is not None and not does.takes_body:
-            raise CommandError(f"%%mcp {name} takes no cell below; write %mcp {name}")
+            raise CommandError(f"%%mcp {command.name} takes no cell below; write %mcp {command.name}")
         arguments, rest = parse(command, words)
         return await does.run(self._invocation(cell, rest, local_ns or {}), arguments)
 
@@ -175,8 +173,10 @@ class MCPMagics(Magics, Settings):
         def lookup(name: str) -> Any:
             return local_ns.get(name, self.shell.user_ns.get(name))
 
-        host.close_at_exit()
-        self.pass_on()
+        if not self._passed_on:
+            self._passed_on = True
+            host.close_at_exit()
+            self.pass_on()
         return Invocation(
             host=host,
             settings=self,
@@ -209,7 +209,7 @@ MEANT = {
 """Subcommands of other programs -> the equivalent here."""
 
 
-def help_on(words: list[str]) -> Text:
+def _help_on(words: list[str]) -> Text:
     """Return the help of a subcommand or a magic; without words, the everyday help, and for `all` the whole list.
 
     Raises:
@@ -220,11 +220,11 @@ def help_on(words: list[str]) -> Text:
         return help_for_all(COMMANDS.values(), everyday=not names)
     command = {**COMMANDS, AGENT.name: AGENT, SERVER.name: SERVER}.get(names[0])
     if command is None:
-        raise no_subcommand(names[0])
+        raise _no_subcommand(names[0])
     return help_for_one(command)
 
 
-def no_subcommand(name: str) -> CommandError:
+def _no_subcommand(name: str) -> CommandError:
     """Return the error for an unknown subcommand, with a suggestion."""
     if "://" in name:
         near = f" Did you mean `%mcp connect {as_command([name])}`?"
@@ -245,6 +245,127 @@ def help_asked(lines: list[str]) -> list[str]:
     found = _ASKED.fullmatch(lines[0]) if len(lines) == 1 else None
     if found is None:
         return lines
-    from mcp_magic.ipython.commands import COMMANDS
-
     return [f"{found['before']}%mcp {found['name']} --help{found['end']}"] if found["name"] in COMMANDS else lines
+
+
+# How the extension is loaded into a shell (`%load_ext`) and removed (`%unload_ext`).
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register the magics, the transformer that awaits them, and the completer. Idempotent."""
+    if _magics(shell) is not None:
+        return
+    magics = MCPMagics(shell)
+    shell.register_magics(magics)
+    shell.input_transformers_post.append(magics.awaiting)
+    shell.input_transformers_cleanup.append(help_asked)
+    magics.history.install()
+    magics.cells.install()
+    magics.comm_status.install()
+    shell.Completer.custom_matchers.append(completer(shell, magics))
+    magics.follow_colours()
+    shell.observe(magics.follow_colours, "colors")
+    ToolCrashError.show = lambda crash: shell.InteractiveTB.structured_traceback(
+        type(crash), crash, crash.__traceback__
+    )
+    startup.callbacks.append(magics.prepare)
+    if "mcp_magic.notebook" in sys.modules:
+        magics.prepare()
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Close all sessions and remove everything that `load` added, even if closing fails or is interrupted."""
+    magics = _magics(shell)
+    if magics is None:
+        return
+    try:
+        _close(magics)
+    finally:
+        _leave_host(magics)
+        _leave_shell(shell, magics)
+
+
+def _close(magics: MCPMagics) -> None:
+    from mcp_magic.notebook import host
+
+    magics.telemetry = ""
+    for serving in magics.state.served.values():
+        run_nested(serving.stop())
+    if len(host):
+        run_nested(host.close())
+
+
+def _leave_host(magics: MCPMagics) -> None:
+    """Remove our callbacks from the host; callbacks that the user has set stay."""
+    from mcp_magic.ipython.ask import Asking, Eliciting, ask_no_more_in_replays, authorize_no_more, end_sampling
+    from mcp_magic.ipython.live import Reporting
+    from mcp_magic.notebook import host
+
+    startup.callbacks.remove(magics.prepare)
+    authorize_no_more(host.logins)
+    ask_no_more_in_replays()
+    host.consent.magics = False
+    if isinstance(host.approver, Asking):
+        host.approver = None
+    if isinstance(host.elicitor, Eliciting):
+        host.elicitor = None
+    if isinstance(host.reports.reporter, Reporting):
+        host.reports.reporter = None
+    end_sampling(host.sampling)
+    ToolCrashError.show = traceback.format_exception
+
+
+def _leave_shell(shell: InteractiveShell, magics: MCPMagics) -> None:
+    from mcp_magic.ipython.live import shown_again
+
+    shell.unobserve(magics.follow_colours, "colors")
+    MCPMagicError.coloured = True
+    magics.comm_status.uninstall()
+    magics.cells.uninstall()
+    magics.history.uninstall()
+    with suppress(ValueError):  # the user has removed it
+        shell.input_transformers_post.remove(magics.awaiting)
+        shell.input_transformers_cleanup.remove(help_asked)
+    for name in MAGICS:
+        for kind in ("line", "cell"):
+            shell.magics_manager.magics[kind].pop(name, None)
+    shell.magics_manager.registry.pop(MCPMagics.__name__, None)
+    shell.configurables.remove(magics)  # type: ignore[arg-type]
+    shell.Completer.custom_matchers[:] = [
+        each for each in shell.Completer.custom_matchers if getattr(each, "matcher_identifier", "") != COMPLETER
+    ]
+    shown_again(shell)
+
+
+def _magics(shell: InteractiveShell) -> MCPMagics | None:
+    found = shell.magics_manager.registry.get(MCPMagics.__name__)
+    return found if isinstance(found, MCPMagics) else None
+
+
+# Tab in `%mcp` lines and in the first line of `%%mcp_agent`.
+
+COMPLETER = "mcp_magic"
+_LINE = re.compile(r"(?:^|[=\s(])%{1,2}(?:mcp\s+(?P<rest>.*)|mcp_agent(?P<agent>[ \t]+[^\n]*))$", re.DOTALL)
+
+
+def completer(shell: InteractiveShell, magics: MCPMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
+    """Return the matcher for a shell's completer; it imports the completions when Tab is pressed."""
+    from IPython.core.completer import SimpleCompletion, SimpleMatcherResult, context_matcher
+
+    @context_matcher(identifier=COMPLETER, priority=100)  # type: ignore[untyped-decorator]
+    def mcp_matcher(context: CompletionContext) -> SimpleMatcherResult:
+        found = _LINE.search(context.text_until_cursor)
+        if found is None:
+            return SimpleMatcherResult(completions=[])
+        from mcp_magic.ipython.completion import candidates
+
+        rest = found["rest"] if found["agent"] is None else f"{AGENT.name}{found['agent']}"
+        fragment, texts, kinds = candidates(rest, dict(shell.user_ns), magics, magics.state.agents)
+        return SimpleMatcherResult(
+            completions=[SimpleCompletion(text, type=kinds.get(text, "mcp")) for text in texts],
+            matched_fragment=fragment,
+            ordered=True,
+            suppress=bool(texts),
+        )
+
+    return mcp_matcher  # type: ignore[no-any-return]

@@ -1,32 +1,44 @@
-"""Live output below a cell: transcripts of agents, logs and watches."""
+"""What a cell shows while it runs: transcripts of agents, progress of calls, logs and watched resources.
+
+Each has three surfaces: a display that is updated in place, widgets with buttons where clicks reach the kernel, and
+printed lines in terminals.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from contextvars import copy_context
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_magic._text import clean, duration
-from mcp_magic.display.document import mimebundle
+from mcp_magic.display.document import bundle, mimebundle, note, page
+from mcp_magic.inflight import KEPT_MESSAGES
 from mcp_magic.ipython.ask import show_below
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.protocol import at_least
-from mcp_magic.ui.progress_text import message_line
+from mcp_magic.ui.progress import Board, bar_markup, message_line, outcome_text, report_line
 from mcp_magic.watch import STDERR, LogFollower, status_text, update_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.agent.transcript.transcript import Transcript
+    from mcp_magic.display.document import Markup
     from mcp_magic.display.listing import Listing
+    from mcp_magic.inflight import Report
+    from mcp_magic.ipython.ask import Asking
     from mcp_magic.ipython.cells import Cells, Circumstances
     from mcp_magic.ipython.commandline import Invocation
     from mcp_magic.protocol import LogMessage
-    from mcp_magic.ui.progress import WatchPanel
+    from mcp_magic.ui.question import Replace, Show
     from mcp_magic.watch import Watch
 
     MakeListing = Callable[[str, Iterable[LogMessage]], Listing]
@@ -34,17 +46,200 @@ if TYPE_CHECKING:
 __all__ = [
     "LISTED",
     "AtTheEnd",
+    "Button",
+    "LiveBoard",
+    "LivePanel",
+    "LiveView",
     "NotebookScreen",
+    "Reporting",
+    "Row",
     "Running",
     "Screen",
     "TerminalScreen",
+    "WatchLines",
     "follow",
     "running",
     "screen_for",
     "shown_again",
     "shown_once",
-    "watch_screen_for",
 ]
+
+
+class LiveView:
+    """Displays below the cell that made it, updated in place; they are replaced by widgets while there is a panel.
+
+    Args:
+        render: Returns the mimebundles of the displays that have changed, by an id of the display.
+        interval: The least seconds between two updates.
+        after: The seconds until the first update.
+        tick: The most seconds between two updates while it is live; None for no limit.
+        live: Whether what is shown goes on; when it does not, the widgets go.
+        show: Shows a mimebundle, and returns a function that replaces it.
+    """
+
+    def __init__(
+        self,
+        render: Callable[[], Mapping[int, dict[str, Any]]],
+        *,
+        interval: float = 0.0,
+        after: float = 0.0,
+        tick: float | None = None,
+        live: Callable[[], bool] = lambda: True,
+        show: Show = show_below,
+    ) -> None:
+        self._render = render
+        self._interval = interval
+        self._tick = tick
+        self._live = live
+        self._show = show
+        self._context, self._loop = copy_context(), asyncio.get_running_loop()
+        self._shown: dict[int, Replace] = {}
+        self._panel: LivePanel | None = None
+        self._last = self._loop.time() + after - interval
+        self._later: asyncio.TimerHandle | None = None
+
+    def changed(self) -> None:
+        """Update as soon as the interval is over."""
+        when = self._last + self._interval
+        if when <= self._loop.time():
+            self.update()
+        else:
+            self.update_at(when)
+
+    def update_at(self, when: float) -> None:
+        """Update at a time of the loop, unless an earlier update is planned."""
+        if self._later is not None:
+            if self._later.when() <= when:
+                return
+            self._later.cancel()
+        self._later = self._loop.call_at(when, self._update_later)
+
+    def _update_later(self) -> None:
+        with suppress(asyncio.CancelledError):  # Interrupt ends slow drawing
+            self.update()
+
+    def update(self) -> None:
+        """Update now."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        self._last = self._loop.time()
+        self._context.copy().run(self._draw)
+        if self._tick is not None and self._live():
+            self.update_at(self._last + self._tick)
+
+    def _draw(self) -> None:
+        if self._panel is not None and self._live():
+            self._panel.refresh()
+            return
+        self._put(self._render())
+        if self._panel is not None:  # only now, or a frontend shows lost widgets for a moment
+            self._panel.close()
+            self._panel = None
+
+    def _put(self, bundles: Mapping[int, dict[str, Any]]) -> None:
+        for key, shown in bundles.items():
+            if key in self._shown:
+                self._shown[key](shown)
+            elif shown["text/plain"]:
+                self._shown[key] = self._show(shown)
+
+    def use(self, panel: LivePanel) -> None:
+        """Show a panel in place of the first display, until it is no longer live."""
+        self._panel = panel
+        self._context.copy().run(self._put, {0: {**self._render()[0], **panel.view}})
+
+
+class Button(NamedTuple):
+    """A button, and what a click does on the loop that made the panel."""
+
+    text: str
+    icon: str
+    tooltip: str
+    click: Callable[[], None]
+
+
+class Row(NamedTuple):
+    """A row of a panel: HTML and buttons. An empty row is not shown."""
+
+    html: str = ""
+    buttons: tuple[Button, ...] = ()
+
+
+class LivePanel:
+    """Rows of HTML and buttons, as widgets.
+
+    A click may arrive on another thread; it is posted to the event loop that made the panel.
+
+    Args:
+        rows: Returns the rows in their order, by a key. The buttons of a key stay as they are.
+
+    Attributes:
+        widget: The panel.
+    """
+
+    def __init__(self, rows: Callable[[], Mapping[Hashable, Row]]) -> None:
+        import ipywidgets
+
+        from mcp_magic.ui.widgets import WidgetScope
+
+        self._rows = rows
+        self._scope = WidgetScope()
+        self._loop, self._context = asyncio.get_running_loop(), copy_context()
+        self._made: dict[Hashable, tuple[Any, Any, WidgetScope]] = {}
+        self.widget = self._scope.make(ipywidgets.VBox, "row")
+        self.refresh()
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """The part of a mimebundle that shows the widget."""
+        from mcp_magic.ui.widgets import WIDGET_VIEW
+
+        return {WIDGET_VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}}
+
+    def refresh(self) -> None:
+        """Draw the changes."""
+        rows = self._rows()
+        gone = [self._made.pop(key) for key in list(self._made) if key not in rows]
+        for key, row in rows.items():
+            if key not in self._made:
+                self._made[key] = self._make(row)
+            _, html, _ = self._made[key]
+            if html.value != row.html:
+                html.value = row.html
+        children = tuple(self._made[key][0] for key, row in rows.items() if row.html or row.buttons)
+        if self.widget.children != children:
+            self.widget.children = children
+        for _, _, scope in gone:
+            scope.close()
+
+    def _make(self, row: Row) -> tuple[Any, Any, Any]:
+        """Return the widget of a row, its HTML, and the scope of both."""
+        import ipywidgets
+
+        scope = self._scope.part()
+        html = scope.make(ipywidgets.HTML, "label")
+        if not row.buttons:
+            return html, html, scope
+        buttons = []
+        for text, icon, tooltip, click in row.buttons:
+            button = scope.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
+            button.on_click(partial(self._clicked, click))
+            buttons.append(button)
+        children = (html, *buttons) if row.html else buttons
+        return scope.make(ipywidgets.HBox, "line", children=children), html, scope
+
+    def _clicked(self, click: Callable[[], None], button: Any) -> None:
+        def on_loop() -> None:
+            click()
+            if button.comm is not None:  # the row is still there
+                button.disabled = True
+
+        self._loop.call_soon_threadsafe(on_loop, context=self._context)
+
+    def close(self) -> None:
+        """Close every widget."""
+        self._scope.close()
 
 
 # Transcripts of agents, shown while they grow.
@@ -90,9 +285,9 @@ class AtTheEnd:
 
     def broken_off(self, transcript: Transcript) -> None:
         """Show a transcript that has an answer; the request and the error that follows appear anyway."""
-        bundle = mimebundle(transcript)
-        if bundle["text/plain"] and transcript.is_answered:
-            show_below(bundle)
+        shown = mimebundle(transcript)
+        if shown["text/plain"] and transcript.is_answered:
+            show_below(shown)
 
 
 class NotebookScreen:
@@ -101,37 +296,25 @@ class NotebookScreen:
     live = True
 
     def __init__(self) -> None:
-        self._shown: dict[int, Callable[[dict[str, Any]], None]] = {}
-        self._last = 0.0
-        self._later: asyncio.TimerHandle | None = None
+        self._view: LiveView | None = None
+
+    def _view_of(self, transcript: Transcript) -> LiveView:
+        if self._view is None:
+            self._view = LiveView(
+                lambda: {index: transcript.render_segment(index) for index in sorted(transcript.dirty)},
+                interval=LIVE_INTERVAL,
+            )
+        return self._view
 
     def changed(self, transcript: Transcript) -> None:
         """Show the changes, now or as soon as the interval is over."""
-        loop = asyncio.get_running_loop()
-        wait = self._last + LIVE_INTERVAL - loop.time()
-        if wait <= 0:
-            self.flush(transcript)
-        elif self._later is None:
-            self._later = loop.call_later(wait, self._flush_later, transcript)
+        self._view_of(transcript).changed()
 
     def flush(self, transcript: Transcript) -> None:
         """Show the changes now."""
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
-        self._last = asyncio.get_running_loop().time()
-        for index in sorted(transcript.dirty):
-            bundle = transcript.render_segment(index)
-            if index in self._shown:
-                self._shown[index](bundle)
-            elif bundle["text/plain"]:
-                self._shown[index] = show_below(bundle)
+        self._view_of(transcript).update()
 
     end = broken_off = flush
-
-    def _flush_later(self, transcript: Transcript) -> None:
-        with suppress(asyncio.CancelledError):  # Interrupt ends slow drawing
-            self.flush(transcript)
 
 
 class TerminalScreen:
@@ -174,8 +357,16 @@ def shown_once(shell: InteractiveShell, run: Any) -> None:
     Later cells display it like any value.
     """
     formatter = shell.display_formatter.ipython_display_formatter  # type: ignore[union-attr]
+    hook: Any = shell.displayhook
     cell = shell.execution_count
-    _without_prompt(shell, cell)
+
+    def write_output_prompt() -> None:
+        vars(hook).pop("write_output_prompt", None)
+        if shell.execution_count != cell:  # that cell assigned the value and showed none
+            hook.write_output_prompt()
+
+    if getattr(shell, "kernel", None) is None:  # a terminal would print an empty `Out[n]:`
+        hook.write_output_prompt = write_output_prompt
 
     def display_run(value: Any) -> None:
         if value is run and shell.execution_count == cell:
@@ -195,17 +386,187 @@ def shown_again(shell: InteractiveShell) -> None:
     vars(shell.displayhook).pop("write_output_prompt", None)
 
 
-def _without_prompt(shell: InteractiveShell, cell: int) -> None:
-    """Keep a terminal from printing an empty `Out[n]:`; `Out` and `_` still get the value."""
-    hook: Any = shell.displayhook
+# Progress and log messages of calls, below the cell that made the call.
+#
+# Where a frontend shows widgets, the calls of a cell share one display. A long call gets a Cancel button if clicks
+# reach the kernel. At the end, one line per call remains and no widget. Terminals and notebooks that run unattended get
+# printed lines.
 
-    def write_output_prompt() -> None:
-        vars(hook).pop("write_output_prompt", None)
-        if shell.execution_count != cell:  # that cell assigned the value and showed none
-            hook.write_output_prompt()
+LINE_SECONDS = 1.0
+"""Seconds between two printed progress lines of a call."""
 
-    if getattr(shell, "kernel", None) is None:
-        hook.write_output_prompt = write_output_prompt
+INTERVAL = 0.1
+"""Least seconds between two updates: ten a second, however many notifications come."""
+
+SHOW_AFTER = 0.2
+"""Seconds from the first report until a bar is shown; a quicker call gets only its last line."""
+
+CANCEL_AFTER = 0.5
+"""Seconds from the first report until there is a button: earlier clicks are unlikely, and widgets are imported late."""
+
+TICK = 1.0
+"""Most seconds between two updates, so that the elapsed time advances."""
+
+
+class Reporting:
+    """The notebook's reporter.
+
+    Args:
+        asking: Knows whether clicks arrive.
+        cells: Knows the cell that made the call.
+    """
+
+    def __init__(self, asking: Asking, cells: Cells) -> None:
+        self._asking = asking
+        self._cells = cells
+        self._boards: dict[str, LiveBoard] = {}
+
+    def __call__(self, report: Report) -> Callable[[], None] | None:
+        """Start to show a report; return the callback for its changes, or None if it is not shown."""
+        where = self._cells.circumstances()
+        if where.kernel is None:
+            return _ReportLines(report, lambda text: print(clean(text), file=sys.stderr, flush=True))
+        if not self._cells.asks_from_a_cell():
+            return None  # a click: its output would go to the frontend's log
+        if not (where.widgets and where.allow_stdin):
+            return _ReportLines(report, lambda text: print(clean(text), flush=True))
+        return self._board().add(report)
+
+    def _board(self) -> LiveBoard:
+        """Return the board of the calling cell."""
+        cell = self._cells.parent().get("header", {}).get("msg_id", "")
+        if cell not in self._boards:
+            self._boards = {name: board for name, board in self._boards.items() if board.board.running}
+            self._boards[cell] = LiveBoard(self._gets_clicks)
+        return self._boards[cell]
+
+    async def _gets_clicks(self) -> bool:
+        return await self._asking.way() == "panel"
+
+
+class _ReportLines:
+    """Prints what a call reports: progress at most once a second, and the outcome if progress was printed.
+
+    Args:
+        report: The report of the call.
+        write: Prints a line.
+    """
+
+    def __init__(self, report: Report, write: Callable[[str], None]) -> None:
+        self._report = report
+        self._write = write
+        self._context = copy_context()
+        self._next = time.perf_counter() + max(LINE_SECONDS - report.seconds, 0.0)
+        self._begun = False
+        self._logged = 0
+
+    def __call__(self) -> None:
+        """Print what is new, if it is time."""
+        report = self._report
+        if report.logged > self._logged:
+            self._say_messages()
+        if report.state != "running":
+            self._say_last()
+        elif report.meter.count and (now := time.perf_counter()) >= self._next:
+            self._begun = True
+            if report.meter.share != 1:  # the last line says that all is done
+                self._next = now + LINE_SECONDS
+                self._say(report_line(report))
+
+    def _say_messages(self) -> None:
+        new = self._report.logged - self._logged
+        if self._logged < KEPT_MESSAGES:
+            for message in list(self._report.messages)[-new:]:
+                self._say(message_line(message))
+        self._logged = self._report.logged
+
+    def _say_last(self) -> None:
+        if (more := self._logged - KEPT_MESSAGES) > 0:
+            self._say(f"… {more:,} more log messages: %mcp logs {self._report.server}")
+        if self._begun:
+            self._say(outcome_text(self._report))
+
+    def _say(self, text: str) -> None:
+        self._context.run(self._write, text)  # prints below the cell that made the call
+
+
+class LiveBoard:
+    """Shows a board below the cell in whose context it is created.
+
+    Args:
+        gets_clicks: Returns whether a click would reach the kernel while the cell waits.
+        show: Shows a mimebundle and returns a function that replaces it.
+
+    Attributes:
+        board: The board that it shows.
+    """
+
+    def __init__(self, gets_clicks: Callable[[], Awaitable[bool]], show: Show = show_below) -> None:
+        self.board = board = Board()
+        self._gets_clicks = gets_clicks
+        self._context = copy_context()
+        self._loop = asyncio.get_running_loop()
+        self._view = LiveView(
+            lambda: {0: board.bundle()},
+            interval=INTERVAL,
+            after=SHOW_AFTER,
+            tick=TICK,
+            live=lambda: bool(board.running),
+            show=show,
+        )
+        self._offering: asyncio.Task[None] | None = None
+        self._settled = -INTERVAL
+
+    def add(self, report: Report) -> Callable[[], None]:
+        """Show a call; return the callback for its changes."""
+        self.board.add(report)
+        if self._offering is None:
+            self._offering = self._loop.create_task(self._offer(), context=self._context.copy())
+
+        def changed() -> None:
+            if report.state != "running":
+                self._ended(report)
+            else:
+                self._view.changed()
+
+        return changed
+
+    def _ended(self, report: Report) -> None:
+        self.board.end(report)
+        if self.board.running:
+            self._view.changed()
+            return
+        if self._offering is not None:
+            self._offering.cancel()
+            self._offering = None
+        if self._loop.time() < self._settled + INTERVAL:
+            self._view.update_at(self._settled + INTERVAL)  # one of many quick calls
+        else:
+            self._settled = self._loop.time()
+            self._view.update()
+
+    async def _offer(self) -> None:
+        """Replace the bars by the widget with buttons, once a call takes long enough."""
+        await asyncio.sleep(CANCEL_AFTER)
+        while not self.board.measured:
+            await asyncio.sleep(CANCEL_AFTER)
+        if await self._gets_clicks():
+            await asyncio.to_thread(import_module, "mcp_magic.ui.widgets")
+            self._view.use(LivePanel(lambda: board_rows(self.board)))
+
+
+def board_rows(board: Board) -> dict[Hashable, Row]:
+    """Return a board as rows of a panel: a bar with a Cancel button for each call, between outcomes and messages."""
+    rows: dict[Hashable, Row] = {"over": Row(_html(board.over_markup()))}
+    for report in board.measured:
+        tooltip = f"cancel {report.title[:80]}; the server is told"
+        rows[id(report)] = Row(_html(bar_markup(report)), (Button("Cancel", "times", tooltip, report.cancel),))
+    rows["messages"] = Row(_html(board.messages_markup()))
+    return rows
+
+
+def _html(markup: Markup) -> str:
+    return page([markup]) if markup else ""
 
 
 # Live logs of a server, until Interrupt.
@@ -245,67 +606,41 @@ async def follow(
     if seconds is None and not where.allow_stdin:
         return before, "not followed: nobody could interrupt it here; --seconds S follows for a time"
     shown: deque[LogMessage] = deque(before, maxlen=FOLLOWED)
-    screen: _Display | _Printer = _Display(server, listing) if where.widgets else _Printer()
+    said = ""
+
+    def render() -> dict[int, dict[str, Any]]:
+        if said:
+            return {0: {"text/html": page([note(f"{server}: {said}")]), "text/plain": f"{server}: {said}"}}
+        table = listing(server, shown)
+        table.note = "following; Interrupt ends it"
+        return {0: bundle([table[-LISTED:].part()])}
+
+    def show(new: Iterable[LogMessage]) -> None:
+        if view is not None:
+            view.update()
+            return
+        for message in new:
+            print(message_line(message), flush=True)
+
+    view = LiveView(render) if where.widgets else None
     started, count = time.monotonic(), 0
-    screen.show(shown, list(before))
-    with until_interrupted(), suppress(TimeoutError), LogFollower(lambda: _found(invocation, server)) as follower:
+    show(before)
+    current = lambda: invocation.host.connections.get(server)  # noqa: E731
+    with until_interrupted(), suppress(TimeoutError), LogFollower(current) as follower:
         async with asyncio.timeout(seconds):
             while (new := await follower.take()) is not None:
                 wanted = [message for message in new if message.logger == STDERR or at_least(message.level, least)]
                 if wanted:
                     count += len(wanted)
                     shown.extend(wanted)
-                    screen.show(shown, wanted)
+                    show(wanted)
                     await asyncio.sleep(FOLLOW_INTERVAL)
     said = f"followed for {duration(time.monotonic() - started)}: {count:,} new"
-    screen.end(said)
+    show(())
     return list(shown), said
 
 
-def _found(invocation: Invocation, server: str) -> Any:
-    return invocation.host.connections.get(server)
-
-
-class _Display:
-    """A display below the cell, updated in place."""
-
-    def __init__(self, server: str, listing: MakeListing) -> None:
-        self._server = server
-        self._listing = listing
-        self._replace: Callable[[dict[str, Any]], None] | None = None
-
-    def show(self, shown: Iterable[LogMessage], new: list[LogMessage]) -> None:
-        from mcp_magic.display.document import bundle
-
-        table = self._listing(self._server, shown)
-        table.note = "following; Interrupt ends it"
-        data = bundle([table[-LISTED:].part()])
-        if self._replace is None:
-            self._replace = show_below(data)
-        else:
-            self._replace(data)
-
-    def end(self, said: str) -> None:
-        from mcp_magic.display.document import note, page
-
-        if self._replace is not None:
-            self._replace(
-                {"text/html": page([note(f"{self._server}: {said}")]), "text/plain": f"{self._server}: {said}"}
-            )
-
-
-class _Printer:
-    """Prints lines in a terminal."""
-
-    def show(self, shown: Iterable[LogMessage], new: list[LogMessage]) -> None:
-        for message in new:
-            print(message_line(message), flush=True)
-
-    def end(self, said: str) -> None:
-        """Do nothing: the listing says it."""
-
-
-# Watches of resources: which ones run, and their screens.
+# Watches of resources: which ones run, and their surfaces.
 
 _running: dict[tuple[str, str], Running] = {}
 
@@ -315,44 +650,52 @@ def running() -> Iterable[Running]:
     return list(_running.values())
 
 
-class WatchScreen(Protocol):
-    """Shows a watch.
-
-    Attributes:
-        live: Whether the screen has shown everything when the watch ends.
-    """
-
-    live: bool
-
-    def show(self, watch: Watch) -> None:
-        """Show the state of the watch now."""
-
-    def detached(self) -> None:
-        """Show that the cell has ended and the watch goes on."""
-
-
 class Running:
     """A watch that follows its resource in a task of the cell that started it.
 
     Args:
         watch: The open watch.
-        screen: Where to show it.
+        cells: Know where the cell runs.
+        waits: Whether the cell waits for the end.
+        clicks: Whether clicks arrive meanwhile.
         seconds: The longest time, or None.
         count: The number of updates after which it ends, or None.
     """
 
-    def __init__(self, watch: Watch, screen: WatchScreen, seconds: float | None, count: int | None) -> None:
+    def __init__(
+        self, watch: Watch, cells: Cells, *, waits: bool, clicks: bool, seconds: float | None, count: int | None
+    ) -> None:
         self.watch = watch
-        self.screen = screen
+        self._waits = waits
+        self._show = self._surface(cells, clicks=clicks)
         self._free = asyncio.Event()
         self._key = (watch.server, watch.uri)
         if (before := _running.get(self._key)) is not None:
             before.watch.stop("watched again by another cell")
         _running[self._key] = self
-        screen.show(watch)
-        following = watch.follow(lambda: screen.show(watch), seconds=seconds, count=count)
+        self._show()
+        following = watch.follow(self._show, seconds=seconds, count=count)
         self._task = asyncio.create_task(following, name=f"mcp_magic watch {watch.uri}")
         self._task.add_done_callback(self._done)
+
+    def _surface(self, cells: Cells, *, clicks: bool) -> Callable[[], None]:
+        """Return a function that shows the watch as it is now."""
+        watch, where = self.watch, cells.circumstances()
+        if where.kernel is None:
+            return WatchLines(watch)
+        show = show_below if where.allow_stdin else _UnattendedOutput(cells, lambda: bool(watch.ended)).show
+        view = LiveView(lambda: {0: watch.bundle()}, live=lambda: not watch.ended, show=show)
+        if clicks and where.widgets and where.allow_stdin:
+            view.use(LivePanel(self._rows))
+        return view.update
+
+    def _rows(self) -> dict[Hashable, Row]:
+        watch = self.watch
+        tooltip = f"watch {watch.uri[:80]} no more"
+        stop = Button("Stop", "stop", tooltip, lambda: watch.stop("stopped by you"))
+        go_on = Button("Go on in the background", "arrow-down", "let this cell end and go on watching", self.detach)
+        buttons = (stop, go_on) if self._waits else (stop,)
+        return {"watch": Row(watch.bundle()["text/html"]), buttons[1:] != (): Row(buttons=buttons)}
 
     def _done(self, task: asyncio.Task[None]) -> None:
         if _running.get(self._key) is self:
@@ -363,7 +706,8 @@ class Running:
 
     def detach(self) -> None:
         """Let `wait` return while the watch goes on."""
-        self.screen.detached()
+        self._waits = False
+        self._show()
         self._free.set()
 
     async def wait(self) -> None:
@@ -378,7 +722,7 @@ class Running:
             await self._task
 
     async def stop(self, why: str) -> None:
-        """End the watch, and wait until the screen shows that."""
+        """End the watch, and wait until its end is shown."""
         self.watch.stop(why)
         await asyncio.wait({self._task})
 
@@ -387,16 +731,16 @@ class Running:
         self.watch.stop("its cell was run again")
 
 
-class Printer:
-    """Prints lines in a terminal."""
+class WatchLines:
+    """Prints a watch in a terminal: the resource first, then each update, and the outcome at the end."""
 
-    live = True
-
-    def __init__(self) -> None:
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
         self._said = -1
 
-    def show(self, watch: Watch) -> None:
-        """Print the resource first, then each update, and the outcome at the end."""
+    def __call__(self) -> None:
+        """Print what is new."""
+        watch = self._watch
         if self._said < 0:
             print(clean(f"{watch!s}\nCtrl-C ends it"), flush=True)
         elif watch.updates > self._said or watch.problem:
@@ -405,109 +749,40 @@ class Printer:
         if watch.ended:
             print(clean(status_text(watch)), flush=True)
 
-    def detached(self) -> None:
-        """Do nothing: a terminal is never detached."""
 
-
-class Display:
-    """A display below the cell, updated in place, with buttons where clicks arrive.
-
-    Args:
-        buttons: Whether clicks arrive.
-        detach: Lets the cell end; None if the cell does not wait.
-    """
-
-    live = True
-
-    def __init__(self, buttons: bool, detach: Callable[[], None] | None = None) -> None:
-        self._buttons = buttons
-        self._detach = detach
-        self._panel: WatchPanel | None = None
-        self._replace: Callable[[dict[str, Any]], None] | None = None
-
-    def show(self, watch: Watch) -> None:
-        """Show the watch or its changes; without buttons once it has ended."""
-        if self._replace is None:
-            self._replace = show_below(self._first(watch))
-        elif watch.ended:
-            self._replace(watch.bundle())
-            if self._panel is not None:  # only now, or a frontend shows lost widgets for a moment
-                self._panel.close()
-                self._panel = None
-        elif self._panel is not None:
-            self._panel.refresh()
-        else:
-            self._replace(watch.bundle())
-
-    def _first(self, watch: Watch) -> dict[str, Any]:
-        if not self._buttons:
-            return watch.bundle()
-        from mcp_magic.ui.progress import WatchPanel
-
-        self._panel = WatchPanel(watch, self._detach)
-        return self._panel.bundle()
-
-    def detached(self) -> None:
-        """Show that the cell has ended."""
-        if self._panel is not None:
-            self._panel.detached()
-
-
-class Headless:
+class _UnattendedOutput:
     """A display in a notebook that runs unattended: nbclient drops output that a cell sends after its end.
 
     So the cell that is running sends an update. If no cell is running, the next cell sends it again.
 
     Args:
         cells: Know which cell is running.
+        over: Whether no more updates come.
     """
 
-    live = True
-
-    def __init__(self, cells: Cells) -> None:
+    def __init__(self, cells: Cells, over: Callable[[], bool]) -> None:
         self._cells = cells
-        self._replace: Callable[[dict[str, Any]], None] | None = None
-        self._watch: Watch | None = None
-        self._missed = False
+        self._over = over
+        self._replace: Replace | None = None
+        self._missed: dict[str, Any] | None = None
 
-    def show(self, watch: Watch) -> None:
-        """Show the watch or its changes."""
-        if self._replace is None:
-            self._replace = show_below(watch.bundle())
-            self._watch = watch
-            self._cells.started.append(self._cell_started)
-        elif self._cells.running:
-            self._send(watch)
+    def show(self, shown: dict[str, Any]) -> Replace:
+        """Show a mimebundle; return a function that replaces it."""
+        self._replace = show_below(shown)
+        self._cells.started.append(self._cell_started)
+        return self._update
+
+    def _update(self, shown: dict[str, Any]) -> None:
+        assert self._replace is not None
+        if self._cells.running and self._cells.latest is not None:
+            self._missed = None
+            self._cells.latest.copy().run(self._replace, shown)
         else:
-            self._replace(watch.bundle())
-            self._missed = True
+            self._replace(shown)
+            self._missed = shown
 
     def _cell_started(self) -> None:
-        if self._missed and self._watch is not None:
-            self._send(self._watch)
-        if self._watch is None or self._watch.ended:
+        if self._missed is not None:
+            self._update(self._missed)
+        if self._over():
             self._cells.started.remove(self._cell_started)
-
-    def _send(self, watch: Watch) -> None:
-        self._missed = False
-        if self._replace is not None and self._cells.latest is not None:
-            self._cells.latest.copy().run(self._replace, watch.bundle())
-
-    def detached(self) -> None:
-        """Do nothing: an unattended watch is never detached."""
-
-
-def watch_screen_for(cells: Cells, *, clicks: bool, detach: Callable[[], None] | None) -> WatchScreen:
-    """Return the screen for a watch of the current cell.
-
-    Args:
-        cells: Know where the cell runs.
-        clicks: Whether clicks arrive while the cell waits.
-        detach: Lets the cell end; None if the cell does not wait.
-    """
-    where = cells.circumstances()
-    if where.kernel is None:
-        return Printer()
-    if not where.allow_stdin:
-        return Headless(cells)
-    return Display(clicks and where.widgets, detach)

@@ -1,163 +1,176 @@
-"""Progress bars and watches, as widgets."""
+"""Progress of a cell's calls, as HTML and as text; texts from servers are escaped here."""
 
 from __future__ import annotations
 
-import asyncio
-from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, NamedTuple
+import heapq
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any
 
-import ipywidgets
-
-from mcp_magic.display.document import mimebundle, page
-from mcp_magic.ui.progress_text import bar_markup
-from mcp_magic.ui.widgets import WIDGET_VIEW, WidgetScope
+from mcp_magic._text import clean
+from mcp_magic.display.document import Markup, details, joined, note, page, preformatted, tag
+from mcp_magic.display.text import one_line, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcp_magic.inflight import Report
-    from mcp_magic.ui.progress_text import Board
-    from mcp_magic.watch import Watch
+    from mcp_magic.protocol import LogMessage
 
-__all__ = ["BoardPanel", "WatchPanel"]
+__all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line"]
 
+LINES = 5
+"""Ended calls that have a line each; earlier ones are only counted."""
 
-# The live board: a bar and a Cancel button for each running call.
+KEPT = 50
+"""Ended calls whose log messages are still shown."""
 
+MESSAGES = 50
+"""Latest log messages shown below one cell; `%mcp logs` has more."""
 
-class Row(NamedTuple):
-    """One call: its bar, its Cancel button, the box around both, and the shop that made them."""
+LOG_CHARACTERS = 1000
+"""Characters shown of a log message."""
 
-    bar: Any
-    button: Any
-    widget: Any
-    shop: WidgetScope
+SIGNS = {"done": "✓", "failed": "✗", "timed out": "✗", "cancelled": "✗", "interrupted": "✗"}
 
+_TRACK = (
+    "display:inline-block;vertical-align:middle;width:12em;height:.7em;margin:0 .6em;border-radius:.35em;"
+    "overflow:hidden;background:var(--jp-layout-color3,rgba(127,127,127,.3))"
+)
+_FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
 
-class BoardPanel:
-    """Shows a board, and cancels a call when its button is clicked.
-
-    A click may arrive on another thread; it is posted to the event loop that made the panel.
-
-    Args:
-        board: The board to show.
-
-    Attributes:
-        widget: The panel.
-    """
-
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self._shop = WidgetScope()
-        self._rows: dict[int, Row] = {}
-        self._loop, self._context = asyncio.get_running_loop(), copy_context()
-        self._over = self._shop.make(ipywidgets.HTML, "label")
-        self._messages = self._shop.make(ipywidgets.HTML, "label")
-        self.widget = self._shop.make(ipywidgets.VBox, "row")
-        self.refresh()
-
-    def bundle(self) -> dict[str, Any]:
-        """Return the mimebundle: the panel as a widget, with HTML and text for other readers."""
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
-        return {WIDGET_VIEW: view, **self._board.bundle()}
-
-    def refresh(self) -> None:
-        """Draw the changes."""
-        live = {id(report): report for report in self._board.measured}
-        gone = [self._rows.pop(key) for key in list(self._rows) if key not in live]
-        for key, report in live.items():
-            if key not in self._rows:
-                self._rows[key] = self._row(report)
-            _put(self._rows[key].bar, bar_markup(report))
-        _put(self._over, self._board.over_markup())
-        _put(self._messages, self._board.messages_markup())
-        children = tuple(part for part in (self._over, *(row.widget for row in self._rows.values())) if _says(part))
-        children += (self._messages,) if self._messages.value else ()
-        if self.widget.children != children:
-            self.widget.children = children
-        for row in gone:
-            row.shop.close()
-
-    def close(self) -> None:
-        """Close every widget."""
-        self._shop.close()
-
-    def _row(self, report: Report) -> Row:
-        shop = self._shop.part()
-        bar = shop.make(ipywidgets.HTML, "label")
-        title = f"cancel {report.title[:80]}; the server is told"
-        button = shop.make(ipywidgets.Button, "button", description="Cancel", icon="times", tooltip=title)
-        row = Row(bar, button, shop.make(ipywidgets.HBox, "line", children=(bar, button)), shop)
-        button.on_click(lambda _: self._loop.call_soon_threadsafe(_cancel, report, button, context=self._context))
-        return row
+WANDERING = 25
+"""Width, in per cent, of the piece that moves along a bar without a known total, to show activity."""
 
 
-def _cancel(report: Report, button: Any) -> None:
-    report.cancel()
-    if button.comm is not None:  # the call is still running
-        button.disabled = True
-
-
-def _says(part: Any) -> bool:
-    return not isinstance(part, ipywidgets.HTML) or bool(part.value)
-
-
-def _put(widget: Any, markup: str) -> None:
-    value = page([markup]) if markup else ""  # type: ignore[list-item]
-    if widget.value != value:
-        widget.value = value
-
-
-# The live watch: its content, with buttons below.
-
-
-class WatchPanel:
-    """Shows a watch, with a button that stops it, and one that detaches it from the cell.
-
-    A click may arrive on another thread; it is posted to the event loop that made the panel.
-
-    Args:
-        watch: The watch to show.
-        detach: Lets the cell end while the watch goes on; None if the cell does not wait for it.
+class Board:
+    """The calls of one cell that report progress or log messages.
 
     Attributes:
-        widget: The panel.
+        running: The calls that have not ended.
     """
 
-    def __init__(self, watch: Watch, detach: Callable[[], None] | None = None) -> None:
-        self._watch = watch
-        self._shop = WidgetScope()
-        self._loop, self._context = asyncio.get_running_loop(), copy_context()
-        self._text = self._shop.make(ipywidgets.HTML, "label")
-        stop = self._button("Stop", "stop", f"watch {watch.uri[:80]} no more", lambda: watch.stop("stopped by you"))
-        self._detach = (
-            self._button("Go on in the background", "arrow-down", "let this cell end and go on watching", detach)
-            if detach is not None
-            else None
-        )
-        buttons = [stop] if self._detach is None else [stop, self._detach]
-        self._line = self._shop.make(ipywidgets.HBox, "line", children=buttons)
-        self.widget = self._shop.make(ipywidgets.VBox, "row", children=[self._text, self._line])
-        self.refresh()
+    def __init__(self) -> None:
+        self.running: list[Report] = []
+        self._over: deque[Report] = deque(maxlen=KEPT)
+        self._calls = self._forgotten = 0
+        self._seconds = 0.0
 
-    def _button(self, text: str, icon: str, tooltip: str, do: Callable[[], None]) -> Any:
-        button = self._shop.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
-        button.on_click(lambda _: self._loop.call_soon_threadsafe(do, context=self._context))
-        return button
+    def add(self, report: Report) -> None:
+        """Add a call, at its first report."""
+        self.running.append(report)
+
+    def end(self, report: Report) -> None:
+        """Note that a call has ended."""
+        if report not in self.running:
+            return
+        self.running.remove(report)
+        if len(self._over) == KEPT:
+            self._forgotten += self._over[0].logged
+        self._over.append(report)
+        if report.meter.count:
+            self._calls += 1
+            self._seconds += report.seconds
+
+    @property
+    def measured(self) -> list[Report]:
+        """The running calls that report progress."""
+        return [report for report in self.running if report.meter.count]
+
+    @property
+    def _lines(self) -> list[str]:
+        """Return a line for each of the latest ended calls, and one line that counts the others."""
+        told = [report for report in self._over if report.meter.count][-LINES:]
+        more = self._calls - len(told)
+        earlier = [f"… {more:,} more {'call' if more == 1 else 'calls'}"] if more > 0 else []
+        return [*earlier, *(outcome_text(report) for report in told)]
+
+    def messages(self) -> tuple[list[str], Counter[str], int]:
+        """Return the latest log messages as lines, the counts by level, and how many messages have no line."""
+        reports = [*self._over, *self.running]
+        last = sorted(heapq.nlargest(MESSAGES, (m for r in reports for m in r.messages), key=_when), key=_when)
+        levels: Counter[str] = sum((report.levels for report in reports), Counter())
+        return [message_line(message) for message in last], levels, levels.total() + self._forgotten - len(last)
+
+    # Display
+
+    def over_markup(self) -> Markup:
+        """Return the lines about ended calls."""
+        return joined(note(line) for line in self._lines)
+
+    def messages_markup(self) -> Markup:
+        """Return the log messages: unfolded while a call is running, then folded."""
+        lines, levels, more = self.messages()
+        if not lines:
+            return Markup()
+        rest = note(f"… {more:,} more before: {self._where()}") if more > 0 else Markup()
+        body = joined([rest, preformatted("\n".join(lines))])
+        return body if self.running else details(_counted(levels, self._forgotten), body)
 
     def bundle(self) -> dict[str, Any]:
-        """Return the mimebundle: the panel as a widget, with HTML and text for other readers."""
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
-        return {WIDGET_VIEW: view, **mimebundle(self._watch)}
+        """Return the board as a mimebundle."""
+        bars = [tag("p", joined([bar_markup(report)])) for report in self.measured]
+        parts = [part for part in (self.over_markup(), joined(bars), self.messages_markup()) if part]
+        return {"text/html": page(parts), "text/plain": self.text()}
 
-    def refresh(self) -> None:
-        """Draw the changes."""
-        self._text.value = mimebundle(self._watch)["text/html"]
+    def text(self) -> str:
+        """Return the board as text."""
+        lines, _, more = self.messages()
+        rest = [f"… {more:,} more log messages before: {self._where()}"] if more > 0 else []
+        return "\n".join([*self._lines, *(report_line(report) for report in self.measured), *rest, *lines])
 
-    def detached(self) -> None:
-        """Remove the detach button, because the cell has ended."""
-        self._line.children = self._line.children[:1]
+    def _where(self) -> str:
+        servers = dict.fromkeys(report.server for report in [*self._over, *self.running] if report.logged)
+        return ", ".join(f"%mcp logs {one_line(server, 80)}" for server in servers)
 
-    def close(self) -> None:
-        """Close every widget."""
-        self._shop.close()
+
+def bar_markup(report: Report) -> Markup:
+    """Return a call's title, bar and figures on one line."""
+    name = one_line(report.title, 120)
+    share = report.meter.share
+    style = {"role": "progressbar", "aria-label": name, "aria-valuemin": "0", "aria-valuemax": "100", "style": _TRACK}
+    if share is None:
+        start = round(report.seconds * 50) % (100 - WANDERING)
+        fill = tag("span", "", style=f"{_FILL};width:{WANDERING}%;margin-left:{start}%")
+    else:
+        style["aria-valuenow"] = f"{share * 100:.0f}"
+        fill = tag("span", "", style=f"{_FILL};width:{share * 100:.1f}%")
+    return joined([tag("b", name), tag("span", fill, **style), report.words()])
+
+
+def report_line(report: Report) -> str:
+    """Return a call's progress as one line of text.
+
+    >>> from mcp_magic.inflight import Report
+    >>> report = Report("math", "math:slow")
+    >>> report.meter.note(1, 4, "loading", 0.0)
+    >>> report_line(report)  # doctest: +ELLIPSIS
+    'math:slow: 1 of 4 (25 %) · ... · loading'
+    """
+    return f"{one_line(report.title, 120)}: {report.words()}"
+
+
+def outcome_text(report: Report) -> str:
+    """Return a call's outcome on one line."""
+    return f"{SIGNS.get(report.state, '…')} {report_line(report)}"
+
+
+def message_line(message: LogMessage) -> str:
+    """Return a log message as text, possibly of several lines."""
+    when = f"{time.strftime('%H:%M:%S', time.localtime(message.time))} " if message.time else ""
+    level = f"{one_line(message.level, 20)} " if message.level else ""
+    said = shorten(str(message.data), LOG_CHARACTERS)
+    return clean(f"{when}{level}{one_line(message.logger, 80) or 'log'}: {said}")
+
+
+def _when(message: LogMessage) -> float:
+    return message.time
+
+
+def _counted(levels: Counter[str], forgotten: int) -> str:
+    """Return the number of log messages in words.
+
+    >>> _counted(Counter({"warning": 2, "error": 1}), 0), _counted(Counter(error=1), 0), _counted(Counter(error=1), 2)
+    ('3 log messages: 2 warning, 1 error', '1 log message: 1 error', '3 log messages')
+    """
+    total = levels.total() + forgotten
+    kinds = ", ".join(f"{count:,} {one_line(level, 20)}" for level, count in levels.items())
+    return f"{total:,} log {'message' if total == 1 else 'messages'}" + (f": {kinds}" if not forgotten else "")

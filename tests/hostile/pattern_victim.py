@@ -32,11 +32,11 @@ async def attacks(connection: Any, magics: Any) -> AsyncIterator[tuple[str, Any]
         for way in schemas(""):
             yield f"call answers {name} {way}", connection.call_tool(f"answers_{name}_{way}", {})
             yield f"call takes {name} {way}", connection.call_tool(f"takes_{name}_{way}", answer(way))
-            yield f"look {name} {way}", magics._run(f"tool patterns:takes_{name}_{way}", None, {})
+            yield f"look {name} {way}", magics.run(None, f"tool patterns:takes_{name}_{way}", None, {})
         yield f"form {name}", filled_form(connection, f"takes_{name}_pattern")
-        yield f"line {name}", magics._run(f"call patterns:takes_{name}_pattern text={TEXT}", None, {})
+        yield f"line {name}", magics.run(None, f"call patterns:takes_{name}_pattern text={TEXT}", None, {})
         yield f"elicitation {name}", asked(connection, f"asks_{name}")
-    yield "doctor", magics._run("doctor patterns", None, {})
+    yield "doctor", magics.run(None, "doctor patterns", None, {})
 
 
 async def filled_form(connection: Any, tool: str) -> str:

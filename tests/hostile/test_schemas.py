@@ -18,7 +18,8 @@ from mcp_magic.agent.tools import function_of
 from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
 from mcp_magic.errors import ArgumentsError, ConfigError, InvalidResponseError, MCPMagicError
-from mcp_magic.ipython.candidates import Tab, tool_argument
+from mcp_magic.ipython.commandline import Tab
+from mcp_magic.ipython.completion import tool_arguments
 from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.langchain.tools import langchain_tools
 from mcp_magic.lint import lint_tool
@@ -95,7 +96,7 @@ class Attacked:
         self.folder = folder
 
     def line(self, line: str) -> Awaitable[Any]:
-        awaited: Awaitable[Any] = self.magics._run(line, None, {})
+        awaited: Awaitable[Any] = self.magics.run(None, line, None, {})
         return awaited
 
     def form(self, name: str) -> None:
@@ -108,7 +109,7 @@ class Attacked:
 
     def complete(self, name: str) -> None:
         for fragment in ("", "p1", "a=", "a.", "a.left.p1."):
-            tool_argument(Tab(fragment, [f"s:takes_{name}"], {}, None, ()))
+            tool_arguments(Tab(fragment, [f"s:takes_{name}"]))
 
     def help(self, name: str) -> None:
         function = self.connection.tools[f"takes_{name}"]

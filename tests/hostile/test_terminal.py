@@ -16,7 +16,7 @@ from mcp_magic._host import Host
 from mcp_magic.agent.threads import open_threads
 from mcp_magic.errors import MCPMagicError, ThreadError
 from mcp_magic.ipython.ask import InputAsker
-from mcp_magic.ipython.live import Printer
+from mcp_magic.ipython.live import WatchLines
 from mcp_magic.telemetry.telemetry import telemetry
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def test_what_is_printed_while_a_resource_is_watched_steers_no_terminal(capsys: 
         seconds=1.0,
     )
     watch.ended = f"it ended: {STEERS}"
-    printer = Printer()
-    printer.show(watch)
+    show = WatchLines(watch)
+    show()
     watch.updates = 2
-    printer.show(watch)
+    show()
     assert harmless(capsys.readouterr().out)
 
 

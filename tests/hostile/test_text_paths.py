@@ -30,7 +30,7 @@ from mcp_magic.cassette.match import Scene, Server, Session, difference
 from mcp_magic.config.masking import mask_text
 from mcp_magic.consent.rules import pattern_covers
 from mcp_magic.errors import MCPMagicError
-from mcp_magic.ipython.candidates import place_in
+from mcp_magic.ipython.completion import place_in
 from mcp_magic.langchain.content import to_content
 from mcp_magic.lint import lint_tool
 from mcp_magic.results import Listing, PromptResult, ResourceResult, ToolResult

@@ -150,7 +150,7 @@ def test_a_call_that_reports_nothing_shows_nothing_and_imports_no_widgets(tmp_pa
         for code in SETUP:
             kernel.ok(code)
         cell = frontend.run("r = %mcp call reports:level")
-        imported = kernel.ok("import sys\n'mcp_magic.ui.progress' in sys.modules, 'ipywidgets' in sys.modules").text
+        imported = kernel.ok("import sys\n'mcp_magic.ui.widgets' in sys.modules, 'ipywidgets' in sys.modules").text
     finally:
         kernel.shutdown()
 

@@ -671,10 +671,10 @@ async def test_mcp_connect_takes_the_variable(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     magics = MCPMagics(InteractiveShell())
     try:
-        await magics._run("connect my_tools", None, {"my_tools": serve_langchain([add])})
-        assert (await magics._run("call my_tools:add a=40 b=2", None, {})).data == 42
+        await magics.run(None, "connect my_tools", None, {"my_tools": serve_langchain([add])})
+        assert (await magics.run(None, "call my_tools:add a=40 b=2", None, {})).data == 42
         with pytest.raises(ArgumentsError):
-            await magics._run("call my_tools:add a=forty", None, {})
+            await magics.run(None, "call my_tools:add a=forty", None, {})
     finally:
         await the_host.close()
 

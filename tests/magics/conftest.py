@@ -24,7 +24,7 @@ async def magic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterato
     await host.connect(load("math_server").server, name="math")
 
     async def run(line: str, cell: str | None = None, **names: Any) -> Any:
-        return await magics._run(line, cell, names)
+        return await magics.run(None, line, cell, names)
 
     run.settings = magics  # type: ignore[attr-defined]
     yield run

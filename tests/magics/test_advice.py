@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.errors import CommandError, MCPMagicError
+from mcp_magic.ipython.commands import AGENT
 from mcp_magic.ipython.extension import help_asked
 
 if TYPE_CHECKING:
@@ -92,14 +93,14 @@ async def test_a_file_that_looks_like_an_address_is_a_file(magic: Any, tmp_path:
 
 async def test_words_behind_the_agent_belong_below(magic: Any) -> None:
     with pytest.raises(CommandError) as caught:
-        await magic.settings._run_agent("add 3 and 4", None, {})
+        await magic.settings.run(AGENT, "add 3 and 4", None, {})
     assert str(caught.value) == (
         "%%mcp_agent: unrecognized arguments: 3 and 4. The request goes below the line."
         " `%mcp_agent --help` shows what it takes."
     )
     told = re.search(r"`%mcp_agent (.*)`", "`%mcp_agent --help`")
     assert told is not None
-    assert str(await magic.settings._run_agent(told[1], None, {})).startswith("%%mcp_agent [")
+    assert str(await magic.settings.run(AGENT, told[1], None, {})).startswith("%%mcp_agent [")
 
 
 async def test_what_a_snapshot_advises_finds_it(magic: Any) -> None:

@@ -14,8 +14,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic.agent import threads
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.ipython import completion as complete
-from mcp_magic.ipython.extension import MCPMagics
+from mcp_magic.ipython.commands import AGENT
+from mcp_magic.ipython.extension import MCPMagics, completer
 from mcp_magic.notebook import host
 from tests.agent.threads_in import locked
 from tests.servers.bundled import load
@@ -38,12 +38,12 @@ class Notebook:
         self.magics.approval = "auto"
 
     async def mcp(self, line: str, cell: str | None = None) -> Any:
-        return await self.magics._run(line, cell, {})
+        return await self.magics.run(None, line, cell, {})
 
     async def agent(self, line: str, *turns: Any, request: str = "go", **names: Any) -> Any:
         """Run `%%mcp_agent LINE` on a model that plays turns; it is `$m`, and what `model = "$m"` declares."""
         self.model = ScriptedModel(list(turns) or ["done"])
-        return await self.magics._run_agent(line, request, {"m": self.model, **names})
+        return await self.magics.run(AGENT, line, request, {"m": self.model, **names})
 
     def given(self, turn: int = 0) -> tuple[str, set[str]]:
         """Return the system message that the model was given and the names of the tools."""
@@ -64,11 +64,10 @@ async def notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIter
     threads._memory.clear()
     made = Notebook(tmp_path)
     made.shell.register_magics(made.magics)
-    complete.install(made.shell, made.magics, made.magics.state)
+    made.shell.Completer.custom_matchers.append(completer(made.shell, made.magics))
     await host.connect(load("math_server").server, name="math")
     await host.connect(load("weather_server").server, name="weather")
     yield made
-    complete.uninstall(made.shell)
     host.consent.rules.clear()
     host.consent.audit.records.clear()
     await host.close()

@@ -128,7 +128,7 @@ async def test_a_cell_that_is_no_json_says_how_to_send_its_text(sent: Any) -> No
 
 
 async def test_completion_offers_tools_and_arguments_with_hyphens(magic: Any) -> None:
-    from mcp_magic.ipython.candidates import candidates
+    from mcp_magic.ipython.completion import candidates
 
     await host.connect(
         serving_tools(

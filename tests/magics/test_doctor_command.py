@@ -8,7 +8,7 @@ import pytest
 
 from mcp_magic.auth.login import LogIns
 from mcp_magic.errors import CommandError, ConfigError
-from mcp_magic.ipython.candidates import candidates
+from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server

@@ -10,7 +10,7 @@ import pytest
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.ipython.ask import Answers, ElicitationInput
-from mcp_magic.ipython.candidates import candidates
+from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
 from tests.core.test_elicitation import trip_server, url_server
 from tests.core.test_roots import roots_server

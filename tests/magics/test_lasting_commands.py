@@ -9,7 +9,7 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.ipython.candidates import candidates
+from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
 from tests.core.asgi import serving
 from tests.core.proxy import proxied

@@ -13,9 +13,9 @@ from IPython.core.inputtransformer2 import TransformerManager
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import NotOfferedError
-from mcp_magic.ipython.candidates import candidates
-from mcp_magic.ipython.commandline import Invocation, State, argument, assigned, meant, parse, split_line, valued
+from mcp_magic.ipython.commandline import Invocation, State, parse, split_line
 from mcp_magic.ipython.commands import COMMANDS
+from mcp_magic.ipython.completion import argument_name, assigned, candidates, meant, valued
 from mcp_magic.results.content import read_line
 from mcp_magic.schema import as_word, call_line, parse_arguments, prompt_line
 from mcp_magic.session.subscriptions import check_announces
@@ -229,9 +229,9 @@ def test_a_value_that_is_offered_reads_back(name: str, text: str, tmp_path: Path
 
 @pytest.mark.parametrize("text", [*TYPED, *OPTIONS])
 def test_a_name_that_is_offered_reads_back(text: str) -> None:
-    (word,) = words_of(f"%mcp call srv:tool {argument(text)}=x")[2:]
+    (word,) = words_of(f"%mcp call srv:tool {argument_name(text)}=x")[2:]
     assert parse_arguments([word], {}, evaluate=evaluated_nothing) == {text: "x"}
-    assert meant(f"{argument(text)}=x") == word
+    assert meant(f"{argument_name(text)}=x") == word
 
 
 @pytest.mark.parametrize("command", ["connect", "record", "up", "roots srv"])

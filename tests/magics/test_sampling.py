@@ -11,7 +11,7 @@ from mcp_magic.agent.sampling import ModelSampler
 from mcp_magic.ask.sampling import Expected, Review, Sampled, SamplingRequest
 from mcp_magic.errors import CommandError, ProtocolError
 from mcp_magic.ipython.ask import SamplingInput
-from mcp_magic.ipython.candidates import candidates
+from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
 from tests.core.sampling_servers import said, sampling_server
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_magic.errors import CommandError, NotOfferedError, UnknownResourceError, VerificationError
-from mcp_magic.ipython.candidates import candidates
+from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
 from tests.core.skills_server import SkillServer
 

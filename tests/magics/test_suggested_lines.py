@@ -12,7 +12,7 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.errors import MCPMagicError
-from mcp_magic.ipython.candidates import candidates
+from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
 from tests.core.asgi import answering, serving
 from tests.core.certificates import self_signed

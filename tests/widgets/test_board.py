@@ -10,9 +10,9 @@ import pytest
 from ipywidgets.widgets import widget as registry
 
 from mcp_magic.inflight import Report
+from mcp_magic.ipython.live import LivePanel, board_rows
 from mcp_magic.protocol import LogMessage
-from mcp_magic.ui.progress import BoardPanel
-from mcp_magic.ui.progress_text import Board, bar_markup
+from mcp_magic.ui.progress import Board, bar_markup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,8 +96,8 @@ async def test_a_click_on_another_thread_cancels_on_the_loop_and_one_call_only()
     board, threads = Board(), []
     running(board, 1)
     running(board, 2, cancel=lambda: threads.append(threading.current_thread()))
-    panel = BoardPanel(board)
-    buttons = [row.button for row in panel._rows.values()]
+    panel = LivePanel(lambda: board_rows(board))
+    buttons = [row.children[1] for row in panel.widget.children]
 
     clicking = threading.Thread(target=buttons[1].click)
     clicking.start()
@@ -113,17 +113,18 @@ async def test_rows_come_and_go_with_their_calls_and_closing_leaves_no_widget() 
     before = set(registry._instances)
     board = Board()
     first = running(board, 1)
-    panel = BoardPanel(board)
+    panel = LivePanel(lambda: board_rows(board))
     running(board, 2)
     panel.refresh()
-    assert len(panel._rows) == 2
+    assert len(panel.widget.children) == 2
 
     first.end("done")
     board.end(first)
     panel.refresh()
 
-    assert len(panel._rows) == 1
-    assert "✓ srv:tool" in panel._over.value
+    over, row = panel.widget.children
+    assert "✓ srv:tool" in over.value
+    assert "2 of 4" in row.children[0].value
     panel.close()
     assert set(registry._instances) == before
 

@@ -18,8 +18,8 @@ from benchmarks.explorer import many_servers
 from mcp_magic._host import Host
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.errors import UnknownServerError
+from mcp_magic.ipython.cells import CellRun, close_previous, keep
 from mcp_magic.ui.explorer import Explorer, Index, make_item, search
-from mcp_magic.ui.lifecycle import Place, close_cells, keep, kept
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.servers import bundled
 
@@ -519,31 +519,32 @@ async def test_closed_it_has_no_comm_follows_nothing_and_still_reads(host: Host)
 
 async def test_fifty_runs_of_a_cell_leave_one_explorer(host: Host) -> None:
     before = set(alive)
-    sizes = set()
+    sizes, explorers = set(), []
     for run in range(50):
-        explorer = keep(Explorer(host), Place("cell", f"run {run}"))
+        explorer = keep(Explorer(host), CellRun("cell", f"run {run}"))
         explorer.search.value = "add"
         explorer.choose(explorer.found[0])
         explorer.detail.open.click()
         sizes.add(len(alive))
-        assert kept("cell") == [explorer]
+        explorers.append(explorer)
+        assert [each for each in explorers if not each.closed] == [explorer]
     assert len(sizes) == 1
-    close_cells(["cell"])
+    close_previous(CellRun(deleted=("cell",)))
     assert set(alive) == before
 
 
 async def test_a_cell_keeps_all_that_one_run_shows_and_a_deleted_cell_nothing(host: Host) -> None:
-    first, second = (keep(Explorer(host), Place("cell", "run")) for _ in range(2))
+    first, second = (keep(Explorer(host), CellRun("cell", "run")) for _ in range(2))
     assert not first.closed
-    other = keep(Explorer(host), Place("other", "run", deleted=("cell",)))
+    other = keep(Explorer(host), CellRun("other", "run", deleted=("cell",)))
     assert first.closed
     assert second.closed
     assert not other.closed
-    nowhere = [keep(Explorer(host), Place()) for _ in range(2)]
+    nowhere = [keep(Explorer(host), CellRun()) for _ in range(2)]
     assert not any(explorer.closed for explorer in nowhere)
     for explorer in (other, *nowhere):
         explorer.close()
-    close_cells(["other"])
+    close_previous(CellRun(deleted=("other",)))
 
 
 async def test_everything_that_can_be_clicked_says_what_it_does(explorer: Explorer) -> None:

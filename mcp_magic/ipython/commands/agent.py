@@ -1,45 +1,320 @@
-"""`%mcp agent`: the stored threads of agents."""
+"""`%%mcp_agent` lets a model work on the request in the cell; `%mcp agent` has its stored threads."""
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import counted
+from mcp_magic._compat import IN_BROWSER
+from mcp_magic._text import counted, did_you_mean, listed, sentence
+from mcp_magic.agent.transcript.transcript import SHOWS
+from mcp_magic.consent.consent import POLICIES
 from mcp_magic.display.listing import Listing
-from mcp_magic.errors import CommandError
-from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
+from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServerError
+from mcp_magic.ipython import completion
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab
+from mcp_magic.ipython.live import screen_for, shown_once
+from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable, Mapping
 
+    from mcp_magic.agent.run import AgentRun
+    from mcp_magic.agent.threads import Opened
     from mcp_magic.agent.transcript.transcript import Transcript
-
-__all__ = ["AGENT"]
-
-
-def options(parser: Parser) -> None:
-    """Add the arguments."""
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--threads", action="store_true", help="list them (the default)")
-    what.add_argument("--show", metavar="THREAD", help="show what was said in one")
-    what.add_argument("--fork", metavar="THREAD@STEP", help="copy one up to a step; without @STEP all of it")
-    what.add_argument("--delete", metavar="THREAD", help="delete one")
-    parser.add_argument("--name", metavar="NAME", help="the name of the fork (default: THREAD-fork)")
+    from mcp_magic.ipython.live import Screen
 
 
-async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing | Transcript:
-    """List, show, fork or delete threads."""
+__all__ = ["AGENT", "MCP_AGENT"]
+
+
+# What Tab offers: models, servers, tools, agents and threads.
+
+
+def _complete_agent(tab: Tab) -> list[str]:
+    return completion.starting(tab, map(shlex.quote, tab.agents))
+
+
+def _complete_thread(tab: Tab) -> list[str]:
+    from mcp_magic.agent.threads import thread_names
+
+    kept = thread_names(tab.settings.threads or None if tab.settings else None)
+    return completion.starting(tab, map(shlex.quote, kept))
+
+
+def _complete_servers(tab: Tab) -> list[str]:
+    return completion.continuing(tab, host)
+
+
+def _complete_tools(tab: Tab) -> list[str]:
+    """Return the tools that can continue a list, and a pattern for all tools of each server."""
+    names = (f"{c.name}:{tool.name}" for c in host.find() for tool in c.catalog.cached("tools"))
+    # servers choose the names of tools: names that need quotes are left out
+    plain = [name for name in names if shlex.quote(name) == name and "," not in name]
+    return completion.continuing(tab, [*(f"{name}:*" for name in host), *plain])
+
+
+def _complete_model(tab: Tab) -> list[str]:
+    """Return the variables that hold a chat model, and `offline`; imports no LangChain."""
+    models = [
+        f"${name}"
+        for name, value in tab.namespace.items()
+        if not name.startswith("_") and hasattr(type(value), "bind_tools") and hasattr(type(value), "ainvoke")
+    ]
+    return completion.starting(tab, ["offline", *models])
+
+
+# The plan of a run: the line's options win over the declared agent, which wins over the settings.
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The parameters of a run; `agent` and `thread` may be "", and `approve` is None for the setting."""
+
+    agent: str
+    model: Any
+    servers: tuple[str, ...]
+    tools: tuple[str, ...]
+    thread: str
+    approve: str | None
+    show: str
+    max_steps: int
+    system: str
+
+
+async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> _Plan:
+    """Combine the sources of a plan.
+
+    Raises:
+        CommandError: There is no such agent, its model's variable is missing, or its prompt has required arguments.
+        UnknownServerError: A server of the declared agent is not connected.
+        NotFoundError: There is no such prompt.
+    """
+    settings = invocation.settings
+    declared = _declared(invocation.state.agents, arguments.agent)
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    both: dict[str, Any] = {**declared, **given}
+    if "servers" not in given:
+        _check_servers(invocation, arguments.agent, declared.get("servers", ()))
+    system = invocation.value(arguments.system) if arguments.system else declared.get("system", "")
+    return _Plan(
+        agent=arguments.agent or "",
+        model=_model(invocation, given.get("model"), declared.get("model")),
+        servers=_names(both.get("servers")),
+        tools=_names(both.get("tools")),
+        thread=str(both.get("thread", "")),
+        approve=both.get("approve"),
+        show=both.get("show", "full"),
+        max_steps=both.get("max_steps", settings.max_steps),
+        system=str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt")),
+    )
+
+
+def _model(invocation: Invocation, given: str | None, declared: str | None) -> Any:
+    """Return the model. In a declaration, `$name` is a variable; a file's `{expression}` is not evaluated."""
+    if given is not None:
+        return invocation.value(given)
+    if declared is None:
+        return invocation.settings.model
+    if not declared.startswith("$"):
+        return declared
+    found = invocation.lookup(declared[1:])
+    if found is None:
+        raise CommandError(f"%%mcp_agent: the agent is declared with model = {declared!r}; there is no such variable.")
+    return found
+
+
+def _declared(agents: Mapping[str, dict[str, Any]], name: str | None) -> dict[str, Any]:
+    if name is None:
+        return {}
+    if name in agents:
+        return agents[name]
+    near = did_you_mean(name, agents)
+    known = f"Declared: {listed(agents)}" if agents else "[agents.NAME] in a declaration makes one; `%mcp up` reads it."
+    raise CommandError(f"%%mcp_agent: no agent {name!r}.{near} {known}")
+
+
+def _check_servers(invocation: Invocation, agent: str | None, servers: Iterable[str]) -> None:
+    missing = [name for name in servers if name not in invocation.host]
+    if missing:
+        connected = f"Connected: {listed(invocation.host)}"
+        raise UnknownServerError(
+            f"the agent {agent!r} needs the server {missing[0]!r}, which is not connected; `%mcp up` connects what is "
+            f"declared. {connected}"
+        )
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Return the names in `"a,b"` or in a list."""
+    parts = value.split(",") if isinstance(value, str) else value or ()
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+async def _prompt(invocation: Invocation, agent: str | None, name: str | None) -> str:
+    """Return the text of an MCP prompt, used as the system prompt."""
+    if name is None:
+        return ""
+    connection, definition = await invocation.host.resolve(name, "prompts")
+    required = [argument.name for argument in definition.arguments or () if argument.required]
+    if required:
+        raise CommandError(
+            f"%%mcp_agent: the prompt {name!r} of the agent {agent!r} needs the argument {required[0]!r}; "
+            "only a prompt without required arguments can be an agent's."
+        )
+    result = await connection.prompt(definition.name)
+    return "\n\n".join(message.text for message in result.messages)
+
+
+_NO_LANGGRAPH = (
+    "agents need LangGraph, and a Python in a browser has no package of it. "
+    "`%mcp call` and `host.langchain_tools()` work here."
+)
+
+
+async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun:
+    if IN_BROWSER and find_spec("langgraph") is None:
+        raise MissingDependencyError(_NO_LANGGRAPH)
+    from mcp_magic.agent.graph import build_graph
+    from mcp_magic.agent.models import make_model, model_name
+    from mcp_magic.agent.runner import run_agent
+    from mcp_magic.agent.threads import new_thread_name, open_threads
+    from mcp_magic.agent.tools import Registry
+
+    request = _request(invocation, arguments)
+    plan = await _plan_of(invocation, arguments)
+    model = make_model(plan.model)
+    await Registry(invocation.host, servers=plan.servers, tools=plan.tools).check()
+    screen = screen_for(invocation.cells.circumstances())
+    async with open_threads(invocation.settings.threads or None) as opened:
+        notes = _notes(invocation, plan, opened)
+
+        def over(made: AgentRun) -> None:
+            if opened.problem and (_in_memory(opened), "warning") not in notes:  # saving failed during the run
+                made.transcript.on_event({"kind": "note", "text": _in_memory(opened), "level": "warning"})
+            _keep(invocation, made, screen, arguments.out)
+
+        graph = build_graph(
+            model,
+            invocation.host,
+            servers=plan.servers,
+            tools=plan.tools,
+            system=plan.system,
+            approve=plan.approve,
+            max_steps=plan.max_steps,
+            checkpointer=opened.saver,
+            result_limit=invocation.settings.result_characters,
+            timeout=invocation.settings.call_timeout,
+        )
+        return await run_agent(
+            graph,
+            invocation.host,
+            request,
+            thread=plan.thread or new_thread_name(request),
+            model=model_name(model),
+            asker=f"agent {plan.agent}".rstrip(),
+            show=plan.show,
+            screen=screen,
+            notes=notes,
+            over=over,
+        )
+
+
+def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
+    request = (invocation.body or "").strip()
+    if not request:
+        raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
+    if arguments.out and not arguments.out.isidentifier():
+        raise CommandError(f"%%mcp_agent: -o {arguments.out}: a Python variable's name is expected.")
+    if arguments.max_steps is not None and arguments.max_steps < 1:
+        raise CommandError(f"%%mcp_agent: --max-steps {arguments.max_steps}: at least 1.")
+    return request
+
+
+def _notes(invocation: Invocation, plan: _Plan, opened: Opened) -> list[tuple[str, str]]:
+    """Return the notes shown before a run, each with its level."""
+    from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE
+
+    notes = []
+    if plan.model in ("", OFFLINE):
+        notes.append((OFFLINE_NOTE, "info"))
+    if opened.problem:
+        notes.append((_in_memory(opened), "warning"))
+    if not invocation.host.find():
+        notes.append(
+            ("no server is connected, so there are no tools: `%mcp connect TARGET` opens a session", "warning")
+        )
+    return notes
+
+
+def _in_memory(opened: Opened) -> str:
+    return f"{sentence(opened.problem)} The thread is kept in memory."
+
+
+def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | None) -> None:
+    """Assign a finished run to its variable, and show it exactly once."""
+    shell = invocation.shell
+    if name:
+        shell.user_ns[name] = made
+    if made.broken_off:
+        screen.broken_off(made.transcript)
+        return
+    screen.end(made.transcript)
+    if screen.live:
+        shown_once(shell, made)
+
+
+MCP_AGENT = Implementation(
+    _run_cell,
+    (
+        Argument(
+            "agent", nargs="?", metavar="AGENT", complete=_complete_agent, help="an agent that `%%mcp up` has declared"
+        ),
+        Argument("--model", metavar="MODEL", complete=_complete_model, help="PROVIDER:NAME, offline, or $variable"),
+        Argument("--servers", metavar="A,B", complete=_complete_servers, help="only these servers"),
+        Argument(
+            "--tools", metavar="PATTERN", complete=_complete_tools, help="only these tools, such as 'fs:read_*,math:*'"
+        ),
+        Argument(
+            "--thread",
+            metavar="NAME",
+            complete=_complete_thread,
+            help="go on with a conversation, or begin one of this name",
+        ),
+        Argument("--approve", choices=POLICIES, help="what decides where no consent rule matches"),
+        Argument("--show", choices=SHOWS, help="how much of what happens is shown"),
+        Argument("--max-steps", type=int, metavar="N", help="turns of the model for this request"),
+        Argument("--system", metavar="TEXT", help="what the model is told first, or $variable"),
+        Argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun"),
+    ),
+    examples=(
+        "%%mcp_agent --servers math",
+        "add 3 and 4, then multiply the result by 5",
+        "",
+        "%%mcp_agent --model openai:gpt-5 --approve readonly --thread trip -o run",
+        "Where is it warmer tomorrow, in Oslo or in Rome?",
+    ),
+    details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting. Without a model "
+    "the agent runs on `offline`, which needs no network. The thread is kept: --thread goes on with it, "
+    "`%mcp agent --threads` lists them.",
+    takes_body=True,
+    left_over="The request goes below the line.",
+)
+
+
+async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listing | Transcript:
     from mcp_magic.agent import threads as history
-    from mcp_magic.agent.threads import open_threads
 
     if arguments.name and not arguments.fork:
         raise CommandError("%mcp agent: --name goes with --fork THREAD@STEP.")
     done = ""
-    async with open_threads(invocation.settings.threads or None, fall_back=False) as opened:
+    async with history.open_threads(invocation.settings.threads or None, fall_back=False) as opened:
         if arguments.show:
-            return await _show(invocation, opened.saver, arguments.show)
+            return await _show_thread(invocation, opened.saver, arguments.show)
         if arguments.fork:
-            thread, step = await _place(arguments.fork, opened.saver)
+            thread, step = await _thread_and_step(arguments.fork, opened.saver)
             name = arguments.name or f"{thread}-fork"
             steps = await history.fork_thread(opened.saver, thread, step, name)
             done = (
@@ -49,22 +324,21 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing 
             await history.delete_thread(opened.saver, arguments.delete)
             done = f"{arguments.delete!r} is deleted"
         threads = await history.list_threads(opened.saver)
-    rows = [_row(thread) for thread in threads]
+    rows = [
+        {
+            "thread": thread.thread,
+            "last request": thread.last,
+            "requests": thread.requests,
+            "steps": thread.steps,
+            "changed": thread.changed[:19].replace("T", " "),
+        }
+        for thread in threads
+    ]
     empty = "no conversation is kept yet: `%%mcp_agent` begins one"
     return Listing(rows, title=f"Threads in {opened.where}", empty=empty, note=done, kind="threads")
 
 
-def _row(thread: Any) -> dict[str, Any]:
-    return {
-        "thread": thread.thread,
-        "last request": thread.last,
-        "requests": thread.requests,
-        "steps": thread.steps,
-        "changed": thread.changed[:19].replace("T", " "),
-    }
-
-
-async def _show(invocation: Invocation, saver: Any, thread: str) -> Transcript:
+async def _show_thread(invocation: Invocation, saver: Any, thread: str) -> Transcript:
     from mcp_magic.agent import threads as history
     from mcp_magic.agent.transcript.transcript import Transcript
 
@@ -89,7 +363,7 @@ def _steps(thread: str, messages: list[Any]) -> str:
     return f"{', '.join([counted(step, 'steps'), *later[-5:]])}; `%mcp agent --fork {thread}@STEP` copies up to a step"
 
 
-async def _place(text: str, saver: Any) -> tuple[str, int | None]:
+async def _thread_and_step(text: str, saver: Any) -> tuple[str, int | None]:
     """Return the thread and the step of `THREAD@STEP`; a thread's name can contain an @, too."""
     from mcp_magic.agent.threads import list_threads
 
@@ -102,8 +376,21 @@ async def _place(text: str, saver: Any) -> tuple[str, int | None]:
 
 
 AGENT = Implementation(
-    run,
-    options,
+    _agent,
+    (
+        (
+            Argument("--threads", action="store_true", help="list them (the default)"),
+            Argument("--show", metavar="THREAD", complete=_complete_thread, help="show what was said in one"),
+            Argument(
+                "--fork",
+                metavar="THREAD@STEP",
+                complete=_complete_thread,
+                help="copy one up to a step; without @STEP all of it",
+            ),
+            Argument("--delete", metavar="THREAD", complete=_complete_thread, help="delete one"),
+        ),
+        Argument("--name", metavar="NAME", help="the name of the fork (default: THREAD-fork)"),
+    ),
     examples=("%mcp agent --threads", "%mcp agent --show trip", "%mcp agent --fork trip@2 --name other"),
     details="A step is a turn of the model, with what its calls answered. `%mcp_agent --help` is about runs.",
 )

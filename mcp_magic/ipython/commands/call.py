@@ -1,62 +1,61 @@
-"""`%mcp call`: calls a tool."""
+"""`%mcp call`, `read`, `prompt`, `raw`, `assert` and `last`: requests and their answers."""
 
 from __future__ import annotations
 
 import json
+import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.errors import ArgumentsError
-from mcp_magic.ipython.ask import Answers
-from mcp_magic.ipython.commandline import Implementation, Invocation, Parser, timeout_options, timeouts
+from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
+from mcp_magic.display.listing import Listing
+from mcp_magic.errors import ArgumentsError, CommandError
+from mcp_magic.ipython import completion
+from mcp_magic.ipython.commandline import ONE_TOOL, TIMEOUTS, Argument, Implementation, Invocation, Tab, timeouts
+from mcp_magic.results.results import last_failed
 from mcp_magic.schema.commandline import CELL
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     import pandas as pd
     from mcp_types import Tool
 
-    from mcp_magic.results.results import ToolResult
-
-__all__ = ["CALL"]
+    from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 
 
-def options(parser: Parser) -> None:
-    """Add the arguments."""
-    parser.add_argument("tool", metavar="SERVER:TOOL", help="the server may be left out while the name is unique")
-    parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see above")
-    parser.add_argument("--df", action="store_true", help="return the result's table as a DataFrame")
-    timeout_options(parser)
-    parser.add_argument("--answers", metavar="FILE", help="JSON that answers what the server asks for meanwhile")
+__all__ = ["ASSERT", "CALL", "LAST", "PROMPT", "RAW", "READ"]
 
 
-async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
+async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
     """Call the tool; raises an error that it reports."""
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
-    schema.check_text(invocation.body, "the cell")
-    cell = invocation.body.removesuffix("\n") if invocation.body is not None else None  # IPython adds a line end
-    in_cell = any(word.partition("=")[2] == f"@{CELL}" for word in arguments.arguments)
-    values = ({} if in_cell else _body(invocation.body, tool)) | schema.parse_arguments(
-        arguments.arguments,
-        tool.input_schema,
-        evaluate=invocation.evaluate,
-        directory=invocation.directory,
-        cell=cell,
-    )
-    answers = Answers.load(invocation.directory / arguments.answers) if arguments.answers else None
-    replies = answers.replies if answers is not None else None
+    if invocation.body is None:
+        values = invocation.arguments(arguments.arguments, tool.input_schema)
+    else:
+        schema.check_text(invocation.body, "the cell")
+        in_cell = any(word.partition("=")[2] == f"@{CELL}" for word in arguments.arguments)
+        values = {} if in_cell else _read_body(invocation.body, tool)
+        cell = invocation.body.removesuffix("\n")  # IPython adds a line end
+        values |= invocation.arguments(arguments.arguments, tool.input_schema, cell=cell)
     limits = timeouts(invocation, arguments)
-    result = await connection.call_tool(tool.name, values, elicitor=answers, prepared=replies, **limits)
-    if answers is not None:
+    if arguments.answers:
+        from mcp_magic.ipython.ask import Answers
+
+        answers = Answers.load(invocation.directory / arguments.answers)
+        result = await connection.call_tool(tool.name, values, elicitor=answers, prepared=answers.replies, **limits)
         answers.raise_for_problem()
+    else:
+        result = await connection.call_tool(tool.name, values, **limits)
     result.raise_for_error()
     return result.df if arguments.df else result
 
 
-def _body(body: str | None, tool: Tool) -> dict[str, Any]:
+def _read_body(body: str, tool: Tool) -> dict[str, Any]:
     """Read the JSON object below a `%%mcp call` line."""
-    if body is None or not body.strip():
+    if not body.strip():
         return {}
     try:
         value = json.loads(body)
@@ -73,8 +72,14 @@ def _body(body: str | None, tool: Tool) -> dict[str, Any]:
 
 
 CALL = Implementation(
-    run,
-    options,
+    _call,
+    (
+        *TIMEOUTS,
+        ONE_TOOL,
+        Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see above"),
+        Argument("--df", action="store_true", help="return the result's table as a DataFrame"),
+        Argument("--answers", metavar="FILE", help="JSON that answers what the server asks for meanwhile"),
+    ),
     examples=(
         "%mcp call math:add a=3 b=4",
         "%mcp call weather:compare locations=NYC locations=Oslo",
@@ -96,4 +101,222 @@ CALL = Implementation(
     "--answers: a list of answers in order, or an object with one for each message; an answer is the values, "
     '"decline", "cancel", or for a page "accept". With a list "sampling" in the object it replies for models, too.',
     takes_body=True,
+)
+
+
+async def _read(invocation: Invocation, arguments: argparse.Namespace) -> ResourceResult:
+    uri = str(invocation.value(arguments.uri))
+    return await invocation.host.read(uri, server=arguments.server, **timeouts(invocation, arguments))
+
+
+READ = Implementation(
+    _read,
+    (
+        *TIMEOUTS,
+        Argument("uri", metavar="URI", help="of a resource, or made from a template"),
+        Argument("--server", metavar="SERVER", help="whose it is, where that is not clear"),
+    ),
+    examples=("%mcp read math://constants", "%mcp read file:///readme.md --server docs --timeout 10"),
+    details=r"$name and {expression} stand for Python objects; a backslash in front ('\{name}') keeps them as text.",
+)
+
+
+async def _prompt(invocation: Invocation, arguments: argparse.Namespace) -> PromptResult:
+    connection, prompt = await invocation.host.resolve(arguments.prompt, "prompts")
+    values = schema.parse_prompt_arguments(
+        arguments.arguments, prompt.arguments or (), evaluate=invocation.evaluate, directory=invocation.directory
+    )
+    return await connection.prompt(prompt.name, values, **timeouts(invocation, arguments))
+
+
+PROMPT = Implementation(
+    _prompt,
+    (
+        *TIMEOUTS,
+        Argument("prompt", metavar="SERVER:PROMPT", help="the server may be left out while the name is unique"),
+        Argument(
+            "arguments",
+            nargs="*",
+            default=[],
+            metavar="NAME=VALUE",
+            complete=completion.prompt_arguments,
+            help="its arguments, as text",
+        ),
+    ),
+    examples=("%mcp prompt weather:travel_advice city=Oslo month=May",),
+)
+
+
+def _complete_method(tab: Tab) -> list[str]:
+    """Return the methods in the protocol version of the line's server."""
+    from mcp_types.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
+
+    from mcp_magic.notebook import host
+
+    connection = host.connections.get(tab.positional[0])
+    if connection is None:
+        return []
+    known = [*sorted(CLIENT_REQUESTS), *sorted(CLIENT_NOTIFICATIONS)]
+    return completion.starting(tab, [method for method, version in known if version == connection.protocol_version])
+
+
+async def _raw(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """Send the message; return the `result` of the answer unchanged."""
+    connection = invocation.host[arguments.server]
+    given = _params(invocation, arguments.params)
+    if arguments.notify:
+        await connection.notify(arguments.method, given)
+        return None
+    return await connection.request(arguments.method, given, **timeouts(invocation, arguments))
+
+
+def _params(invocation: Invocation, word: str | None) -> dict[str, Any]:
+    if word is not None and invocation.body and invocation.body.strip():
+        raise ArgumentsError("%%mcp raw: the params are on the line and in the cell; say them once")
+    text = word if word is not None else (invocation.body or "").strip() or "{}"
+    problem = ""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        problem = f"%mcp raw: the params are no JSON: {error}"
+        value = invocation.value(text) if word is not None else None
+    if isinstance(value, dict):
+        return value
+    if not problem or value not in (None, text):
+        kind = type(value).__name__
+        problem = f'%mcp raw: the params must be a JSON object, for example {{"cursor": "x"}}, not {kind}'
+    raise ArgumentsError(problem)
+
+
+RAW = Implementation(
+    _raw,
+    (
+        *TIMEOUTS,
+        Argument("server", metavar="SERVER", help="a connected server"),
+        Argument("method", metavar="METHOD", complete=_complete_method, help="for example tools/list"),
+        Argument("params", nargs="?", metavar="JSON", help="the params: a JSON object, or $variable"),
+        Argument("--notify", action="store_true", help="send a notification, which has no answer"),
+    ),
+    examples=(
+        "%mcp raw weather tools/list",
+        '%mcp raw math tools/call {"name": "add", "arguments": {"a": 1, "b": 2}}',
+        '%mcp raw math notifications/cancelled {"requestId": 7} --notify',
+    ),
+    details="Nothing is checked first; a tools/call goes through consent as your own call.",
+    takes_body=True,
+)
+
+
+CHECKS = ("equals", "contains", "schema", "under", "error")
+"""The options. A word of this name is not an argument, unless the tool lists it."""
+
+
+async def _check(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    from mcp_magic.results import results
+
+    connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
+    _refuse_checks(arguments.arguments, tool, f"{connection.name}:{tool.name}")
+    values = invocation.arguments(arguments.arguments, tool.input_schema)
+    wanted = _schema(invocation, arguments.schema, tool.output_schema)
+    result = await connection.call_tool(tool.name, values, timeout=invocation.settings.call_timeout)
+    outcomes = [("no error", results.succeeds(result))]
+    if arguments.error is not None:
+        text = invocation.text(arguments.error)
+        outcomes = [(f"error {text}".rstrip(), results.fails(result, text))]
+    if arguments.equals is not None:
+        outcomes.append(("equals", results.equals(result, _value(invocation, arguments.equals, result))))
+    outcomes += [
+        (f"contains {text!r}", results.contains(result, text)) for text in map(invocation.text, arguments.contains)
+    ]
+    if wanted is not None:
+        outcomes.append(("schema", results.fits(result, wanted)))
+    if arguments.under is not None:
+        outcomes.append((f"under {arguments.under:g} ms", results.within(result, arguments.under)))
+    failed = [f"{name}: {problem}" for name, problem in outcomes if problem]
+    if failed:
+        raise results.CheckFailedError(f"{connection.name}:{tool.name}: " + "; ".join(failed))
+    rows = [{"check": f"✓ {name}"} for name, _ in outcomes]
+    return Listing(rows, title=f"{connection.name}:{tool.name}", columns=("check",), kind="checks")
+
+
+def _refuse_checks(words: list[str], tool: Tool, name: str) -> None:
+    """Refuse options typed as arguments, which would be sent and check nothing."""
+    takes = {child.name for child in schema.root_field(tool.input_schema).children}
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        said, _, value = ("==", "", word[2:]) if word.startswith("==") else word.partition("=")
+        check = "equals" if said == "==" else said
+        if check in CHECKS and check not in takes:
+            text = value or ("" if "=" in word.removeprefix("==") + after else after)
+            line = f"--{check} {shlex.quote(text)}" if text else f"--{check}"
+            raise CommandError(f"%mcp assert: {said!r} is no argument of {name}; write {line}")
+
+
+def _value(invocation: Invocation, given: str, result: ToolResult) -> Any:
+    """Return the value to compare with; JSON stays text if the result is text."""
+    if result.data is not None:
+        with suppress(ValueError):
+            return json.loads(given)  # a JSON object has the braces of an expression
+    return invocation.value(given)
+
+
+def _schema(invocation: Invocation, given: str | None, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if given is None:
+        return None
+    if given == "output":
+        if own is None:
+            raise CommandError("%mcp assert: --schema output: the tool has no output schema.")
+        return own["properties"]["result"] if list(own.get("properties", {})) == ["result"] else own
+    value = invocation.value(given)
+    if isinstance(value, dict):
+        return value
+    file = invocation.path(str(value))
+    problem = f"{file} holds no JSON object"
+    try:
+        found = json.loads(read_bytes(file, LARGEST_DATA))
+        if isinstance(found, dict):
+            return found
+    except OSError as error:
+        problem = f"{file}: {error.strerror}"
+    except (ValueError, RecursionError) as error:
+        problem = f"{file} is no JSON: {error}"
+    raise ArgumentsError(f"%mcp assert: --schema: {problem}")
+
+
+ASSERT = Implementation(
+    _check,
+    (
+        ONE_TOOL,
+        Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`"),
+        Argument("--equals", metavar="VALUE", help="the data is this: JSON, text, or $variable"),
+        Argument(
+            "--contains", action="append", default=[], metavar="TEXT", help="the text has this in it; may be repeated"
+        ),
+        Argument(
+            "--schema", metavar="SCHEMA", help="the data fits this JSON Schema: a file, $variable, or `output`: its own"
+        ),
+        Argument("--under", type=float, metavar="MS", help="the call takes less than so many milliseconds"),
+        Argument("--error", nargs="?", const="", metavar="TEXT", help="the tool reports an error, with this in it"),
+    ),
+    examples=(
+        "%mcp assert math:add a=3 b=4 --equals 7 --under 500",
+        "%mcp assert weather:forecast location=Oslo --contains Oslo --schema output",
+        "%mcp assert math:divide a=1 b=0 --error zero",
+    ),
+    details="Without options the tool must not report an error. What fails is an AssertionError with the difference, "
+    "so that Run All, papermill and nbval stop there.",
+)
+
+
+async def _last(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult:
+    result = last_failed()
+    if result is None:
+        raise CommandError("%mcp last: no tool has failed yet; a result that is no error is the value of its call.")
+    return result
+
+
+LAST = Implementation(
+    _last,
+    examples=("%mcp last", "result = %mcp last"),
+    details="The error below a cell shows six lines at most; this is the whole answer, a result as any other: `.text` "
+    "has its words, `.data` its JSON. In Python the same is `error.result`.",
 )

@@ -1,72 +1,119 @@
-"""`%mcp connect`: opens sessions."""
+"""`%mcp connect` and its like: sessions are opened, listed, examined and closed."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import ago, did_you_mean, duration, listed
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, slug
-from mcp_magic.config.servers import find_server, load_config
-from mcp_magic.config.targets import parse_env, parse_header, resolve_target
+from mcp_magic.config.servers import discover_servers, find_server, load_config
+from mcp_magic.config.specs import UrlSpec
+from mcp_magic.config.targets import means_server, parse_env, parse_header, resolve_target
+from mcp_magic.display.listing import Listing
+from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
-from mcp_magic.ipython.commandline import Implementation, Invocation, Parser, auth_options, auth_table, seconds_typed
-from mcp_magic.ipython.commands.servers import server_listing
-from mcp_magic.schema.commandline import as_command
+from mcp_magic.ipython import completion
+from mcp_magic.ipython.commandline import ANY_SERVER, Argument, Implementation, Invocation, Tab, seconds_typed
+from mcp_magic.schema.commandline import REFERENCE, as_command, as_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
     from mcp_magic.config.servers import ServerEntry
-    from mcp_magic.display.listing import Listing
+    from mcp_magic.doctor.report import DoctorReport
+    from mcp_magic.ipython.commandline import Completer
     from mcp_magic.session.connection import Connection
 
-__all__ = ["CONNECT", "asked_for", "one_target", "options", "session_options"]
+
+__all__ = ["CONFIG", "CONNECT", "DISCONNECT", "DOCTOR", "LOGOUT", "PING", "RECONNECT", "SERVERS"]
 
 
-def options(parser: Parser, completer: str = "") -> None:
-    """Add the arguments."""
-    add = parser.add_argument
+def _server_listing(rows: list[dict[str, Any]], *, title: str = "MCP servers", note: str = "") -> Listing:
+    empty = "no server is connected: `%mcp connect TARGET` opens a session, `%mcp --help` shows what there is"
+    return Listing(rows, title=title, empty=empty, note=note, kind="servers")
+
+
+async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """List the connected servers, with the reason if a session is not open."""
+    connections = invocation.host.connections.values()
+    note = "\n".join(one_line(connection.problem, 400) for connection in connections if connection.problem)
+    return _server_listing([connection.info().row() for connection in connections], note=note)
+
+
+SERVERS = Implementation(_servers)
+
+
+SERVER_FILES = (".py", ".js", ".mjs", ".cjs")
+"""The suffixes of files that `%mcp connect` runs."""
+
+
+def _complete_target(tab: Tab) -> list[str]:
+    variables = [name for name, value in tab.namespace.items() if not name.startswith("_") and means_server(value)]
+    configured = filter(None, (as_word(entry.name) for entry in discover_servers() if not entry.problem))
+    return completion.starting(tab, [*variables, *configured, *completion.paths(tab, SERVER_FILES)])
+
+
+def _complete_session_or_target(tab: Tab) -> list[str]:
+    return list(dict.fromkeys([*completion.COMPLETERS["SERVER"](tab), *_complete_target(tab)]))
+
+
+def _target(complete: Completer) -> Argument:
     help_ = "URL, server file, configured name or variable"
-    add("target", nargs="*", default=[], metavar="TARGET", completer=completer, help=help_)
-    add("--name", help="what to call it (default: made from the target)")
-    add("--config", metavar="FILE", help="open all servers of a config file, or those named, in parallel")
-    add("--header", action="append", default=[], metavar="'K: V'", help="HTTP header, may be repeated")
-    add("--env", action="append", default=[], metavar="K=V", help="environment variable (stdio); K alone hands it on")
-    add("--cwd", metavar="DIR", help="working directory of a stdio server")
-    add("--transport", choices=("stdio", "http", "sse", "ws"), help="instead of what the target says")
-    add("--timeout", type=seconds_typed, metavar="S", help="seconds for the handshake (default: the setting, 30)")
-    add("--trust", action="store_true", help="believe what this server's tools say of themselves")
-    add(
+    return Argument("target", nargs="*", default=[], metavar="TARGET", complete=complete, help=help_)
+
+
+_SESSION_ARGUMENTS = (
+    Argument("--name", help="what to call it (default: made from the target)"),
+    Argument("--config", metavar="FILE", help="open all servers of a config file, or those named, in parallel"),
+    Argument("--header", action="append", default=[], metavar="'K: V'", help="HTTP header, may be repeated"),
+    Argument(
+        "--env", action="append", default=[], metavar="K=V", help="environment variable (stdio); K alone hands it on"
+    ),
+    Argument("--cwd", metavar="DIR", help="working directory of a stdio server"),
+    Argument("--transport", choices=("stdio", "http", "sse", "ws"), help="instead of what the target says"),
+    Argument("--timeout", type=seconds_typed, metavar="S", help="seconds for the handshake (default: the setting, 30)"),
+    Argument("--trust", action="store_true", help="believe what this server's tools say of themselves"),
+    Argument(
         "--reconnect",
         action=argparse.BooleanOptionalAction,
         help="open it again by itself when it is lost, whatever the setting says",
-    )
-    add("--sampling", choices=SAMPLING_MODES, help="when it asks for a model: refuse, ask you (default), answer")
-    add(
+    ),
+    Argument("--sampling", choices=SAMPLING_MODES, help="when it asks for a model: refuse, ask you (default), answer"),
+    Argument(
         "--protocol",
         choices=PROTOCOLS,
         help="begin the session as the server takes it (default), by initialize only, by server/discover only",
-    )
-    add("--insecure", action="store_true", help="accept any TLS certificate")
-    add("--ca", metavar="FILE", help="certificate authority to trust (PEM)")
-    add("--cert", metavar="FILE", help="client certificate with its key (PEM)")
-    auth_options(parser)
+    ),
+    Argument("--insecure", action="store_true", help="accept any TLS certificate"),
+    Argument("--ca", metavar="FILE", help="certificate authority to trust (PEM)"),
+    Argument("--cert", metavar="FILE", help="client certificate with its key (PEM)"),
+    Argument(
+        "--auth", choices=("none", "oauth", "client-credentials"), help="how to log in (default: as the server asks)"
+    ),
+    Argument("--client-id", metavar="ID", help="the client that is registered with the authorization server"),
+    Argument("--client-secret", metavar="$VARIABLE", help="its secret; a variable, so that no notebook keeps it"),
+    Argument("--private-key", metavar="FILE", help="in place of a secret: the client's key (PEM)"),
+    Argument("--issuer", metavar="URL", help="the authorization server that the client belongs to"),
+    Argument("--scope", action="append", default=[], metavar="SCOPE", help="what to ask for, may be repeated"),
+    Argument("--redirect-port", type=int, metavar="PORT", help="the port of the registered redirect URI"),
+)
 
 
-async def run(invocation: Invocation, arguments: argparse.Namespace) -> Connection | Listing:
+async def _connect(invocation: Invocation, arguments: argparse.Namespace) -> Connection | Listing:
     """Open one session, or all of a file."""
     if arguments.config:
         return await _from_file(invocation, arguments)
-    target = one_target(invocation, arguments.target)
-    given = await asked_for(invocation, target, session_options(invocation, arguments))
+    target = _one_target(invocation, arguments.target)
+    given = await _asked_for(invocation, target, _session_options(invocation, arguments))
     return await invocation.host.connect(target, name=arguments.name, **given)
 
 
-async def asked_for(invocation: Invocation, target: Any, options: dict[str, Any]) -> dict[str, Any]:
+async def _asked_for(invocation: Invocation, target: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Ask about a configured server if a target names one; return the options, fixed to the server that was found.
 
     Raises:
@@ -90,7 +137,7 @@ async def asked_for(invocation: Invocation, target: Any, options: dict[str, Any]
     return {**options, "find_entry": lambda name: found[0]}
 
 
-def session_options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
+def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `Host.connect` except the target and the name."""
     headers = dict(parse_header(invocation.text(text)) for text in arguments.header)
     env = dict(parse_env(invocation.text(text)) for text in arguments.env)
@@ -106,7 +153,7 @@ def session_options(invocation: Invocation, arguments: argparse.Namespace) -> di
         sampling=arguments.sampling,
         reconnect=arguments.reconnect,
         protocol=arguments.protocol,
-        auth=auth_table(invocation, arguments),
+        auth=_auth_table(invocation, arguments),
         lookup=invocation.lookup,
         find_entry=find_server,
         directory=invocation.directory,
@@ -114,7 +161,34 @@ def session_options(invocation: Invocation, arguments: argparse.Namespace) -> di
     )
 
 
-def one_target(invocation: Invocation, words: list[str], typed: str = "%mcp connect") -> Any:
+def _auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the line's log-in options, or None.
+
+    Raises:
+        CommandError: A secret is written out; the message does not repeat it.
+    """
+    secret = arguments.client_secret
+    if secret is not None and not REFERENCE.fullmatch(secret):
+        raise CommandError(
+            "%mcp connect: --client-secret takes a variable, because the notebook keeps the line: "
+            "--client-secret $secret, or --client-secret {os.environ['SECRET']}"
+        )
+    said: dict[str, Any] = {
+        "client_id": arguments.client_id and invocation.text(arguments.client_id),
+        "client_secret": secret and str(invocation.value(secret)),
+        "private_key": arguments.private_key and invocation.text(arguments.private_key),
+        "issuer": arguments.issuer and invocation.text(arguments.issuer),
+        "scopes": [invocation.text(scope) for scope in arguments.scope] or None,
+        "redirect_port": arguments.redirect_port,
+    }
+    if arguments.auth == "client-credentials":
+        said["grant"] = "client_credentials"
+    elif arguments.auth is not None:
+        said["mode"] = arguments.auth
+    return {name: value for name, value in said.items() if value is not None} or None
+
+
+def _one_target(invocation: Invocation, words: list[str], typed: str = "%mcp connect") -> Any:
     """Return the target of a line: the value of its only word, or the command after `--`.
 
     Raises:
@@ -138,31 +212,35 @@ def one_target(invocation: Invocation, words: list[str], typed: str = "%mcp conn
 
 
 async def _from_file(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    path = Path(arguments.config).expanduser()
-    entries = {entry.name: entry for entry in load_config(invocation.directory / path)}
-    for name in arguments.target:
-        if name not in entries:
-            near = did_you_mean(name, entries)
-            raise ConfigError(f"{path} has no server {name!r}.{near} It has: {listed(entries)}")
-    wanted = [entries[name] for name in arguments.target] or list(entries.values())
-    return server_listing(await open_entries(invocation, wanted), title=f"MCP servers of {path}")
-
-
-async def open_entries(invocation: Invocation, entries: Iterable[ServerEntry]) -> list[dict[str, Any]]:
     """Open configured servers in parallel; return a row for each, with its error."""
     from mcp_magic.ipython.ask import ask_for_servers
 
-    entries = list(entries)
+    every, find = _entries_of(invocation, arguments.config)
+    entries = [find(name) for name in arguments.target] or every
     await ask_for_servers(invocation, entries, replacing=True)
     ready = {slug(e.name): e.spec for e in entries if e.spec and not e.disabled and not e.problem}
     opened = await invocation.host.connect_many(ready)
     for entry in entries:
         if entry.spec is not None:
             invocation.state.opened[slug(entry.name)] = entry.source, entry.spec.identity
-    return [_row(entry, opened.get(slug(entry.name))) for entry in entries]
+    rows = [_entry_row(entry, opened.get(slug(entry.name))) for entry in entries]
+    return _server_listing(rows, title=f"MCP servers of {Path(arguments.config).expanduser()}")
 
 
-def _row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -> dict[str, Any]:
+def _entries_of(invocation: Invocation, file: str) -> tuple[list[ServerEntry], Callable[[str], ServerEntry]]:
+    """Return the servers of a config file, and a function that finds one of them by its name."""
+    entries = {entry.name: entry for entry in load_config(invocation.path(file))}
+
+    def find(name: str) -> ServerEntry:
+        if name in entries:
+            return entries[name]
+        near = did_you_mean(name, entries)
+        raise ConfigError(f"{Path(file).expanduser()} has no server {name!r}.{near} It has: {listed(entries)}")
+
+    return list(entries.values()), find
+
+
+def _entry_row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -> dict[str, Any]:
     if outcome is None:
         state = "disabled" if entry.disabled and not entry.problem else "not started"
         return {"server": entry.name, "state": state, "problem": str(entry.problem or "") or None}
@@ -172,8 +250,8 @@ def _row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -> dict
 
 
 CONNECT = Implementation(
-    run,
-    options,
+    _connect,
+    (_target(_complete_target), *_SESSION_ARGUMENTS),
     examples=(
         "%mcp connect http://127.0.0.1:8000/mcp --name weather",
         "%mcp connect -- npx -y @modelcontextprotocol/server-everything",
@@ -185,5 +263,189 @@ CONNECT = Implementation(
     ),
     details="The session lives until it is disconnected or the kernel ends; a cell that connects the same server "
     "again gets the session that is open.",
+    takes_command=True,
+)
+
+
+async def _disconnect(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    host = invocation.host
+    if bool(arguments.names) == arguments.all:
+        raise CommandError(f"%mcp disconnect: name the servers, or say --all. Connected: {listed(host)}")
+    names = list(host) if arguments.all else list(dict.fromkeys(arguments.names))
+    await host.disconnect(*names)
+    rows = [connection.info().row() for connection in host.connections.values()]
+    return _server_listing(rows, note=f"disconnected: {listed(names)}")
+
+
+DISCONNECT = Implementation(
+    _disconnect,
+    (
+        Argument("names", nargs="*", default=[], metavar="SERVER", help="a connected server"),
+        Argument("--all", action="store_true", help="all of them"),
+    ),
+    examples=("%mcp disconnect weather math", "%mcp disconnect --all"),
+)
+
+
+async def _reconnect(invocation: Invocation, arguments: argparse.Namespace) -> Connection:
+    return await invocation.host.reconnect(arguments.name)
+
+
+RECONNECT = Implementation(
+    _reconnect,
+    (Argument("name", metavar="SERVER", help="a server that is or was connected"),),
+    examples=("%mcp reconnect weather",),
+)
+
+
+async def _ping(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Ping one server, or all in parallel; a row shows a server that does not answer."""
+    host = invocation.host
+    connections = [host[arguments.server]] if arguments.server else list(host.connections.values())
+    rows = await asyncio.gather(*(_ping_row(connection, arguments.timeout) for connection in connections))
+    return Listing(
+        rows,
+        title="Ping",
+        columns=("server", "answered in", "state", "seen", "problem"),
+        empty="no server is connected: `%mcp connect TARGET` opens a session",
+        kind="ping",
+    )
+
+
+async def _ping_row(connection: Connection, timeout: float | None) -> dict[str, Any]:
+    seconds, problem = None, None
+    try:
+        seconds = await connection.ping(timeout)
+    except MCPMagicError as error:
+        problem = str(error)
+    return {
+        "server": connection.name,
+        "answered in": None if seconds is None else duration(seconds),
+        "state": connection.state,
+        "seen": ago(connection.last_seen),
+        "problem": problem,
+    }
+
+
+PING = Implementation(
+    _ping,
+    (
+        ANY_SERVER,
+        Argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer (default: 5)"),
+    ),
+    examples=("%mcp ping", "%mcp ping weather", "%mcp ping weather --timeout 1"),
+    details="Sends `ping`, or since protocol 2026-07-28, which has none, `server/discover`. A session that is lost is "
+    "opened again meanwhile where the setting `reconnect` says so.",
+)
+
+
+async def _config(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """List the configured servers, secrets masked."""
+    if arguments.file:
+        entries = load_config(invocation.directory / arguments.file)
+    else:
+        entries = discover_servers(invocation.directory)
+    return Listing(
+        [_config_row(entry) for entry in entries],
+        title="Configured MCP servers",
+        empty="no configured servers: looked for mcp.json, .mcp.json, .vscode/mcp.json, .cursor/mcp.json, "
+        "Claude's and Jupyter's settings, and the variable MCP_SERVERS",
+        kind="config",
+    )
+
+
+def _config_row(entry: ServerEntry) -> dict[str, Any]:
+    state = "disabled" if entry.disabled else "shadowed" if entry.shadowed_by else "ready"
+    return {
+        "server": entry.name,
+        "state": "wrong" if entry.problem else state,
+        "transport": entry.spec.transport if entry.spec else None,
+        "where": entry.spec.where if entry.spec else None,
+        "file": entry.source,
+        "problem": str(entry.problem or "") or None,
+    }
+
+
+CONFIG = Implementation(
+    _config,
+    (Argument("file", nargs="?", metavar="FILE", help="one file instead of all that are found"),),
+    examples=("%mcp config", "%mcp config ~/.cursor/mcp.json"),
+)
+
+
+async def _logout(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    from mcp_magic.auth.logout import log_out
+
+    host = invocation.host
+    name = str(invocation.value(arguments.server))
+    spec = host[name].spec if name in host else resolve_target(name, find_entry=find_server)[0]
+    if not isinstance(spec, UrlSpec):
+        raise CommandError(f"%mcp logout: {name} is no server with a URL, so there is no log-in.")
+    specs = {known: connection.spec for known, connection in host.connections.items()}
+    closed = [known for known, other in specs.items() if isinstance(other, UrlSpec) and other.url == spec.url]
+    await host.disconnect(*closed)
+    rows: list[dict[str, Any]] = [
+        {"server": name, "authorization server": each.authority, "tokens": each.done}
+        for each in await log_out(spec, host.logins)
+    ]
+    note = f"disconnected: {', '.join(closed)}" if closed else ""
+    empty = f"no tokens of {spec.where} are kept{'; ' + note if note else ''}"
+    return Listing(rows, title=f"Logged out of {spec.where}", empty=empty, note=note, kind="logout")
+
+
+LOGOUT = Implementation(
+    _logout,
+    (
+        Argument(
+            "server",
+            metavar="SERVER|URL",
+            complete=completion.COMPLETERS["SERVER"],
+            help="a server, connected or configured, or its URL",
+        ),
+    ),
+    examples=("%mcp logout notes", "%mcp logout https://mcp.example.com/mcp"),
+    details="Tokens are kept in the system's keyring, or in a file that you alone can read (the setting tokens), so "
+    "that a new kernel need not ask again. What is forgotten as well is the registration as a client.",
+)
+
+
+async def _doctor(invocation: Invocation, arguments: argparse.Namespace) -> DoctorReport:
+    from mcp_magic.doctor.examine import examine
+
+    target = _one_target(invocation, arguments.target, "%mcp doctor")
+    given = _session_options(invocation, arguments)
+    if arguments.config:
+        given["find_entry"] = _entries_of(invocation, arguments.config)[1]
+    given = await _asked_for(invocation, target, given)
+    asked = {"name": arguments.name, "call": arguments.call, "login": arguments.login}
+    return await examine(invocation.host, target, **asked, **given)
+
+
+DOCTOR = Implementation(
+    _doctor,
+    (
+        _target(_complete_session_or_target),
+        *_SESSION_ARGUMENTS,
+        Argument(
+            "--call",
+            nargs="?",
+            const="",
+            metavar="TOOL",
+            help="call a tool; without a name one that is read-only and needs nothing",
+        ),
+        Argument("--login", action="store_true", help="log in where the server wants it, and go on"),
+    ),
+    examples=(
+        "%mcp doctor weather                       # a session: it is left as it is",
+        "%mcp doctor https://example.com/mcp",
+        "%mcp doctor https://notes.example.com/mcp --login",
+        "%mcp doctor servers/math_server.py --call",
+        "%mcp doctor -- npx -y @modelcontextprotocol/server-everything",
+        "report = %mcp doctor math --config mcp.json",
+    ),
+    details="It resolves the target, starts or connects it, looks at TLS, HTTP, the handshake of both protocol eras, "
+    "capabilities, all lists and their schemas, pings it and ends it, and says at which step it fails, why, and what "
+    "to do. It takes what `%mcp connect` takes. A token that is kept is used; nobody is asked to log in without "
+    "--login, and nothing is called without --call. The value has .steps, .ok, .problems, .findings and .df.",
     takes_command=True,
 )

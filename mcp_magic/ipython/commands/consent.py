@@ -1,28 +1,31 @@
-"""`%mcp allow`, `deny`, `ask`, `approvals` and `audit`: consent rules and past decisions."""
+"""`%mcp allow`, `deny`, `ask`, `approvals`, `audit` and `roots`: what servers and agents may do."""
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic import schema
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.ask.sampling import SAMPLING
 from mcp_magic.config.parsing import read_bytes, write_text
 from mcp_magic.consent.consent import outgrown
-from mcp_magic.consent.rules import Rule, parse_rules, unreached, write_rules
+from mcp_magic.consent.rules import Rule, exactly, parse_rules, unreached, write_rules
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import CommandError, ConfigError
-from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
+from mcp_magic.ipython import completion
+from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation, Tab
+from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
+    from pathlib import Path
 
     from mcp_magic._host import Host
 
-__all__ = ["ALLOW", "APPROVALS", "ASK", "AUDIT", "DENY", "fitting_nothing", "never_reached"]
+
+__all__ = ["ALLOW", "APPROVALS", "ASK", "AUDIT", "DENY", "ROOTS", "fitting_nothing", "never_reached"]
 
 
 # Remarks on consent rules without effect: rules that are never reached, and rules that fit no tool.
@@ -61,30 +64,26 @@ def _near(rule: Rule, known: list[str], host: Host) -> str:
 MAX_SHOWN = 100
 """Most characters of one argument in a list."""
 
-_ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
+
+def _complete_rule(tab: Tab) -> list[str]:
+    """Return the patterns for a consent rule: all of a server, or one tool."""
+    tools = (exactly(f"{c.name}:{tool.name}") for c in host.find() for tool in c.catalog.cached("tools"))
+    words = [shlex.quote(name) for name in (*(f"{name}:*" for name in host), *tools)]
+    # an open quote has to be closed
+    opened = tab.fragment[:1] == "'"
+    return completion.starting(tab, [f"'{word}'" if opened and not word.startswith("'") else word for word in words])
 
 
-def rule_options(parser: Parser) -> None:
-    """Add the arguments of a rule."""
-    parser.add_argument("tool", metavar="PATTERN", completer="rule", help="SERVER:TOOL, also with * and ?")
-    parser.add_argument("arguments", nargs="*", default=[], metavar="NAME=PATTERN", help="what arguments must be")
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why; whoever asks is told")
-    parser.add_argument("--first", action="store_true", help="put it before the other rules")
-
-
-async def add_rule(action: str, invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Add a rule and list all."""
+async def _add_rule(action: str, invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     if ":" not in arguments.tool and arguments.tool != "*":
         raise CommandError(f"%mcp {action}: {arguments.tool!r} names no tool; write SERVER:TOOL, or 'SERVER:*' for all")
-    patterns = schema.parse_arguments(
-        arguments.arguments, _ANYTHING, evaluate=invocation.evaluate, directory=invocation.directory
-    )
+    patterns = invocation.arguments(arguments.arguments, {"type": "object", "additionalProperties": True})
     consent = invocation.host.consent
     consent.add(Rule(action, arguments.tool, patterns, arguments.reason), first=arguments.first)
-    return rule_listing(invocation.host)
+    return _rule_listing(invocation.host)
 
 
-def rule_listing(host: Host, done: str = "") -> Listing:
+def _rule_listing(host: Host, done: str = "") -> Listing:
     """Return the rules in their order, with a note on the default policy and on what was done."""
     consent, never, strays = host.consent, never_reached(host), fitting_nothing(host)
     rows = [
@@ -115,16 +114,7 @@ def _shown(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"{in_line(name, MAX_NAME)}={in_line(text, MAX_SHOWN)}" for name, text in texts.items())
 
 
-def approvals_options(parser: Parser) -> None:
-    """Add the arguments of `approvals`."""
-    parser.add_argument("--save", metavar="FILE", help="write the rules to a TOML file")
-    parser.add_argument("--load", metavar="FILE", help="add the rules of a TOML file")
-    parser.add_argument("--remove", type=int, metavar="N", action="append", default=[], help="drop rule N")
-    parser.add_argument("--clear", action="store_true", help="drop all rules")
-
-
-async def approvals(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Change the rules as asked, and list them."""
+async def _approvals(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     consent = invocation.host.consent
     if arguments.clear:
         consent.rules.clear()
@@ -134,15 +124,13 @@ async def approvals(invocation: Invocation, arguments: argparse.Namespace) -> Li
             raise CommandError(f"%mcp approvals: there is no rule {number}; {rules}")
         del consent.rules[number - 1]
     if arguments.load:
-        path = invocation.directory / Path(arguments.load).expanduser()
+        path = invocation.path(arguments.load)
         for rule in parse_rules(_read(path), source=arguments.load):
             consent.add(rule)
     if arguments.save:
-        write_text(
-            invocation.directory / Path(arguments.save).expanduser(), write_rules(consent.rules, consent.definitions)
-        )
-        return rule_listing(invocation.host, _saved(arguments.save, consent.rules))
-    return rule_listing(invocation.host)
+        write_text(invocation.path(arguments.save), write_rules(consent.rules, consent.definitions))
+        return _rule_listing(invocation.host, _saved(arguments.save, consent.rules))
+    return _rule_listing(invocation.host)
 
 
 def _saved(name: str, rules: list[Rule]) -> str:
@@ -162,13 +150,7 @@ def _read(path: Path) -> str:
     raise ConfigError(problem)
 
 
-def audit_options(parser: Parser) -> None:
-    """Add the arguments of `audit`."""
-    parser.add_argument("--last", type=int, default=100, metavar="N", help="records (default: 100)")
-
-
-async def audit(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """List the decisions."""
+async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     records = list(invocation.host.consent.audit.records)[-max(arguments.last, 0) :]
     rows = [
         {
@@ -194,7 +176,24 @@ def _rule(action: str, *examples: str) -> Implementation:
         "them, one that allows about all. "
         "`%mcp approvals` lists the rules."
     )
-    return Implementation(partial(add_rule, action), rule_options, examples, details)
+    return Implementation(
+        partial(_add_rule, action),
+        (
+            Argument("tool", metavar="PATTERN", complete=_complete_rule, help="SERVER:TOOL, also with * and ?"),
+            Argument(
+                "arguments",
+                nargs="*",
+                default=[],
+                metavar="NAME=PATTERN",
+                complete=completion.tool_arguments,
+                help="what arguments must be",
+            ),
+            Argument("--reason", default="", metavar="TEXT", help="why; whoever asks is told"),
+            Argument("--first", action="store_true", help="put it before the other rules"),
+        ),
+        examples,
+        details,
+    )
 
 
 ALLOW = _rule(
@@ -205,12 +204,42 @@ ALLOW = _rule(
 DENY = _rule("deny", "%mcp deny 'db:*' --reason 'the database is live'")
 ASK = _rule("ask", "%mcp ask 'fs:write_*'")
 APPROVALS = Implementation(
-    approvals,
-    approvals_options,
+    _approvals,
+    (
+        Argument("--save", metavar="FILE", help="write the rules to a TOML file"),
+        Argument("--load", metavar="FILE", help="add the rules of a TOML file"),
+        Argument("--remove", type=int, metavar="N", action="append", default=[], help="drop rule N"),
+        Argument("--clear", action="store_true", help="drop all rules"),
+    ),
     ("%mcp approvals", "%mcp approvals --save rules.toml", "%mcp approvals --remove 2"),
 )
 AUDIT = Implementation(
-    audit,
-    audit_options,
+    _audit,
+    (Argument("--last", type=int, default=100, metavar="N", help="records (default: 100)"),),
     ("%mcp audit", "%mcp audit --last 10"),
+)
+
+
+async def _roots(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    connection = invocation.connection(arguments.server)
+    if arguments.clear and arguments.directories:
+        raise CommandError("%mcp roots takes directories, or --clear")
+    if arguments.clear or arguments.directories:
+        words = [invocation.text(word) for word in arguments.directories]
+        await connection.roots.set(*words, base=invocation.directory)
+    rows = [{"directory": str(path), "uri": path.as_uri()} for path in connection.roots.directories]
+    empty = f"{connection.name} is told of no directory; `%mcp roots {connection.name} DIR` names one"
+    return Listing(rows, title=f"Roots of {connection.name}", columns=("directory", "uri"), empty=empty, kind="roots")
+
+
+ROOTS = Implementation(
+    _roots,
+    (
+        ONE_SERVER,
+        Argument("directories", nargs="*", default=[], metavar="DIR", help="directories, instead of those before"),
+        Argument("--clear", action="store_true", help="none from now on"),
+    ),
+    examples=("%mcp roots files", "%mcp roots files . ~/data", "%mcp roots files --clear"),
+    details="By default there are none. They are information and no protection: a server on this machine can reach "
+    "what you can reach. They are kept when the session is opened again.",
 )

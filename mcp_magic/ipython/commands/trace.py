@@ -1,32 +1,51 @@
-"""`%mcp trace`: messages as a table or as a plot."""
+"""`%mcp trace`, `replay`, `logs` and `metrics`: what servers and this kernel sent."""
 
 from __future__ import annotations
 
 import io
 import json
+import shlex
+import sys
 import time
+from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._text import listed
 from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
-from mcp_magic.display.document import Markup, Part, details, escape, joined, note, preformatted, table, tag
+from mcp_magic.display.document import Markup, Part, Verbatim, details, escape, joined, note, preformatted, table, tag
 from mcp_magic.display.json import brief, tree
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import MissingDependencyError
-from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
-from mcp_magic.trace.trace import OUT, STDERR, fault, meaning
+from mcp_magic.errors import ArgumentsError, CommandError, MissingDependencyError, NotFoundError
+from mcp_magic.ipython import completion
+from mcp_magic.ipython.commandline import (
+    ANY_SERVER,
+    TIMEOUTS,
+    Argument,
+    Implementation,
+    Invocation,
+    Tab,
+    seconds_typed,
+    timeouts,
+)
+from mcp_magic.ipython.live import LISTED, follow
+from mcp_magic.notebook import host
+from mcp_magic.protocol import LEVELS, LogMessage, at_least, log_text
+from mcp_magic.trace.mask import KEPT_BYTES
+from mcp_magic.trace.trace import OUT, STDERR, fault, is_masked, meaning
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from mcp_magic.session.connection import Connection
     from mcp_magic.trace.trace import Entry
 
-__all__ = ["COLUMNS", "TRACE", "Timeline", "TraceListing", "summary", "timeline", "trace_row"]
 
+__all__ = ["COLUMNS", "LOGS", "METRICS", "REPLAY", "TRACE", "TraceListing"]
 
 # The trace as a listing: one row per message, which opens to its JSON.
 
@@ -167,19 +186,7 @@ SHOWN = 100
 """Messages listed by default."""
 
 
-def options(parser: Parser) -> None:
-    """Add the arguments."""
-    parser.add_argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
-    parser.add_argument("--method", metavar="M", help="only this method and its answers; also with * and ?")
-    parser.add_argument("--errors", action="store_true", help="only what failed")
-    parser.add_argument("--last", type=int, metavar="N", help=f"the last N messages (default: {SHOWN})")
-    parser.add_argument("--export", metavar="FILE", help="write them all as JSON Lines")
-    parser.add_argument("--plot", action="store_true", help="a timeline of the requests instead of a listing")
-    parser.add_argument("--clear", action="store_true", help="forget all messages")
-
-
-async def run(invocation: Invocation, arguments: argparse.Namespace) -> TraceListing | Timeline:
-    """List, draw or export the stored messages."""
+async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> TraceListing | Timeline:
     trace = invocation.host.trace
     if arguments.clear:
         trace.clear()
@@ -190,7 +197,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> TraceLis
     notes = []
     if arguments.export:
         lines = (json.dumps(entry.as_dict(), ensure_ascii=False) + "\n" for entry in chosen)
-        write_text(invocation.directory / Path(arguments.export).expanduser(), "".join(lines))
+        write_text(invocation.path(arguments.export), "".join(lines))
         notes.append(f"{len(chosen):,} messages written to {arguments.export}, secrets masked")
     shown = chosen[-SHOWN:] if arguments.last is None else chosen
     if len(shown) < len(found):
@@ -217,8 +224,16 @@ def _wanted(entry: Entry, arguments: argparse.Namespace) -> bool:
 
 
 TRACE = Implementation(
-    run,
-    options,
+    _trace,
+    (
+        ANY_SERVER,
+        Argument("--method", metavar="M", help="only this method and its answers; also with * and ?"),
+        Argument("--errors", action="store_true", help="only what failed"),
+        Argument("--last", type=int, metavar="N", help=f"the last N messages (default: {SHOWN})"),
+        Argument("--export", metavar="FILE", help="write them all as JSON Lines"),
+        Argument("--plot", action="store_true", help="a timeline of the requests instead of a listing"),
+        Argument("--clear", action="store_true", help="forget all messages"),
+    ),
     examples=(
         "%mcp trace weather",
         "%mcp trace --method tools/call --last 20",
@@ -321,3 +336,230 @@ def _draw(axes: Any, row: int, entry: Entry, start: float, least: float, failed:
     axes.barh(
         row, max(entry.seconds or 0.0, least), left=at, height=0.6, color=_COLOURS[state], hatch=hatch, alpha=0.85
     )
+
+
+ONCE = ("initialize", "server/discover", "subscriptions/listen")
+"""Methods that a session sends once and on its own; they cannot be replayed."""
+
+
+LATEST = 30
+"""The number of requests that Tab offers; `%mcp trace` lists all."""
+
+
+def _complete_request(tab: Tab) -> dict[str, str]:
+    """Return the numbers of the latest requests, each with a description."""
+    requests = (entry for entry in host.trace.entries() if entry.kind == "request" and entry.direction == OUT)
+    sent = [entry for entry in requests if entry.method not in ONCE][: -LATEST - 1 : -1]
+    said = {str(entry.number): f"{entry.server} {entry.method} {_called(entry)}".rstrip() for entry in sent}
+    return {number: said[number] for number in completion.starting(tab, said)}
+
+
+def _complete_request_arguments(tab: Tab) -> list[str]:
+    """Return the arguments of the tool that a request called."""
+    with suppress(NotFoundError, ValueError):
+        entry = host.trace.find(int(tab.positional[0]))
+        if entry.method == "tools/call":
+            tool = shlex.quote(f"{entry.server}:{_called(entry)}")
+            return completion.tool_arguments(replace(tab, positional=[tool, *tab.positional[1:]]))
+    return []
+
+
+def _called(entry: Entry) -> str:
+    """Return the name of a request's tool or prompt, or ""."""
+    params = entry.message.get("params") if entry.whole else None
+    name = params.get("name") if isinstance(params, dict) else None
+    return name if isinstance(name, str) and name.isprintable() else ""
+
+
+async def _replay(invocation: Invocation, arguments: argparse.Namespace) -> Any:
+    """Send the request; return what `%mcp call` would, or for other methods the answer unchanged."""
+    entry = _request(invocation, _number(invocation, arguments.number))
+    connection = invocation.host[entry.server]
+    params = _replayed_params(invocation, connection, entry, arguments.arguments)
+    limits = timeouts(invocation, arguments)
+    if entry.method == "tools/call":
+        return await connection.call_tool(params["name"], params.get("arguments") or {}, validate=False, **limits)
+    return await connection.request(entry.method, params, **limits)
+
+
+def _number(invocation: Invocation, word: str) -> int:
+    """Return the number that is typed, or the value of `$name` or `{expression}`."""
+    text = invocation.text(word)
+    if not text.isdecimal():
+        raise CommandError(f"%mcp replay: {text[:40]!r} is no number of a message; `%mcp trace` lists them")
+    return int(text)
+
+
+def _request(invocation: Invocation, number: int) -> Entry:
+    """Return the request to send again."""
+    trace = invocation.host.trace
+    entry = trace.find(number)
+    if entry.kind in ("answer", "error") and entry.pair is not None:
+        entry = trace.find(entry.pair)
+    if entry.kind != "request" or entry.direction != OUT:
+        raise CommandError(f"%mcp replay: message {number} is no request of this kernel; see `%mcp trace`")
+    if entry.method in ONCE:
+        raise CommandError(f"%mcp replay: {entry.method} belongs to the session; `%mcp reconnect {entry.server}`")
+    if entry.size > KEPT_BYTES or not entry.size:
+        raise CommandError(f"%mcp replay: message {number} was too long to be kept whole ({entry.size:,} bytes)")
+    return entry
+
+
+def _replayed_params(invocation: Invocation, connection: Connection, entry: Entry, words: list[str]) -> dict[str, Any]:
+    params = {name: value for name, value in (entry.message.get("params") or {}).items() if name != "_meta"}
+    inside = entry.method in ("tools/call", "prompts/get")
+    old = params.get("arguments") or {} if inside else params
+    changed = invocation.arguments(words, _schema(connection, entry, params))
+    given = {**old, **changed}
+    hidden = [name for name, value in old.items() if name not in changed and is_masked(value)]
+    if hidden:
+        raise ArgumentsError(
+            f"%mcp replay: the trace keeps no secrets; say {listed(f'{name}=...' for name in hidden)} again"
+        )
+    return {**params, "arguments": given} if inside else given
+
+
+def _schema(connection: Connection, entry: Entry, params: dict[str, Any]) -> dict[str, Any]:
+    known = connection.catalog.cached("tools") if entry.method == "tools/call" else ()
+    return next((tool.input_schema for tool in known if tool.name == params.get("name")), {})
+
+
+REPLAY = Implementation(
+    _replay,
+    (
+        *TIMEOUTS,
+        Argument(
+            "number",
+            metavar="N",
+            complete=_complete_request,
+            help="the number of a request in `%%mcp trace`, or its answer",
+        ),
+        Argument(
+            "arguments",
+            nargs="*",
+            default=[],
+            metavar="NAME=VALUE",
+            complete=_complete_request_arguments,
+            help="arguments that differ",
+        ),
+    ),
+    examples=("%mcp replay 12", "%mcp replay 12 location=Oslo days=3"),
+    details="name=value as for `%mcp call` replaces an argument. A tools/call goes through consent as your own call.",
+)
+
+
+FAILED = "failed start"
+"""The source of stderr lines of a replacement server that could not be opened."""
+
+
+def _complete_server_or_failed(tab: Tab) -> list[str]:
+    return completion.starting(tab, [*host, *host.failed])
+
+
+async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Set the level if given, list the last lines of stderr and the last log messages, and follow them if asked.
+
+    For a server that could not be opened, list its stderr.
+    """
+    host = invocation.host
+    name = arguments.server or (next(reversed(host.failed), None) if not host.connections else None)
+    if name in host.failed and name not in host.connections:
+        lines = _lines(host.failed[name], sys.maxsize if arguments.last is None else arguments.last)
+        return _log_listing(name, lines, note=f"{name} could not be opened")
+    connection = invocation.connection(name)
+    last = LISTED if arguments.last is None else max(arguments.last, 0)
+    said = ""
+    if arguments.level is not None and not await connection.set_log_level(arguments.level):
+        said = f"{connection.name} does not say that it logs at all"
+    least = arguments.level or LEVELS[0]
+    failed = _lines(host.failed.get(connection.name, ""), last, FAILED)
+    messages = [*_lines(connection.stderr(), last), *failed, *_messages(connection, last, least)]
+    if arguments.follow or arguments.seconds is not None:
+        messages, said = await follow(invocation, connection.name, messages, arguments.seconds, _log_listing, least)
+    return _log_listing(connection.name, messages, connection.notices.logs.level, said)
+
+
+def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None = None, note: str = "") -> Listing:
+    return Listing(
+        [_log_row(message) for message in messages],
+        title=f"Logs of {server}" + (f", {level} and above" if level is not None else ""),
+        columns=("time", "source", "level", "text"),
+        empty=f"{server} has written nothing to its stderr and has logged nothing",
+        note=note,
+        kind="logs",
+    )
+
+
+def _log_row(message: LogMessage) -> dict[str, Any]:
+    return {
+        "time": time.strftime("%H:%M:%S", time.localtime(message.time)) if message.time else None,
+        "source": message.logger or "log",
+        "level": message.level or None,
+        "text": Verbatim(message.data),
+    }
+
+
+def _lines(stderr: str, last: int, source: str = STDERR) -> list[LogMessage]:
+    return [LogMessage(0.0, "", source, line) for line in stderr.splitlines()[-last:] if last > 0]
+
+
+def _messages(connection: Connection, last: int, least: str) -> list[LogMessage]:
+    wanted = [message for message in connection.notices.messages if at_least(message.level, least)]
+    masked = connection.trace.hide
+    return [message._replace(data=log_text(message.data, masked)) for message in wanted[-last:] if last]
+
+
+LOGS = Implementation(
+    _logs,
+    (
+        Argument(
+            "server",
+            nargs="?",
+            metavar="SERVER",
+            complete=_complete_server_or_failed,
+            help="a connected server (default: the only one)",
+        ),
+        Argument("--last", type=int, metavar="N", help=f"lines of each kind (default: {LISTED})"),
+        Argument("--level", choices=LEVELS, metavar="LEVEL", help=f"log from now on: {', '.join(LEVELS)}"),
+        Argument("--follow", action="store_true", help="show what comes until Interrupt"),
+        Argument("--seconds", type=seconds_typed, metavar="S", help="end --follow after that time"),
+    ),
+    examples=("%mcp logs math", "%mcp logs math --last 10", "%mcp logs math --level debug", "%mcp logs math --follow"),
+    details="Of a server that could not be opened, all that it wrote to its stderr is listed; its name is what the "
+    "error begins with. --level asks the server for its messages of a level and above, from now on and when the "
+    "session is opened again. --follow ends with Interrupt, and the cell with the listing; where nobody could "
+    "interrupt it, it takes --seconds.",
+)
+
+
+async def _metrics(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    from mcp_magic.telemetry.telemetry import telemetry
+
+    metrics = invocation.host.metrics
+    notes = []
+    if arguments.export:
+        write_text(invocation.path(arguments.export), metrics.text())
+        notes.append(f"written to {arguments.export} as Prometheus text")
+    if arguments.clear:
+        metrics.clear()
+    rows = [row for row in metrics.rows() if arguments.server in (None, row["server"])]
+    if arguments.server is not None and not rows:
+        invocation.host[arguments.server]  # an unknown name is an error
+    notes += [telemetry.said] if telemetry.said else []
+    columns = ("server", "tool", "calls", "failed", "errors", "mean ms", "p50 ms", "p95 ms", "longest ms")
+    return Listing(
+        rows, title="Calls", columns=columns, empty="no tool was called yet", note="; ".join(notes), kind="tools"
+    )
+
+
+METRICS = Implementation(
+    _metrics,
+    (
+        ANY_SERVER,
+        Argument("--export", metavar="FILE", help="write all counters as Prometheus text"),
+        Argument("--clear", action="store_true", help="begin again at zero"),
+    ),
+    examples=("%mcp metrics", "%mcp metrics weather", "%mcp metrics --export mcp.prom"),
+    details="Quantiles are exact to a bucket of the histogram. The counters stay in this kernel: `host.metrics` has "
+    "them, `host.metrics.text()` is what Prometheus reads.",
+)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import listed
 from mcp_magic.config.parsing import slug
 from mcp_magic.config.project import find_declaration, load_declaration, parse_declaration, plan
 from mcp_magic.config.trust import loosened, runs, written
-from mcp_magic.consent.rules import ACTIONS
+from mcp_magic.consent.rules import ACTIONS, rule_of
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import MCPMagicError
+from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import ask_for_trust, displaced, shadowed
-from mcp_magic.ipython.commandline import Implementation, Invocation, Origin, Parser, origin_of, take_over
+from mcp_magic.ipython.cells import current_run
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation
 from mcp_magic.ipython.commands.consent import fitting_nothing, never_reached
 from mcp_magic.results.cards import edited
 
@@ -24,27 +27,15 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.config.project import Declaration, Step
     from mcp_magic.config.servers import ServerEntry
+    from mcp_magic.consent.rules import Rule
+
 
 __all__ = ["UP"]
 
 
-def options(parser: Parser) -> None:
-    """Add the arguments."""
-    parser.add_argument(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        completer="declaration",
-        help="default: mcp_magic.toml, pyproject.toml, mcp.json",
-    )
-    parser.add_argument("--prune", action="store_true", help="disconnect what is not declared")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be run, set, allowed and sent")
-
-
-async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Connect missing servers, keep unchanged ones, and reconnect changed ones."""
+async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     declaration = _declaration(invocation, arguments.file)
-    host, origin, ready = invocation.host, origin_of(invocation, declaration.source), declaration.started
+    host, origin, ready = invocation.host, _origin_of(invocation, declaration.source), declaration.started
     declared = {slug(entry.name): entry.spec for entry in ready if entry.spec}
     notes: list[str] = []
     if not origin.cell:  # a cell needs no yes: its code could do anything anyway
@@ -56,8 +47,8 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     steps = plan(declared, open_, prune=arguments.prune)
     if not arguments.dry_run:
         invocation.settings.apply(declaration.settings)
-    replaced = take_over(invocation, declaration, origin, dry=arguments.dry_run)
-    outcomes = {} if arguments.dry_run else await _carry_out(invocation, steps, declared)
+    replaced = _take_over(invocation, declaration, origin, dry=arguments.dry_run)
+    outcomes = {} if arguments.dry_run else await _carry_out(host, steps, declared)
     for name in outcomes:
         invocation.state.opened[name] = declaration.source, declared[name].identity
     entries = {slug(entry.name): entry for entry in ready}
@@ -89,11 +80,11 @@ def _declaration(invocation: Invocation, file: str | None) -> Declaration:
         return parse_declaration(
             invocation.body, source="the cell", environ=os.environ, base=invocation.directory, settings=known
         )
-    path = invocation.directory / Path(file).expanduser() if file else find_declaration(invocation.directory)
+    path = invocation.path(file) if file else find_declaration(invocation.directory)
     return load_declaration(path, settings=known)
 
 
-def _idle_rules(declaration: Declaration, origin: Origin, host: Host) -> list[str]:
+def _idle_rules(declaration: Declaration, origin: _Origin, host: Host) -> list[str]:
     """Describe the declared rules without effect; leaves out a rule that fits no tool while its server is not open."""
     away = {slug(name) for name in declaration.servers} - {session.name for session in host.find()}
     never, strays = never_reached(host), fitting_nothing(host)
@@ -106,12 +97,11 @@ def _idle_rules(declaration: Declaration, origin: Origin, host: Host) -> list[st
     ]
 
 
-async def _carry_out(invocation: Invocation, steps: list[Step], declared: dict[str, Any]) -> dict[str, Any]:
-    host = invocation.host
-    gone = [step.name for step in steps if step.action == "disconnect"]
-    await host.disconnect(*gone)
-    wanted = {step.name: declared[step.name] for step in steps if step.action in ("connect", "reconnect")}
-    return await host.connect_many(wanted)
+async def _carry_out(host: Host, steps: list[Step], declared: dict[str, Any]) -> dict[str, Any]:
+    await host.disconnect(*(step.name for step in steps if step.action == "disconnect"))
+    return await host.connect_many(
+        {step.name: declared[step.name] for step in steps if step.action in ("connect", "reconnect")}
+    )
 
 
 def _row(
@@ -143,9 +133,91 @@ def _left_out(entry: ServerEntry) -> dict[str, Any]:
     return {"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem}
 
 
+# How a declaration replaces the consent rules and agents of its earlier run.
+#
+# A file is known by its path and a cell by the id from its frontend. Without an id (a terminal, nbclient), the cell's
+# text identifies it. A changed cell is then a new one: its earlier rules and agents stay, and a note says so. A rule
+# that denies must not vanish because another declaration ran.
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """Where a declaration comes from: a file, or a cell (`cell`), which the frontend may have `named`."""
+
+    source: str
+    cell: str = ""
+    named: bool = True
+
+    def made(self, rule: Rule) -> bool:
+        return (rule.source, rule.cell) == (self.source, self.cell)
+
+    def declared(self, agent: dict[str, Any]) -> bool:
+        return (agent.get("source"), agent.get("cell")) == (self.source, self.cell)
+
+
+def _origin_of(invocation: Invocation, source: str) -> _Origin:
+    if invocation.body is None:
+        return _Origin(source)
+    cell = current_run(invocation.shell).cell
+    text = "\n".join(line.rstrip() for line in invocation.body.strip().splitlines())
+    # only a digest is kept, since the text may hold secrets
+    return _Origin(source, cell or f"text {hashlib.sha256(text.encode()).hexdigest()}", named=bool(cell))
+
+
+def _take_over(invocation: Invocation, declaration: Declaration, origin: _Origin, *, dry: bool) -> list[str]:
+    """Replace the rules and agents of an earlier run by the declared ones, unless `dry`; return notes about it."""
+    rules, agents = invocation.host.consent.rules, invocation.state.agents
+    new = [_rule(table, declaration, origin) for table in declaration.consent]
+    left = [name for name in agents if origin.declared(agents[name]) and name not in declaration.agents]
+    gone = [f"`{rule}`" for rule in rules if origin.made(rule) and rule not in new]
+    gone += [f"agent {name}" for name in left]
+    others = [f"`{rule}`" for rule in rules if rule.source == origin.source and not origin.made(rule)]
+    if not dry:
+        _replace(rules, new, origin)
+        for name in left:
+            del agents[name]
+        made = {"source": origin.source, "cell": origin.cell}
+        agents.update({name: {**agent, **made} for name, agent in declaration.agents.items()})
+    said = [f"{'would be dropped' if dry else 'no longer in force'}: {listed(gone)}"] if gone else []
+    if others and not origin.named:
+        said.append(f"still in force, from other cells: {listed(others)} (`%mcp approvals --remove N` drops one)")
+    return said
+
+
+def _rule(table: dict[str, Any], declaration: Declaration, origin: _Origin) -> Rule:
+    """Make a rule. One that allows is tied to the servers declared with it; a file's fits no other servers."""
+    rule = replace(rule_of(table, source=origin.source), cell=origin.cell)
+    if rule.action != "allow":
+        return rule
+    own = {slug(entry.name): entry.spec.identity for entry in declaration.started if entry.spec is not None}
+    rule = replace(rule, identities={**rule.identities, **own})
+    if origin.cell:
+        return rule
+    return replace(rule, servers=tuple(own if rule.servers is None else filter(own.__contains__, rule.servers)))
+
+
+def _replace(rules: list[Rule], new: list[Rule], origin: _Origin) -> None:
+    """Put rules in the place of the earlier ones: the order matters, since the first match decides."""
+    at = next((number for number, rule in enumerate(rules) if origin.made(rule)), len(rules))
+    rules[at:] = [*new, *(rule for rule in rules[at:] if not origin.made(rule))]
+
+
+DECLARATIONS = (".toml", ".json")
+"""The suffixes of files that `%mcp up` reads."""
+
 UP = Implementation(
-    run,
-    options,
+    _up,
+    (
+        Argument(
+            "file",
+            nargs="?",
+            metavar="FILE",
+            complete=lambda tab: completion.paths(tab, DECLARATIONS),
+            help="default: mcp_magic.toml, pyproject.toml, mcp.json",
+        ),
+        Argument("--prune", action="store_true", help="disconnect what is not declared"),
+        Argument("--dry-run", action="store_true", help="only say what would be run, set, allowed and sent"),
+    ),
     examples=("%mcp up", "%mcp up mcp_magic.toml --prune", "%mcp up --dry-run"),
     details="A file that loosens something takes your yes, once for what it says. "
     "The declaration is mcp_magic.toml, [tool.mcp_magic] in pyproject.toml, an mcp.json, or the cell below "

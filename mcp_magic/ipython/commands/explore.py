@@ -1,0 +1,475 @@
+"""`%mcp tools` and its like: what servers offer, as lists, cards, forms and watches."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic._host import owner_of
+from mcp_magic._text import did_you_mean, listed
+from mcp_magic.config.servers import discover_servers
+from mcp_magic.display.document import tool_badges
+from mcp_magic.display.listing import Listing
+from mcp_magic.errors import CommandError, MCPMagicError, UnknownResourceError
+from mcp_magic.ipython import completion
+from mcp_magic.ipython.ask import how_to_ask, needs_yes
+from mcp_magic.ipython.cells import keep_here
+from mcp_magic.ipython.commandline import ANY_SERVER, ONE_TOOL, Argument, Implementation, Invocation, seconds_typed
+from mcp_magic.results.cards import tool_card
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from IPython.core.interactiveshell import InteractiveShell
+    from mcp_types import ResourceTemplate
+
+    from mcp_magic.results.cards import ToolCard
+    from mcp_magic.results.results import ResourceResult
+    from mcp_magic.session.connection import Connection
+    from mcp_magic.skills import Skill, Skills
+    from mcp_magic.ui.explorer import Explorer, Item
+    from mcp_magic.ui.request_form import RequestForm
+    from mcp_magic.ui.widgets import Publish
+    from mcp_magic.watch import Watch
+
+
+__all__ = ["FORM", "PROMPTS", "RESOURCES", "SKILLS", "TEMPLATES", "TOOL", "TOOLS", "UI", "WATCH"]
+
+
+async def _run_tools(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    if not arguments.bound:
+        return await _list("tools", _tool_row, invocation, arguments)
+    from mcp_magic.agent.tools import bound_tools
+
+    return await bound_tools(invocation.host, arguments.server, arguments.search or "")
+
+
+def _tool_row(connection: Connection, tool: Any) -> dict[str, Any]:
+    root = schema.root_field(tool.input_schema)
+    arguments = [field.name if field.needed else f"[{field.name}]" for field in root.children]
+    if root.unlisted:
+        arguments.append(f"… {root.unlisted:,} more")
+    change = connection.change_of(tool)
+    return {
+        "tool": f"{connection.name}:{tool.name}",
+        "arguments": ", ".join(arguments),
+        "hints": [*([change.badge] if change else []), *tool_badges(tool, trusted=connection.spec.trust)],
+        "description": _first_line(tool),
+    }
+
+
+def _resource_row(connection: Connection, resource: Any) -> dict[str, Any]:
+    return {
+        "uri": str(resource.uri),
+        "server": connection.name,
+        "name": resource.title or resource.name,
+        "type": resource.mime_type,
+        "bytes": resource.size,
+        "description": _first_line(resource),
+    }
+
+
+def _template_row(connection: Connection, template: Any) -> dict[str, Any]:
+    return {
+        "template": template.uri_template,
+        "server": connection.name,
+        "name": template.title or template.name,
+        "type": template.mime_type,
+        "description": _first_line(template),
+    }
+
+
+def _prompt_row(connection: Connection, prompt: Any) -> dict[str, Any]:
+    arguments = ", ".join(a.name if a.required else f"[{a.name}]" for a in prompt.arguments or ())
+    return {
+        "prompt": f"{connection.name}:{prompt.name}",
+        "arguments": arguments,
+        "description": _first_line(prompt),
+    }
+
+
+def _first_line(item: Any) -> str:
+    text = (item.description or item.title or "").strip()
+    return text.splitlines()[0] if text else ""
+
+
+def _matches(item: Any, text: str) -> bool:
+    said = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
+    return text.casefold() in "\n".join(said).casefold()
+
+
+async def _list(
+    kind: str, row: Callable[[Connection, Any], dict[str, Any]], invocation: Invocation, arguments: argparse.Namespace
+) -> Listing:
+    connections = invocation.host.find(arguments.server)
+
+    async def of_one(connection: Connection) -> list[dict[str, Any]]:
+        items = await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout)
+        return [row(connection, item) for item in items if not arguments.search or _matches(item, arguments.search)]
+
+    rows, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
+    return Listing(
+        rows,
+        title=f"{kind.capitalize()} of {arguments.server}" if arguments.server else kind.capitalize(),
+        empty=_nothing(kind, bool(connections), arguments),
+        note="\n".join(problems),
+        kind=kind,
+    )
+
+
+async def _of_all(
+    work: Iterable[Coroutine[Any, Any, list[dict[str, Any]]]], *, raising: bool
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of several servers, and what went wrong with the others unless that is raised."""
+    rows: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for found in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(found, MCPMagicError) and not raising:
+            problems.append(str(found))
+        elif isinstance(found, BaseException):
+            raise found
+        else:
+            rows += found
+    return rows, problems
+
+
+def _nothing(kind: str, connected: bool, arguments: argparse.Namespace) -> str:
+    if not connected:
+        return "no server is connected: `%mcp connect TARGET` opens a session"
+    if arguments.search:
+        return f"no {kind} with {arguments.search!r} in name, title or description"
+    return f"{arguments.server or 'the connected servers'}: no {kind}"
+
+
+_LISTING_ARGUMENTS = (
+    ANY_SERVER,
+    Argument("--search", metavar="TEXT", help="only those with TEXT in name, title or description"),
+    Argument("--refresh", action="store_true", help="ask the servers again"),
+    Argument("--timeout", type=seconds_typed, metavar="S", help="seconds that each server has to list all"),
+)
+
+
+def _lister(kind: str, row: Callable[[Connection, Any], dict[str, Any]]) -> Implementation:
+    examples = (f"%mcp {kind}", f"%mcp {kind} weather", f"%mcp {kind} --search city")
+    return Implementation(partial(_list, kind, row), _LISTING_ARGUMENTS, examples)
+
+
+TOOLS = Implementation(
+    _run_tools,
+    (
+        *_LISTING_ARGUMENTS,
+        Argument("--bound", action="store_true", help="what a model would be given, and its size in tokens"),
+    ),
+    ("%mcp tools", "%mcp tools weather", "%mcp tools --search city", "%mcp tools --bound"),
+)
+RESOURCES = _lister("resources", _resource_row)
+TEMPLATES = _lister("templates", _template_row)
+PROMPTS = _lister("prompts", _prompt_row)
+
+
+async def _tool(invocation: Invocation, arguments: argparse.Namespace) -> ToolCard:
+    connection, tool = await invocation.host.resolve(arguments.tool)
+    return tool_card(connection.name, tool, trusted=connection.spec.trust, change=connection.change_of(tool))
+
+
+TOOL = Implementation(
+    _tool,
+    (ONE_TOOL,),
+    examples=("%mcp tool weather:forecast",),
+    left_over="A tool is SERVER:TOOL, in one word.",
+)
+
+
+async def _skills(invocation: Invocation, arguments: argparse.Namespace) -> Listing | ResourceResult:
+    """List skills, or show one."""
+    host = invocation.host
+    if arguments.load:
+        if arguments.server is None:
+            raise CommandError("%mcp skills --load takes the server too: `%mcp skills SERVER --load SKILL`")
+        return await _load_skill(host[arguments.server].skills, invocation.text(arguments.load))
+    connections = host.find(arguments.server)
+    offering = [connection.skills for connection in connections if arguments.server or connection.skills.offered]
+
+    async def of_one(skills: Skills) -> list[dict[str, Any]]:
+        return [_skill_row(skill) for skill in await skills.list()]
+
+    rows, problems = await _of_all(map(of_one, offering), raising=arguments.server is not None)
+    nothing = "no connected server lists skills" if connections else "no server is connected"
+    return Listing(rows, title="Skills", empty=nothing, note="\n".join(problems), kind="skills")
+
+
+def _skill_row(skill: Skill) -> dict[str, Any]:
+    return {
+        "skill": f"{skill.server}:{skill.name}",
+        "description": (skill.description.strip().splitlines() or [""])[0],
+        "files": len(skill.files) or None,
+        "bytes": sum(file.size for file in skill.files) or None,
+        "uri": skill.uri,
+        **({"problem": skill.problem} if skill.problem else {}),
+    }
+
+
+async def _load_skill(skills: Skills, wanted: str) -> ResourceResult:
+    if "://" in wanted:
+        return (await skills.load(wanted)).result
+    entries = await skills.list()
+    found = [skill for skill in entries if skill.name == wanted]
+    if not found:
+        names = [skill.name for skill in entries]
+        message = f"no skill {wanted!r} is listed.{did_you_mean(wanted, names)} There are: {listed(names)}"
+        raise UnknownResourceError(message)
+    if len(found) > 1:
+        message = f"{len(found)} skills are named {wanted!r}; say which: {listed(skill.uri for skill in found)}"
+        raise CommandError(message)
+    return (await skills.load(found[0])).result
+
+
+SKILLS = Implementation(
+    _skills,
+    (
+        ANY_SERVER,
+        Argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md"),
+    ),
+    examples=("%mcp skills", "%mcp skills acme", "%mcp skills acme --load refunds"),
+    details="A skill is instructions for models, with files. Nothing of it is fetched before it is loaded, and nothing "
+    "is shown that is not what the server had announced. No model is given any of it by that.",
+)
+
+
+async def _form(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
+    """Open a form; closes the form of the cell's earlier run."""
+    form = await _make_form(invocation, arguments)
+    try:
+        if arguments.arguments:
+            form.set_arguments(invocation.arguments(arguments.arguments, form.form.schema))
+    except Exception:
+        form.close()
+        raise
+    shell = invocation.shell
+    form.publish = _publisher(shell) if hasattr(shell, "kernel") else None
+    return keep_here(form, shell)
+
+
+async def _make_form(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
+    from mcp_magic.ui.request_form import PromptForm, TemplateForm, ToolForm
+
+    host, name = invocation.host, str(arguments.name)
+    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
+    if arguments.prompt:
+        connection, prompt = await host.resolve(name, "prompts")
+        return PromptForm(connection, prompt, timeout=timeout, loop=host.loop)
+    if "{" in name or "://" in name:
+        connection, template = await _template(invocation, name, arguments.server)
+        return TemplateForm(connection, template, timeout=timeout, loop=host.loop)
+    connection, tool = await invocation.tool(name, arguments.arguments)
+    return ToolForm(connection, tool, timeout=timeout, loop=host.loop)
+
+
+async def _template(invocation: Invocation, name: str, server: str | None) -> tuple[Connection, ResourceTemplate]:
+    """Find a resource template by its URI.
+
+    Raises:
+        UnknownResourceError: No server has it.
+    """
+    known: list[str] = []
+    for connection in [invocation.host[server]] if server else invocation.host.find():
+        for template in await connection.listing("templates"):
+            if template.uri_template == name:
+                return connection, template
+            known.append(template.uri_template)
+    near = did_you_mean(name, known)
+    raise UnknownResourceError(f"no connected server has the template {name!r}.{near} `%mcp templates` lists them.")
+
+
+def _publisher(shell: InteractiveShell) -> Publish:
+    """Return a function that shows a form and later replaces the copy saved in the notebook."""
+    shown_as = {"display_id": uuid.uuid4().hex}
+
+    def publish(bundle: dict[str, Any], update: bool) -> None:
+        shell.display_pub.publish(bundle, transient=shown_as, update=update)
+
+    return publish
+
+
+FORM = Implementation(
+    _form,
+    (
+        Argument(
+            "name",
+            metavar="SERVER:TOOL",
+            complete=completion.forms,
+            help="or SERVER:PROMPT with --prompt, or a URI template",
+        ),
+        Argument(
+            "arguments",
+            nargs="*",
+            default=[],
+            metavar="NAME=VALUE",
+            complete=completion.form_arguments,
+            help="to begin with, as of %%mcp call",
+        ),
+        Argument("--prompt", action="store_true", help="it is a prompt"),
+        Argument("--server", metavar="SERVER", help="whose URI template it is, where that is not clear"),
+        Argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer"),
+    ),
+    examples=(
+        "%mcp form weather:forecast",
+        "%mcp form weather:forecast location=Oslo",
+        "%mcp form weather:travel_advice --prompt",
+        "form = %mcp form 'weather://city/{name}' --server weather",
+    ),
+    details="`form.arguments` and `form.result` hold what was entered and what the server answered last; "
+    "`await form.run()` does what the button does. Running the cell again closes the form that it showed before.",
+)
+
+
+async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer:
+    """Open an explorer; closes the explorer of the cell's earlier run."""
+    from mcp_magic.ui.explorer import Explorer, make_form
+
+    configured = discover_servers(invocation.directory)
+    ready = [e for e in configured if e.spec and not (e.problem or e.disabled or e.shadowed_by)]
+    offered = {e.name: e.spec for e in ready if e.spec and not needs_yes(e, invocation.directory)}
+
+    def form(connection: Connection, item: Item) -> Any:
+        return make_form(connection, item, invocation.settings.call_timeout)
+
+    explorer = Explorer(invocation.host, arguments.server, offered=offered, form=form)
+    return keep_here(explorer, invocation.shell)
+
+
+UI = Implementation(
+    _ui,
+    (Argument("server", nargs="?", metavar="SERVER", help="one server instead of all, to begin with"),),
+    examples=("%mcp ui", "%mcp ui weather"),
+    details="It lists the configured servers, too, and connects one when its button is clicked. Running the cell "
+    "again closes the explorer that it showed before.",
+)
+
+
+SHORTEST = 0.1
+"""Least seconds between two reads of `--every`."""
+
+
+async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch | Listing:
+    """Watch a resource, stop watching, or list what is watched."""
+    uri = None if arguments.uri is None else str(invocation.value(arguments.uri))
+    if arguments.stop:
+        return await _stop_watching(uri, arguments.server)
+    if uri is None:
+        return _watches()
+    _check(arguments)
+    where = invocation.cells.circumstances()
+    if arguments.background and where.kernel is None:
+        raise CommandError("%mcp watch: in a terminal nothing runs between the commands; leave out --background")
+    from mcp_magic.watch import Watch
+
+    owner = owner_of(uri, invocation.host.find(arguments.server))
+    watch = Watch(invocation.host, owner.name, uri, arguments.every)
+    await watch.open()
+    bounded = arguments.seconds is not None or arguments.count is not None
+    if not (arguments.background or bounded or where.allow_stdin):
+        watch.stop("shown once, because nobody could stop it here; --for SECONDS or --count N watches on")
+        return watch
+    return await _show_watch(invocation, watch, arguments)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.every is not None and not arguments.every >= SHORTEST:
+        raise CommandError(f"%mcp watch: --every takes seconds, {SHORTEST:g} at least")
+    if arguments.seconds is not None and not arguments.seconds > 0:
+        raise CommandError("%mcp watch: --for takes seconds, more than 0")
+    if arguments.count is not None and arguments.count < 1:
+        raise CommandError("%mcp watch: --count takes a number of updates, 1 at least")
+
+
+async def _show_watch(invocation: Invocation, watch: Watch, arguments: argparse.Namespace) -> Watch:
+    from mcp_magic.ipython.live import Running, shown_once
+
+    where, background = invocation.cells.circumstances(), arguments.background
+    clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
+    started = Running(
+        watch,
+        invocation.cells,
+        waits=not background,
+        clicks=clicks,
+        seconds=arguments.seconds,
+        count=arguments.count,
+    )
+    shown_once(invocation.shell, watch)
+    keep_here(started, invocation.shell)
+    if not background:
+        await started.wait()
+    return watch
+
+
+async def _stop_watching(uri: str | None, server: str | None) -> Listing:
+    """Stop all watches, or that of one resource.
+
+    Raises:
+        UnknownResourceError: The resource is not watched.
+    """
+    from mcp_magic.ipython.live import running
+
+    found = [one for one in running() if uri in (None, one.watch.uri) and server in (None, one.watch.server)]
+    if uri is not None and not found:
+        watched = [one.watch.uri for one in running()]
+        raise UnknownResourceError(f"{uri} is not watched.{did_you_mean(uri, watched)} Watched: {listed(watched)}")
+    for one in found:
+        await one.stop("stopped by %mcp watch --stop")
+    return _watches(f"stopped: {listed(one.watch.uri for one in found)}")
+
+
+def _watches(note: str = "") -> Listing:
+    from mcp_magic.ipython.live import running
+
+    rows = [
+        {
+            "uri": one.watch.uri,
+            "server": one.watch.server,
+            "updates": one.watch.updates,
+            "last": _clock(one.watch.changed_at),
+            "since": _clock(one.watch.began),
+            "how": one.watch.how,
+            "problem": one.watch.problem or None,
+        }
+        for one in running()
+    ]
+    columns = ("uri", "server", "updates", "last", "since", "how", "problem")
+    empty = "nothing is watched: `%mcp watch URI --background` watches while other cells run"
+    return Listing(rows, title="Watched resources", columns=columns, empty=empty, note=note, kind="resources")
+
+
+def _clock(when: float | None) -> str | None:
+    return None if when is None else time.strftime("%H:%M:%S", time.localtime(when))
+
+
+WATCH = Implementation(
+    _watch,
+    (
+        Argument("uri", nargs="?", metavar="URI", help="of a resource; without it, what is watched"),
+        Argument("--server", metavar="SERVER", help="whose it is, where that is not clear"),
+        Argument("--background", action="store_true", help="let the cell end, and go on below it"),
+        Argument("--for", dest="seconds", type=seconds_typed, metavar="SECONDS", help="end after that time"),
+        Argument("--count", type=int, metavar="N", help="end after so many updates"),
+        Argument(
+            "--every", type=seconds_typed, metavar="S", help="read it every S seconds, where nothing is announced"
+        ),
+        Argument("--stop", action="store_true", help="watch URI no more; without URI, nothing"),
+    ),
+    examples=(
+        "%mcp watch log://today",
+        "%mcp watch log://today --background",
+        "%mcp watch",
+        "%mcp watch --stop log://today",
+        "%mcp watch status://build --every 5 --for 60",
+    ),
+    details="It goes on until Interrupt or Stop; --background lets the cell end, and what it shows is updated while "
+    "other cells run. Running the cell again ends it. Updates that come fast are shown together. The value is the "
+    "watch: `.result` is what was read last, `.difference` what changed, `.updates` how often.",
+)

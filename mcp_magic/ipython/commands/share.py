@@ -1,0 +1,564 @@
+"""`%%mcp_server`, `%mcp serve`, `export`, `record`, `docs`, `stubs`, `snapshot`, `diff`: what others can use."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import shlex
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import counted, listed, sentence
+from mcp_magic.cassette.cassette import MODES, deck
+from mcp_magic.config.parsing import check_name, write_text
+from mcp_magic.display.listing import Listing, Text
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import CommandError, MCPMagicError
+from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation
+from mcp_magic.results.results import CellCrashError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from types import CodeType, TracebackType
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from mcp_magic.cassette.cassette import Cassette
+    from mcp_magic.server.cell import CellServer, Marks
+    from mcp_magic.server.docs import Change
+    from mcp_magic.server.http import Serving
+
+
+__all__ = ["DIFF", "DOCS", "EXPORT", "MCP_SERVER", "RECORD", "SERVE", "SNAPSHOT", "STUBS"]
+
+
+_MISSING = object()
+_SINGULAR = {"tools": "tool", "prompts": "prompt", "resources": "resource", "templates": "template"}
+
+
+async def _make_server(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Run the cell, make a server of its functions, and connect it in place of its predecessor."""
+    from mcp_magic.server.cell import Marks, make_server
+    from mcp_magic.server.docs import compared, interface_of
+
+    name = check_name(arguments.name)
+    body = invocation.body
+    if body is None:
+        raise CommandError(f"%mcp_server: write the functions below the line, with two %: `%%mcp_server {name}`")
+    before = await _interface(invocation, name)
+    marks = Marks()
+    live = f" The earlier server {name!r} is still live." if before is not None else ""
+    instructions = invocation.value(arguments.instructions) if arguments.instructions else None
+    problem = ""
+    try:
+        functions = await _run_cell(invocation.shell, body, marks, live)
+        server = make_server(name, functions, marks, source=body, instructions=instructions)
+    except CellCrashError:
+        raise
+    except CommandError as error:
+        problem = sentence(str(error)) + live
+    if problem:
+        raise CommandError(problem)
+    connection = await invocation.host.connect(server, name=name, trust=True)
+    await _serve_again(invocation, name)
+    now = await interface_of(connection)
+    return _server_listing(name, now, compared(before, now) if before is not None else None)
+
+
+async def _interface(invocation: Invocation, name: str) -> dict[str, Any] | None:
+    """Return the current interface of this name's server, or None if it is not open or does not answer.
+
+    Raises:
+        CommandError: The name belongs to a server that is not from a cell.
+    """
+    from mcp_magic.server.cell import CellServer
+    from mcp_magic.server.docs import interface_of
+
+    old = invocation.host.connections.get(name)
+    if old is None or old.state != "open":
+        return None
+    if not isinstance(getattr(old.spec, "server", None), CellServer):
+        taken = f"%%mcp_server: {name!r} is connected and no server of this notebook"
+        raise CommandError(f"{taken}; take another name, or `%mcp disconnect {name}` first.")
+    try:
+        return await interface_of(old)
+    except MCPMagicError:
+        return None
+
+
+async def _run_cell(shell: InteractiveShell, body: str, marks: Marks, live: str) -> list[Callable[..., Any]]:
+    """Run a cell's code in the notebook's namespace; return the public functions that it defines.
+
+    Line numbers in tracebacks and `%debug` are those of the cell: the magic is its first line.
+
+    Raises:
+        CommandError: The code is invalid Python, or defines nothing.
+        CellCrashError: The code raised.
+    """
+    source = "\n" + str(shell.transform_cell(body))  # type: ignore[no-untyped-call]
+    number = len(shell.user_ns.get("In", ())) - 1  # `execution_count` may already be the next cell's
+    file = shell.compile.cache(source, number if number > 0 else shell.execution_count, raw_code="\n" + body)
+    tree, code = _compiled(shell, source, file)
+    with _among(shell.user_ns, marks.names):
+        crash = await _crash(code, shell.user_ns)
+    if crash is not None:
+        said = f"{type(crash).__name__}: {one_line(str(crash), 300)}".rstrip(": ")
+        error = CellCrashError(f"%%mcp_server: the cell raised {sentence(said)}{live}")
+        raise error.with_traceback(_from_file(crash, file)) from crash
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    public = [name for name in dict.fromkeys(names) if not name.startswith("_")]
+    functions = [shell.user_ns[name] for name in public if callable(shell.user_ns.get(name))]
+    if not functions and not (marks.tools or marks.resources or marks.prompts):
+        raise CommandError("%%mcp_server: the cell defines no function; each `def` in it becomes a tool.")
+    return functions
+
+
+async def _crash(code: CodeType, namespace: dict[str, Any]) -> Exception | None:
+    """Run code; return its exception. An MCPMagicError is raised, since it needs no traceback."""
+    try:
+        running = eval(code, namespace)
+        if inspect.isawaitable(running):
+            await running
+    except MCPMagicError:
+        raise
+    except Exception as error:
+        return error
+    return None
+
+
+def _from_file(crash: Exception, file: str) -> TracebackType | None:
+    """Drop the frames of a traceback before the cell's own code, and return the rest."""
+    traceback = crash.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename != file:
+        traceback = traceback.tb_next
+    crash.__traceback__ = traceback
+    return traceback
+
+
+def _compiled(shell: InteractiveShell, source: str, file: str) -> tuple[ast.Module, CodeType]:
+    try:
+        tree: Any = shell.compile.ast_parse(source, filename=file, symbol="exec")
+        flags = shell.compile.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        return tree, compile(tree, file, "exec", flags, dont_inherit=True)
+    except SyntaxError as error:
+        number = error.lineno or 0
+        line = "".join(source.split("\n")[number - 1 : number])
+        problem = f"line {number}: {error.msg}: {line.strip()}"
+    raise CommandError(f"%%mcp_server: {problem}")
+
+
+@contextmanager
+def _among(namespace: dict[str, Any], names: Mapping[str, Any]) -> Iterator[None]:
+    """Add names to the namespace for a while; afterwards restore the variables that they replaced."""
+    before = {name: namespace.get(name, _MISSING) for name in names}
+    namespace.update(names)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if namespace.get(name) is not names[name]:
+                continue  # the cell has assigned this name
+            if value is _MISSING:
+                namespace.pop(name, None)
+            else:
+                namespace[name] = value
+
+
+def _server_listing(name: str, now: Mapping[str, Any], changes: Sequence[Change] | None) -> Listing:
+    told: dict[tuple[str, str], list[str]] = {}
+    for change in changes or ():
+        text = " ".join(part for part in (change.where, change.text) if part)
+        told.setdefault((change.kind, change.name), []).append(f"breaking: {text}" if change.breaking else text)
+    rows = [
+        {
+            "kind": _SINGULAR[kind],
+            "name": f"{name}:{key}" if kind in ("tools", "prompts") else key,
+            "description": (definition.get("description") or "").partition("\n")[0],
+            "change": "; ".join(told.pop((_SINGULAR[kind], key), [])) or None,
+        }
+        for kind in _SINGULAR
+        for key, definition in now[kind].items()
+    ]
+    rows += [
+        {"kind": kind, "name": key, "description": None, "change": "; ".join(texts)}
+        for (kind, key), texts in told.items()
+    ]
+    note = "" if changes is None else _summary(changes)
+    return Listing(
+        rows,
+        title=f"{name}: a server in this kernel",
+        columns=("kind", "name", "description", "change"),
+        note=note,
+        kind="offers",
+    )
+
+
+def _summary(changes: Sequence[Change]) -> str:
+    if not changes:
+        return "It took the place of the one before; its interface is the same."
+    breaking = sum(change.breaking for change in changes)
+    said = f", {breaking} of them breaking" if breaking else ""
+    return f"It took the place of the one before: {len(changes)} change{'s' if len(changes) > 1 else ''}{said}."
+
+
+MCP_SERVER = Implementation(
+    _make_server,
+    (
+        Argument("name", metavar="NAME", help="what to call the server"),
+        Argument("--instructions", metavar="TEXT", help="what it tells models about itself, or $variable"),
+    ),
+    examples=(
+        "%%mcp_server shop",
+        "def price(item: str) -> float:",
+        '    "Tells the price of an item."',
+        "    return prices[item]",
+    ),
+    details="Type hints and docstrings become the schema; `async def` works as well; a name that begins with `_` is a "
+    "helper. `@tool(title=..., read_only=True)` says more of a tool, `@resource('data://{name}')` and `@prompt` make "
+    "something else of a function. Functions see the notebook's variables. Run again, the cell replaces its server "
+    "and shows what changed in its interface.",
+    takes_body=True,
+)
+
+
+async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Start or stop serving, and list the served servers."""
+    served = invocation.state.served
+    if arguments.server is None and (arguments.stop or arguments.port):
+        raise CommandError("%mcp serve: which server? `%mcp serve NAME` takes one that runs in this kernel.")
+    if arguments.server is not None and arguments.stop:
+        await _end(served, arguments.server)
+    elif arguments.server is not None:
+        await _move(invocation, arguments.server, arguments.port)
+    return _served_listing([serving for serving in served.values() if serving.running])
+
+
+async def _end(served: dict[str, Serving], name: str) -> None:
+    old = served.pop(name, None)
+    if old is None:
+        raise CommandError(f"%mcp serve: {name!r} is not served; `%mcp serve` lists what is.")
+    await old.stop()
+
+
+async def _move(invocation: Invocation, name: str, port: int) -> None:
+    """Serve a server at a port; serving it at another port ends only once the new port works."""
+    served = invocation.state.served
+    old = served.get(name)
+    if old is not None and old.port == port:
+        await _end(served, name)
+        old = None
+    served[name] = await _begin(invocation, name, port)
+    if old is not None:
+        await old.stop()
+
+
+async def _begin(invocation: Invocation, name: str, port: int, token: str = "") -> Serving:
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    from mcp_magic.server.http import serve
+
+    server: Any = getattr(invocation.host[name].spec, "server", None)
+    if not hasattr(server, "streamable_http_app"):
+        raise CommandError(f"%mcp serve: {name!r} does not run in this kernel; other programs can start it themselves.")
+    return await serve(name, server, Path(jupyter_runtime_dir()) / "mcp_magic", port=port, token=token)
+
+
+async def _serve_again(invocation: Invocation, name: str) -> None:
+    """Serve a server's replacement at the same port, with the same token."""
+    old = invocation.state.served.get(name)
+    if old is None or not old.running:
+        return
+    await old.stop()
+    invocation.state.served[name] = await _begin(invocation, name, old.port, old.token)
+
+
+def _served_listing(served: list[Serving]) -> Listing:
+    rows = [{"server": each.name, "url": each.url, "token in": str(each.token_file)} for each in served]
+    return Listing(
+        rows,
+        title="Served to other programs on this machine",
+        columns=("server", "url", "token in"),
+        empty="nothing is served; `%mcp serve NAME` offers a server that runs in this kernel",
+        note="They send the header `Authorization: Bearer TOKEN`. It ends with the kernel, or by --stop."
+        if rows
+        else "",
+        kind="servers",
+    )
+
+
+SERVE = Implementation(
+    _serve,
+    (
+        Argument("server", nargs="?", metavar="SERVER", help="a connected server that runs in this kernel"),
+        Argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)"),
+        Argument("--stop", action="store_true", help="serve it no more"),
+    ),
+    examples=("%mcp serve shop --port 8000", "%mcp serve                 # what is served", "%mcp serve shop --stop"),
+    details="Streamable HTTP on 127.0.0.1, for whoever has the token: it is in a file that only you can read, and not "
+    "in the notebook. Calls of other programs run in this kernel, between and below its cells.",
+)
+
+
+async def _export(invocation: Invocation, arguments: argparse.Namespace) -> Text:
+    from mcp_magic.server.export import program
+
+    server = _cell_server(invocation, arguments.server)
+    file = invocation.path(invocation.text(arguments.file))
+    if file.exists() and not arguments.force:
+        raise CommandError(f"%mcp export: {file} is there already; --force writes over it.")
+    namespace = invocation.shell.user_ns
+    code = program(server, namespace, list(namespace.get("In", ())), file.name)
+    write_text(file, code)
+    return Text(f"{file} is the server {arguments.server!r}: `%mcp connect {arguments.file} --name NAME` starts it.")
+
+
+def _cell_server(invocation: Invocation, name: str) -> CellServer:
+    from mcp_magic.server.cell import CellServer
+
+    servers = {known: getattr(c.spec, "server", None) for known, c in invocation.host.connections.items()}
+    found = servers[invocation.host[name].name]
+    if isinstance(found, CellServer):
+        return found
+    made = [known for known, server in servers.items() if isinstance(server, CellServer)]
+    raise CommandError(f"%mcp export: {name!r} was not made by `%%mcp_server`; there are: {listed(made)}.")
+
+
+EXPORT = Implementation(
+    _export,
+    (
+        Argument("server", metavar="SERVER", help="a server that `%%%%mcp_server` has made"),
+        Argument("file", metavar="FILE", help="the program, such as server.py"),
+        Argument("--force", action="store_true", help="write over a file that is there"),
+    ),
+    examples=("%mcp export shop shop_server.py", "%mcp export shop servers/shop.py --force"),
+    details="The program needs the SDK (`pip install mcp`) and nothing of the notebook: imports, functions, classes "
+    "and plain data that the cell uses are written into it, secrets are read from the environment. It speaks stdio, or "
+    "streamable HTTP with --http PORT.",
+)
+
+
+async def _record(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    """Insert or remove a cassette, and list what is recorded or replayed now."""
+    notes: list[str] = []
+    _refuse_meant(arguments.file)
+    if arguments.stop and arguments.file:
+        raise CommandError("%mcp record takes FILE, or --stop")
+    if not arguments.file and (arguments.mode or arguments.pauses or arguments.in_process):
+        raise CommandError("%mcp record: these options need FILE; `--stop` and then FILE changes how one is used")
+    if arguments.stop:
+        notes += await _stop_cassette(invocation)
+    elif arguments.file:
+        notes += await _start_cassette(invocation, arguments)
+    rows = [_cassette_row(deck.cassette, invocation.directory)] if deck.cassette is not None else []
+    columns = ("cassette", "now", "servers", "models", "lines written", "answers played")
+    empty = "nothing is recorded or replayed; `%mcp record FILE` begins"
+    return Listing(rows, title="Cassette", columns=columns, empty=empty, note="; ".join(notes), kind="cassettes")
+
+
+def _refuse_meant(file: str | None) -> None:
+    """Refuse words that are probably not meant as a file's name."""
+    if file in MODES:
+        meant = f"`%mcp record FILE --mode {file}`"
+    elif file in ("stop", "off", "end"):
+        meant = "`%mcp record --stop` takes the cassette out"
+    else:
+        return
+    raise CommandError(f"%mcp record: {meant}; a file of that name is ./{file}")
+
+
+async def _start_cassette(invocation: Invocation, arguments: argparse.Namespace) -> list[str]:
+    from mcp_magic._host import begin_again, leave_replayed
+
+    path = invocation.path(invocation.text(arguments.file))
+    left = await leave_replayed(invocation.host)
+    deck.insert(path, arguments.mode or "once", pauses=arguments.pauses, in_process=arguments.in_process or "live")
+    again, failed = await begin_again(invocation.host)
+    notes = [f"disconnected: {listed(left)}"] if left else []
+    notes += [f"opened again, to begin at the beginning: {listed(again)}"] if again else []
+    return notes + [f"{name}: {str(error).partition(chr(10))[0]}" for name, error in failed.items()]
+
+
+async def _stop_cassette(invocation: Invocation) -> list[str]:
+    from mcp_magic._host import leave_replayed
+
+    taken = deck.eject()
+    if taken is None:
+        return []
+    left = await leave_replayed(invocation.host)
+    notes = [
+        f"{_near(taken.path, invocation.directory)}: {taken.recorded:,} lines written, {taken.played:,} answers played"
+    ]
+    return notes + ([f"disconnected, because they were replayed: {listed(left)}"] if left else [])
+
+
+def _cassette_row(cassette: Cassette, folder: Path) -> dict[str, Any]:
+    return {
+        "cassette": _near(cassette.path, folder),
+        "now": cassette.doing,
+        "servers": ", ".join(cassette.servers),
+        "models": ", ".join(cassette.models),
+        "lines written": cassette.recorded,
+        "answers played": cassette.played,
+    }
+
+
+def _near(path: Path, folder: Path) -> str:
+    """Return a path for display, without the kernel's folder if it is inside."""
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+RECORD = Implementation(
+    _record,
+    (
+        Argument("file", nargs="?", metavar="FILE", help="the cassette, such as cassettes/tutorial.jsonl"),
+        Argument(
+            "--mode",
+            choices=tuple(MODES),
+            help="; ".join(f"{name}: {what}" for name, what in MODES.items()) + " (default: once)",
+        ),
+        Argument("--pauses", action="store_true", help="replay with the pauses that there were"),
+        Argument(
+            "--in-process",
+            choices=("live", "replay"),
+            help="whether servers in this kernel run when the others are replayed (the default), or are replayed, too",
+        ),
+        Argument("--stop", action="store_true", help="take the cassette out: everything is real again"),
+    ),
+    examples=(
+        "%mcp record tutorial.jsonl",
+        "%mcp record tutorial.jsonl --mode record",
+        "%mcp record tutorial.jsonl --mode replay",
+        "%mcp record",
+        "%mcp record --stop",
+    ),
+    details="The first time FILE is written, and from then on it answers: no server is started, no model is called. "
+    "It holds every message and every turn of a model, secrets masked, one JSON object a line. Sessions that are open "
+    "are opened again. A request that FILE does not have is an error that names the nearest.\n\n"
+    "Where nobody types (papermill, nbclient, nbval): MCP_MAGIC_CASSETTE=FILE and MCP_MAGIC_CASSETTE_MODE=MODE. "
+    "Tests: the pytest fixture mcp_cassette. `%mcp replay` is something else: it sends one request of the trace again.",
+)
+
+
+_DOCS_ARGUMENTS = (
+    ONE_SERVER,
+    Argument("-o", "--out", metavar="FILE", help="write it into a file"),
+)
+
+
+class _Markdown(Text):
+    """A Markdown text that a notebook renders."""
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        bundle = super()._repr_mimebundle_(include, exclude)
+        return {"text/plain": bundle["text/plain"], "text/markdown": self.text}
+
+
+async def _docs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
+    from mcp_magic.server.docs import page
+
+    text = await page(invocation.connection(arguments.server))
+    return _written(invocation, arguments.out, text) if arguments.out else _Markdown(text)
+
+
+async def _stubs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
+    from mcp_magic.server.stubs import stubs as module
+
+    connection = invocation.connection(arguments.server)
+    text = module(connection.name, await connection.listing("tools"))
+    return _written(invocation, arguments.out, text) if arguments.out else Text(text)
+
+
+def _written(invocation: Invocation, name: str, text: str) -> Text:
+    file = invocation.path(invocation.text(name))
+    write_text(file, text)
+    return Text(f"{file}: {len(text.splitlines()):,} lines")
+
+
+DOCS = Implementation(
+    _docs,
+    _DOCS_ARGUMENTS,
+    examples=("%mcp docs weather", "%mcp docs weather -o docs/weather.md"),
+    details="Markdown, with arguments, types, hints and an example call of each tool. What the server says of "
+    "itself is quoted, with its emphasis, lists and code; its HTML, links, images and headings are text.",
+)
+STUBS = Implementation(
+    _stubs,
+    _DOCS_ARGUMENTS,
+    examples=("%mcp stubs weather", "%mcp stubs weather -o weather.py"),
+    details="Async functions that call the session of this name; arguments and results are typed from the schemas, "
+    "so that editors and type checkers know them.",
+)
+
+
+def _file(invocation: Invocation, given: str | None, server: str) -> Path:
+    return invocation.path(invocation.text(given) if given else f"{server}.mcp.json")
+
+
+async def _snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Text:
+    from mcp_magic.server.docs import interface_of, written
+
+    connection = invocation.connection(arguments.server)
+    found = await interface_of(connection)
+    file = _file(invocation, arguments.out, connection.name)
+    write_text(file, written(found))
+    counts = ", ".join(counted(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
+    line = " ".join(["%mcp diff", connection.name, *([shlex.quote(arguments.out)] if arguments.out else [])])
+    return Text(f"{file}: {counts}; `{line}` says what has changed since.")
+
+
+async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
+    from mcp_magic.server.docs import compared, interface_of, read_snapshot
+
+    connection = invocation.connection(arguments.server)
+    file = _file(invocation, arguments.file, connection.name)
+    before = read_snapshot(file, connection.name)
+    changes = compared(before, await interface_of(connection))
+    breaking = [change for change in changes if change.breaking]
+    if arguments.check and breaking:
+        first = "; ".join(str(change).removeprefix("breaking: ") for change in breaking[:3])
+        more = f" and {len(breaking) - 3} more" if len(breaking) > 3 else ""
+        counts = counted(len(breaking), "breaking changes")
+        raise CommandError(f"%mcp diff: {counts} since {file.name}: {first}{more}")
+    return _change_listing(changes, f"{connection.name} since {file.name}")
+
+
+def _change_listing(changes: Sequence[Change], title: str) -> Listing:
+    """Return changes as a listing, breaking ones first."""
+    rows = [
+        {
+            "breaking": "breaking" if change.breaking else "",
+            "kind": change.kind,
+            "name": change.name,
+            "where": change.where,
+            "change": change.text,
+        }
+        for change in changes
+    ]
+    columns = ("breaking", "kind", "name", "where", "change")
+    return Listing(rows, title=title, columns=columns, empty="nothing has changed", kind="changes")
+
+
+SNAPSHOT = Implementation(
+    _snapshot,
+    (
+        ONE_SERVER,
+        Argument("-o", "--out", metavar="FILE", help="where to write it (default: SERVER.mcp.json)"),
+    ),
+    examples=("%mcp snapshot weather", "%mcp snapshot weather -o api/weather.json"),
+    details="Tools, prompts, resources and templates as JSON, sorted, to keep under version control.",
+)
+DIFF = Implementation(
+    _diff,
+    (
+        ONE_SERVER,
+        Argument("file", nargs="?", metavar="FILE", help="a snapshot (default: SERVER.mcp.json)"),
+        Argument("--check", action="store_true", help="breaking changes are an error, so that Run All stops"),
+    ),
+    examples=("%mcp diff weather", "%mcp diff weather api/weather.json --check"),
+    details="A change is breaking if what worked before may fail now: a tool that is gone, an argument that is "
+    "required now, a choice that is none any more, a field of the answer that is missing.",
+)
