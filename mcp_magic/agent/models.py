@@ -230,7 +230,7 @@ def make_model(model: Any) -> BaseChatModel:
     if not isinstance(model, str):
         return recorded(_checked(model))
     if model.strip() in ("", OFFLINE):
-        from mcp_magic.agent.offline.model import OfflineModel
+        from mcp_magic.agent.offline import OfflineModel
 
         return recorded(OfflineModel())
     return recorded(_provided_or_replayed(model.strip()))

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic._text import counted, duration
+from mcp_magic.agent.transcript import Transcript, messages_of
 from mcp_magic.agent.transcript.entries import TOKENS, model_of, text_of, tokens_of, wanted_by
-from mcp_magic.agent.transcript.recorder import messages_of
-from mcp_magic.agent.transcript.transcript import Transcript
 from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.display.document import mimebundle, tool_badges
 from mcp_magic.display.listing import Listing

@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
 from mcp_magic._text import did_you_mean, listed
-from mcp_magic.agent.state import AgentState
+from mcp_magic.agent.graph import AgentState
 from mcp_magic.agent.transcript.entries import is_turn
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.masking import mask_text
@@ -46,7 +46,6 @@ __all__ = [
     "new_thread_name",
     "newest_of",
     "open_threads",
-    "prune",
     "summary_of",
     "thread_names",
     "until_step",
@@ -227,15 +226,6 @@ def thread_names(where: Any = None) -> list[str]:
             connection.execute("PRAGMA trusted_schema = OFF")
             names = [str(name) for (name,) in connection.execute(f"{query} DESC LIMIT 1000")]
     return names
-
-
-async def prune(saver: Any, thread: str) -> None:
-    """Drop all checkpoints of a thread but the latest, which holds all messages; some checkpointers do so themselves.
-
-    LangGraph stores the whole thread again at each step: a run of many steps would fill the disk with copies.
-    """
-    with suppress(NotImplementedError):
-        await saver.aprune([thread], strategy="keep_latest")
 
 
 # The summary that a listing shows of each thread. Checkpoints store it, so a listing reads no conversation.

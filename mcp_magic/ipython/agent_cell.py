@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import did_you_mean, listed, sentence
-from mcp_magic.agent.transcript.transcript import SHOWS
+from mcp_magic.agent.transcript import SHOWS
 from mcp_magic.consent.consent import POLICIES
 from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServerError
 from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
@@ -201,8 +201,8 @@ async def _run(
     notes: list[tuple[str, str]],
     over: Callable[[AgentRun], None],
 ) -> AgentRun:
+    from mcp_magic.agent.graph import run_agent
     from mcp_magic.agent.models import model_name
-    from mcp_magic.agent.runner import run_agent
     from mcp_magic.agent.threads import new_thread_name
 
     return await run_agent(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from mcp_magic.agent.transcript.transcript import Transcript
+    from mcp_magic.agent.transcript import Transcript
     from mcp_magic.display.listing import Listing
     from mcp_magic.ipython.cells import Cells, Circumstances
     from mcp_magic.ipython.commandline import Invocation

@@ -12,9 +12,8 @@ from langgraph.types import Command
 from mcp.server.mcpserver import MCPServer
 from mcp_types import Tool
 
-from mcp_magic.agent.graph import build_graph
+from mcp_magic.agent.graph import build_graph, with_own_ids
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.agent.state import with_own_ids
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
 from tests.langchain.lowlevel import serving_tools

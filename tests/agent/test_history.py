@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from mcp_magic.agent import threads
-from mcp_magic.agent.state import unanswered
+from mcp_magic.agent.graph import unanswered
 from mcp_magic.agent.threads import delete_thread, fork_thread, list_threads, messages_of, open_threads
 from mcp_magic.errors import ThreadError
 from tests.agent.threads_in import BUY, kept, run

@@ -12,10 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.runner import run_agent
+from mcp_magic.agent.graph import build_graph, run_agent, steps_taken, unanswered
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.agent.state import steps_taken, unanswered
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ModelError
 from tests.agent.telling import html

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.shared.auth import OAuthToken
 
 from mcp_magic._host import Host
-from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.runner import run_agent
+from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import open_threads
 from mcp_magic.auth.store import FileStore, KeptTokens

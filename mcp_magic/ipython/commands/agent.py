@@ -12,7 +12,7 @@ from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
 if TYPE_CHECKING:
     import argparse
 
-    from mcp_magic.agent.transcript.transcript import Transcript
+    from mcp_magic.agent.transcript import Transcript
 
 __all__ = ["AGENT"]
 
@@ -66,7 +66,7 @@ def _row(thread: Any) -> dict[str, Any]:
 
 async def _show(invocation: Invocation, saver: Any, thread: str) -> Transcript:
     from mcp_magic.agent import threads as history
-    from mcp_magic.agent.transcript.transcript import Transcript
+    from mcp_magic.agent.transcript import Transcript
 
     connections = invocation.host.find()
     tools = {f"{c.name}:{tool.name}": tool for c in connections for tool in c.catalog.cached("tools")}
