@@ -134,7 +134,7 @@ def _owner(tools: Mapping[str, _Bound]) -> Own:
 
 
 async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str, _Bound]) -> AIMessage:
-    from mcp_magic.agent.graph import take_turn
+    from mcp_magic.agent.calls import take_turn
     from mcp_magic.agent.offline import OfflineModel
     from mcp_magic.agent.sampling import to_messages
 
@@ -156,7 +156,7 @@ async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str
 
 
 async def _offline(model: Any, asked: SamplingRequest, tools: Mapping[str, _Bound], messages: Any) -> AIMessage:
-    from mcp_magic.agent.graph import take_turn
+    from mcp_magic.agent.calls import take_turn
     from mcp_magic.agent.offline import CHARACTERS_A_TOKEN, limited, quoted
 
     if not asked.usable_tools:

@@ -48,7 +48,7 @@ __all__ = [
     "open_threads",
     "summary_of",
     "thread_names",
-    "until_step",
+    "until_turn",
 ]
 
 
@@ -238,7 +238,7 @@ LAST = 80
 
 
 def summary_of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return a thread's summary as JSON: `requests`, `steps`, `last` (request), `changed` (ISO 8601)."""
+    """Return a thread's summary as JSON: `requests`, `steps` (turns of the model), `last` (request), `changed`."""
     messages = checkpoint["channel_values"].get("messages")
     messages = messages if isinstance(messages, list) else []
     asked = [message for message in messages if getattr(message, "type", "") == "human"]
@@ -477,14 +477,14 @@ class ThreadSummary(NamedTuple):
     Attributes:
         thread: Its name.
         requests: How many requests it has.
-        steps: How many turns the model had.
+        turns: How many turns the model had.
         last: The last request.
         changed: When it was last written, ISO 8601.
     """
 
     thread: str
     requests: int
-    steps: int
+    turns: int
     last: str
     changed: str
 
@@ -522,40 +522,40 @@ async def _known(saver: Keeper, thread: str) -> None:
         raise ThreadError(f"no thread {thread!r}.{did_you_mean(thread, names)} {there}")
 
 
-async def fork_thread(saver: Keeper, thread: str, step: int | None, name: str) -> int:
+async def fork_thread(saver: Keeper, thread: str, turn: int | None, name: str) -> int:
     """Copy a thread up to one of its turns and return how many turns the copy has.
 
     Args:
         saver: The place of the thread.
         thread: Its name.
-        step: The last turn to copy, counted from 1, with the answers to its calls; None: all.
+        turn: The last turn to copy, counted from 1, with the answers to its calls; None: all.
         name: The name of the copy.
 
     Raises:
         ThreadError: There is no such thread or turn, or the name is taken.
     """
-    messages = until_step(await messages_of(saver, thread), step, thread)
+    messages = until_turn(await messages_of(saver, thread), turn, thread)
     if await _messages(saver, name):
         raise ThreadError(f"there is a thread {name!r} already; `%mcp agent --delete {name}` deletes it")
     await _writer(saver).aupdate_state({"configurable": {"thread_id": name}}, {"messages": messages}, as_node="keep")
     return sum(map(is_turn, messages))
 
 
-def until_step(messages: Sequence[BaseMessage], step: int | None, thread: str) -> list[BaseMessage]:
+def until_turn(messages: Sequence[BaseMessage], turn: int | None, thread: str) -> list[BaseMessage]:
     """Return the messages up to a turn of the model and the answers to its calls.
 
     >>> from langchain_core.messages import AIMessage, HumanMessage
     >>> said = [HumanMessage("a"), AIMessage("b"), HumanMessage("c"), AIMessage("d")]
-    >>> [message.text for message in until_step(said, 1, "t")]
+    >>> [message.text for message in until_turn(said, 1, "t")]
     ['a', 'b']
     """
-    turns = [index for index, message in enumerate(messages) if is_turn(message)]
-    if step is None:
+    if turn is None:
         return list(messages)
-    if not 1 <= step <= len(turns):
-        steps = f"it has the steps 1 to {len(turns)}" if turns else "no model has answered in it yet"
-        raise ThreadError(f"the thread {thread!r} has no step {step}; {steps}")
-    end = turns[step - 1] + 1
+    places = [index for index, message in enumerate(messages) if is_turn(message)]
+    if not 1 <= turn <= len(places):
+        there = f"it has the turns 1 to {len(places)}" if places else "no model has answered in it yet"
+        raise ThreadError(f"the thread {thread!r} has no turn {turn}; {there}")
+    end = places[turn - 1] + 1
     while end < len(messages) and messages[end].type == "tool":
         end += 1
     return list(messages[:end])

@@ -42,7 +42,7 @@ class Plan:
         thread: The thread to continue, or "".
         approve: A policy, or None for the setting.
         show: How much the cell shows.
-        max_steps: The most turns of the model.
+        max_turns: The most turns of the model.
         system: The system prompt.
     """
 
@@ -53,7 +53,7 @@ class Plan:
     thread: str
     approve: str | None
     show: str
-    max_steps: int
+    max_turns: int
     system: str
 
 
@@ -80,7 +80,7 @@ async def plan_of(invocation: Invocation, arguments: argparse.Namespace) -> Plan
         thread=str(both.get("thread", "")),
         approve=both.get("approve"),
         show=both.get("show", "full"),
-        max_steps=both.get("max_steps", settings.max_steps),
+        max_turns=both.get("max_turns", settings.max_turns),
         system=str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt")),
     )
 
@@ -162,7 +162,7 @@ def options(parser: Parser) -> None:
     )
     parser.add_argument("--approve", choices=POLICIES, help="what decides where no consent rule matches")
     parser.add_argument("--show", choices=SHOWS, help="how much of what happens is shown")
-    parser.add_argument("--max-steps", type=int, metavar="N", help="turns of the model for this request")
+    parser.add_argument("--max-turns", type=int, metavar="N", help="turns of the model for this request")
     parser.add_argument("--system", metavar="TEXT", help="what the model is told first, or $variable")
     parser.add_argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun")
 
@@ -229,7 +229,7 @@ def _graph(invocation: Invocation, plan: Plan, model: Any, opened: Opened) -> Co
         tools=plan.tools,
         system=plan.system,
         approve=plan.approve,
-        max_steps=plan.max_steps,
+        max_turns=plan.max_turns,
         checkpointer=opened.saver,
         result_limit=invocation.settings.result_characters,
         timeout=invocation.settings.call_timeout,
@@ -242,8 +242,8 @@ def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
         raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
     if arguments.out and not arguments.out.isidentifier():
         raise CommandError(f"%%mcp_agent: -o {arguments.out}: a Python variable's name is expected.")
-    if arguments.max_steps is not None and arguments.max_steps < 1:
-        raise CommandError(f"%%mcp_agent: --max-steps {arguments.max_steps}: at least 1.")
+    if arguments.max_turns is not None and arguments.max_turns < 1:
+        raise CommandError(f"%%mcp_agent: --max-turns {arguments.max_turns}: at least 1.")
     return request
 
 

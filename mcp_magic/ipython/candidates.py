@@ -583,6 +583,6 @@ COMPLETERS: dict[str, Callable[[Tab], Candidates]] = {
     "servers": servers,
     "tools": tools,
     "THREAD": thread,
-    "THREAD@STEP": thread,
+    "THREAD@TURN": thread,
 }
 """Completes an argument by its `completer`, or else by its metavar. Choices need neither."""

@@ -27,7 +27,7 @@ from mcp_magic.errors import (
     UnreachableError,
 )
 from mcp_magic.inflight import is_repeatable
-from mcp_magic.langchain.content import LIMIT, Content, artifact_of, storable, to_content
+from mcp_magic.langchain.content import LIMIT, Content, approval_of, artifact_of, storable, to_content
 from mcp_magic.session.connection import Connection
 
 if TYPE_CHECKING:
@@ -327,6 +327,7 @@ async def call(
     asker: str = "agent",
     run: str | None = None,
     decision: Decision | None = None,
+    checked: Tool | None = None,
     on_progress: ProgressFnT | None = None,
     timeout: float | None = None,
     images: bool = False,
@@ -345,6 +346,7 @@ async def call(
         asker: The name of the caller, for consent.
         run: The id of the agent's run.
         decision: The decision of consent, if there is one already; otherwise consent is asked once.
+        checked: The definition by which the arguments were checked, if they were; a changed schema checks them again.
         on_progress: Awaited with (progress, total, message) for each progress notification.
         timeout: Seconds for all attempts together, without the time that a decision takes.
         images: Whether the model takes images.
@@ -358,7 +360,7 @@ async def call(
     Raises:
         MCPToolException: The tool reported an error, the call was refused, or the session failed.
     """
-    made = _Call(tool_name, arguments, asker, run, decision, on_progress, timeout)
+    made = _Call(tool_name, arguments, asker, run, decision, checked, on_progress, timeout)
     failure = result = None
     try:
         result = await retrying(
@@ -386,6 +388,7 @@ class _Call:
     asker: str
     run: str | None
     decision: Decision | None
+    checked: Tool | None
     on_progress: ProgressFnT | None
     timeout: float | None
     seconds: float = 0.0
@@ -394,10 +397,11 @@ class _Call:
     async def send(self, connection: Connection) -> ToolResult:
         """Make one attempt."""
         definition = await self._definition(connection)
-        if self.decision is None or self.decision.arguments is None:
-            self.arguments, _ = schema.prepare_arguments(self.arguments, definition.input_schema)
-        else:
+        if self.decision is not None and self.decision.arguments is not None:
             schema.check_arguments(self.decision.arguments, definition.input_schema)
+        elif self.checked is None or self.checked.input_schema != definition.input_schema:
+            self.arguments, _ = schema.prepare_arguments(self.arguments, definition.input_schema)
+            self.checked = definition
         if self.decision is None and connection.consent is not None:
             trusted = connection.spec.trust
             request = Request(connection.name, self.tool, self.arguments, self.asker, definition, trusted, self.run)
@@ -440,8 +444,5 @@ class _Call:
         decision = self.decision
         if decision is None:
             return {"arguments": storable(dict(self.arguments))}
-        edited = decision.arguments is not None and decision.arguments != self.arguments
-        verdict = ("edit" if edited else "approve") if decision.approved else "deny"
         sent = self.arguments if decision.arguments is None else decision.arguments
-        approval = {"decision": verdict, "by": decision.by, "reason": decision.reason}
-        return {"arguments": storable(dict(sent)), "approval": approval}
+        return {"arguments": storable(dict(sent)), "approval": approval_of(decision, self.arguments)}

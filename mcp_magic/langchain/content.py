@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import ToolMessage
 
     from mcp_magic._host import Host
+    from mcp_magic.consent.consent import Decision
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.session.connection import Connection
 
@@ -29,6 +30,7 @@ __all__ = [
     "LIMIT",
     "Content",
     "Reader",
+    "approval_of",
     "artifact_of",
     "langchain_resources",
     "result_of",
@@ -206,6 +208,13 @@ def artifact_of(server: str, tool: str, *, seconds: float = 0.0, is_error: bool 
         "structured_content": None,
         "meta": None,
     }
+
+
+def approval_of(decision: Decision, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a decision about a call with `arguments` as artifacts store it: `decision`, `by` and `reason`."""
+    edited = decision.arguments is not None and decision.arguments != arguments
+    verdict = ("edit" if edited else "approve") if decision.approved else "deny"
+    return {"decision": verdict, "by": decision.by, "reason": decision.reason}
 
 
 def result_of(message: ToolMessage) -> ToolResult:

@@ -32,7 +32,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 @pytest.fixture
 async def trip(host: Host, where: Any) -> Any:
-    """A place with a thread `trip`: two requests, five steps."""
+    """A place with a thread `trip`: two requests, five turns."""
     await run(host, where, [PRICES, BUY, "first"], "buy\n a   pear", thread="trip")
     await run(host, where, [BUY, "second"], "and another", thread="trip")
     return where
@@ -42,8 +42,8 @@ async def test_a_listing_has_the_last_request_and_the_counts_the_latest_thread_f
     await run(host, trip, ["hello"], "x" * 300, thread="other")
     async with open_threads(trip, fall_back=False) as opened:
         other, found = await list_threads(opened.saver)
-    assert (found.thread, found.requests, found.steps, found.last) == ("trip", 2, 5, "and another")
-    assert (other.thread, other.requests, other.steps) == ("other", 1, 1)
+    assert (found.thread, found.requests, found.turns, found.last) == ("trip", 2, 5, "and another")
+    assert (other.thread, other.requests, other.turns) == ("other", 1, 1)
     assert len(other.last) <= 80
     assert other.changed > found.changed > "2020-01-01T"
 
@@ -65,7 +65,7 @@ async def test_a_thread_that_is_not_there_is_told_with_the_nearest_name(host: Ho
 
 
 @pytest.mark.parametrize(
-    ("step", "texts"),
+    ("turn", "texts"),
     [
         (1, ["buy\n a   pear", "", "1.5", "2.0"]),
         (2, ["buy\n a   pear", "", "1.5", "2.0", "", "bought 1 pear"]),
@@ -74,13 +74,13 @@ async def test_a_thread_that_is_not_there_is_told_with_the_nearest_name(host: Ho
     ],
 )
 async def test_a_fork_has_the_steps_up_to_one_and_goes_on_alone(
-    host: Host, trip: Any, step: int | None, texts: list[str] | None
+    host: Host, trip: Any, turn: int | None, texts: list[str] | None
 ) -> None:
     whole = await kept(trip, "trip")
     async with open_threads(trip, fall_back=False) as opened:
-        steps = await fork_thread(opened.saver, "trip", step, "copy")
+        turns = await fork_thread(opened.saver, "trip", turn, "copy")
         copy = await messages_of(opened.saver, "copy")
-    assert steps == (step or 5)
+    assert turns == (turn or 5)
     assert [m.text for m in copy] == (texts or [text for _, text in whole])
     assert unanswered(copy) == []
 
@@ -97,22 +97,22 @@ async def test_a_fork_keeps_names_artifacts_and_ids(host: Host, trip: Any) -> No
     assert copies[2].artifact["tool"] == "price"
 
 
-@pytest.mark.parametrize(("step", "words"), [(0, "has no step 0; it has the steps 1 to 5"), (6, "has no step 6")])
-async def test_a_step_that_is_not_there_is_told(host: Host, trip: Any, step: int, words: str) -> None:
+@pytest.mark.parametrize(("turn", "words"), [(0, "has no turn 0; it has the turns 1 to 5"), (6, "has no turn 6")])
+async def test_a_turn_that_is_not_there_is_told(host: Host, trip: Any, turn: int, words: str) -> None:
     async with open_threads(trip, fall_back=False) as opened:
         with pytest.raises(ThreadError, match=words):
-            await fork_thread(opened.saver, "trip", step, "copy")
+            await fork_thread(opened.saver, "trip", turn, "copy")
         assert [summary.thread for summary in await list_threads(opened.saver)] == ["trip"]
 
 
-async def test_the_words_of_a_stopped_run_are_no_step(host: Host, where: Any) -> None:
-    await run(host, where, [BUY, BUY], "buy two", thread="trip", max_steps=2)
+async def test_the_words_of_a_stopped_run_are_no_turn(host: Host, where: Any) -> None:
+    await run(host, where, [BUY, BUY], "buy two", thread="trip", max_turns=2)
     async with open_threads(where, fall_back=False) as opened:
         [listed] = await list_threads(opened.saver)
-        assert listed.steps == 2
+        assert listed.turns == 2
         assert await fork_thread(opened.saver, "trip", 2, "copy") == 2
         assert [m.type for m in await messages_of(opened.saver, "copy")] == ["human", "ai", "tool", "ai", "tool"]
-        with pytest.raises(ThreadError, match="it has the steps 1 to 2"):
+        with pytest.raises(ThreadError, match="it has the turns 1 to 2"):
             await fork_thread(opened.saver, "trip", 3, "other")
 
 
@@ -151,5 +151,5 @@ async def test_threads_of_somebody_elses_graph_in_a_checkpointer_are_listed_and_
     await compiled.ainvoke({"messages": [HumanMessage("hi")]}, {"configurable": {"thread_id": "theirs"}})
     async with open_threads(saver, fall_back=False) as opened:
         [summary] = await list_threads(opened.saver)
-        assert (summary.thread, summary.requests, summary.steps, summary.last) == ("theirs", 1, 1, "hi")
+        assert (summary.thread, summary.requests, summary.turns, summary.last) == ("theirs", 1, 1, "hi")
     assert await kept(saver, "theirs") == [("human", "hi"), ("ai", "hello")]

@@ -370,13 +370,13 @@ async def test_a_new_file_is_made_by_several_at_the_same_time(tmp_path: Path) ->
 async def test_a_run_of_many_steps_leaves_a_small_file_and_no_warnings(
     host: Host, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    steps = 40
-    calls = [[("shop:buy", {"item": f"{number} {'x' * 10_000}"})] for number in range(steps)]
+    turns = 40
+    calls = [[("shop:buy", {"item": f"{number} {'x' * 10_000}"})] for number in range(turns)]
     with caplog.at_level(logging.WARNING):
-        await run(host, file, [*calls, "done"], max_steps=steps + 1)
+        await run(host, file, [*calls, "done"], max_turns=turns + 1)
         messages = await kept(file)
-    size = sum(len(text) for _, text in messages) + steps * 10_000  # the arguments are kept as well, twice
-    assert len(messages) == 2 * steps + 2
+    size = sum(len(text) for _, text in messages) + turns * 10_000  # the arguments are kept as well, twice
+    assert len(messages) == 2 * turns + 2
     assert [each.name for each in file.parent.iterdir()] == [file.name]
     assert file.stat().st_size < 3 * size
     assert caplog.records == []
@@ -409,7 +409,7 @@ async def test_a_listing_does_not_read_the_conversations(host: Host, file: Path)
         seconds = time.perf_counter() - started
 
     assert [summary.thread for summary in listing] == [f"t{number:03}" for number in reversed(range(200))]
-    assert (listing[0].requests, listing[0].steps, listing[0].last[:8]) == (25, 25, "question")
+    assert (listing[0].requests, listing[0].turns, listing[0].last[:8]) == (25, 25, "question")
     assert read == []
     assert seconds < 0.5
     started = time.perf_counter()
@@ -430,7 +430,7 @@ async def test_names_of_threads_are_known_wherever_they_are(host: Host, file: Pa
 
 
 async def test_a_thread_in_postgresql_goes_on_is_listed_pruned_and_deleted(host: Host, url: str) -> None:
-    await run(host, url, [*[BUY] * 20, "done"], max_steps=30)
+    await run(host, url, [*[BUY] * 20, "done"], max_turns=30)
     made, problem = await run(host, url, ["again"], "and?")
 
     assert (made.answer, problem) == ("again", "")
@@ -440,7 +440,7 @@ async def test_a_thread_in_postgresql_goes_on_is_listed_pruned_and_deleted(host:
     async with open_threads(url, fall_back=False) as opened:
         assert opened.where.startswith("postgresql://***@127.0.0.1:")
         [summary] = await list_threads(opened.saver)
-        assert (summary.thread, summary.requests, summary.steps, summary.last) == ("t", 2, 22, "and?")
+        assert (summary.thread, summary.requests, summary.turns, summary.last) == ("t", 2, 22, "and?")
         rows = await (await opened.saver._saver.conn.execute("SELECT count(*) AS n FROM checkpoints")).fetchone()
         assert rows["n"] == 1
         await opened.saver.adelete_thread("t")

@@ -38,7 +38,7 @@ async def test_a_thread_reads_like_the_run_that_made_it() -> None:
         {"kind": "asked", "text": "Be brief.", "role": "system"},
         {"kind": "asked", "text": "Add 3 and 4"},
         {"kind": "said", "message": messages[2]},
-        {"kind": "call", "id": "1", "server": "showcase", "tool": "add", "arguments": {"a": 3, "b": 4}, "step": 1},
+        {"kind": "call", "id": "1", "server": "showcase", "tool": "add", "arguments": {"a": 3, "b": 4}, "turn": 1},
         decided("1", arguments={"a": 3, "b": 5}),
         {"kind": "started", "id": "1"},
         result("1", messages[3]),  # type: ignore[arg-type]

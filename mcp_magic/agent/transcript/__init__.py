@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import clean
+from mcp_magic.agent.calls import asked_calls
 from mcp_magic.agent.transcript.entries import (
     OPEN,
     Asked,
@@ -23,7 +24,6 @@ from mcp_magic.agent.transcript.entries import (
     text_of,
     thinking_of,
     tokens_of,
-    wanted_by,
 )
 from mcp_magic.agent.transcript.render import STYLE, Canvas, Segments, status_text, totals
 from mcp_magic.display import document
@@ -61,7 +61,7 @@ class Recorder:
         self.entries: list[Entry] = []
         self._said: dict[str, Said] = {}
         self._called: dict[str, Called] = {}
-        self._steps = 0
+        self._turns = 0
         self._calls = 0
         self._kinds: dict[str, Callable[[Event], Entry | None]] = {
             "asked": self._on_asked,
@@ -105,7 +105,7 @@ class Recorder:
     # The user
 
     def _on_asked(self, event: Event) -> Asked:
-        self._steps = 0 if event.get("role") != "system" else self._steps
+        self._turns = 0 if event.get("role") != "system" else self._turns
         asked = Asked(str(event["text"]), int(event.get("images", 0)), str(event.get("role", "person")))
         self._add(asked)
         return asked
@@ -125,7 +125,7 @@ class Recorder:
         said.images = images_of(message)
         said.usage = tokens_of(message)
         said.model = model_of(message)
-        said.calls = len(wanted_by(message))
+        said.calls = len(asked_calls(message))
         said.is_turn = not is_stop(message)
         said.complete = True
         return said
@@ -137,8 +137,8 @@ class Recorder:
             last = self.entries[-1]
             known = last if isinstance(last, Said) and not last.complete else None
         if known is None:
-            self._steps += 1
-            known = Said(id_, step=self._steps)
+            self._turns += 1
+            known = Said(id_, turn=self._turns)
             self._add(known)
         self._said[id_] = known
         return known
@@ -150,7 +150,7 @@ class Recorder:
         called = self._called.get(id_)
         # A resumed graph announces waiting calls again; an id that returns after its result is another call.
         if called is None or called.status not in OPEN:
-            called = Called(id_, number=self._calls, step=int(event.get("step") or self._steps))
+            called = Called(id_, number=self._calls, turn=int(event.get("turn") or self._turns))
             self._calls += 1
             self._called[id_] = called
             self._add(called)
@@ -246,12 +246,12 @@ def events_of(
 def _calls(
     message: BaseMessage, person_name: Callable[[str], str], definitions: Mapping[str, Tool]
 ) -> Iterator[dict[str, Any]]:
-    for number, wanted in enumerate(wanted_by(message)):
-        name = person_name(wanted.name)
+    for number, asked in enumerate(asked_calls(message)):
+        name = person_name(asked.name)
         server, _, tool = name.rpartition(":")
         known = {"server": server, "tool": tool, "definition": definitions.get(name)}
-        id_ = wanted.id or f"#{number}"
-        yield {"kind": "call", "id": id_, "arguments": wanted.arguments, "step": None, **known}
+        id_ = asked.id or f"#{number}"
+        yield {"kind": "call", "id": id_, "arguments": asked.arguments, "turn": None, **known}
 
 
 def _answer(message: Any, person_name: Callable[[str], str]) -> Iterator[dict[str, Any]]:

@@ -238,7 +238,7 @@ def _message_html(said: Said, level: Level, *, tokens: bool) -> Markup:
     if said.interrupted:
         parts.append(tag("p", "■ interrupted", class_="mcp-note"))
     if tokens and said.usage and level < Level.LINE:
-        parts.append(tag("div", f"turn {said.step} · {tokens_text(said.usage)}", class_="mcp-tokens"))
+        parts.append(tag("div", f"turn {said.turn} · {tokens_text(said.usage)}", class_="mcp-tokens"))
     return joined(parts)
 
 
@@ -357,7 +357,7 @@ def _message_text(said: Said, level: Level, *, tokens: bool) -> str:
     if said.interrupted:
         parts.append(f"{SIGNS['interrupted']} interrupted")
     if tokens and said.usage:
-        parts.append(f"(turn {said.step}: {tokens_text(said.usage)})")
+        parts.append(f"(turn {said.turn}: {tokens_text(said.usage)})")
     return "\n".join(parts)
 
 

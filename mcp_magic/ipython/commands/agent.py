@@ -22,7 +22,7 @@ def options(parser: Parser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--threads", action="store_true", help="list them (the default)")
     what.add_argument("--show", metavar="THREAD", help="show what was said in one")
-    what.add_argument("--fork", metavar="THREAD@STEP", help="copy one up to a step; without @STEP all of it")
+    what.add_argument("--fork", metavar="THREAD@TURN", help="copy one up to a turn; without @TURN all of it")
     what.add_argument("--delete", metavar="THREAD", help="delete one")
     parser.add_argument("--name", metavar="NAME", help="the name of the fork (default: THREAD-fork)")
 
@@ -33,17 +33,17 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing 
     from mcp_magic.agent.threads import open_threads
 
     if arguments.name and not arguments.fork:
-        raise CommandError("%mcp agent: --name goes with --fork THREAD@STEP.")
+        raise CommandError("%mcp agent: --name goes with --fork THREAD@TURN.")
     done = ""
     async with open_threads(invocation.settings.threads or None, fall_back=False) as opened:
         if arguments.show:
             return await _show(invocation, opened.saver, arguments.show)
         if arguments.fork:
-            thread, step = await _place(arguments.fork, opened.saver)
+            thread, turn = await _place(arguments.fork, opened.saver)
             name = arguments.name or f"{thread}-fork"
-            steps = await history.fork_thread(opened.saver, thread, step, name)
+            turns = await history.fork_thread(opened.saver, thread, turn, name)
             done = (
-                f"{name!r} has {counted(steps, 'steps')} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
+                f"{name!r} has {counted(turns, 'turns')} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
             )
         if arguments.delete:
             await history.delete_thread(opened.saver, arguments.delete)
@@ -59,7 +59,7 @@ def _row(thread: Any) -> dict[str, Any]:
         "thread": thread.thread,
         "last request": thread.last,
         "requests": thread.requests,
-        "steps": thread.steps,
+        "turns": thread.turns,
         "changed": thread.changed[:19].replace("T", " "),
     }
 
@@ -72,38 +72,38 @@ async def _show(invocation: Invocation, saver: Any, thread: str) -> Transcript:
     tools = {f"{c.name}:{tool.name}": tool for c in connections for tool in c.catalog.cached("tools")}
     messages = await history.messages_of(saver, thread)
     transcript = Transcript.from_messages(messages, definitions=tools)
-    transcript.on_event({"kind": "note", "text": _steps(thread, messages), "level": "info"})
+    transcript.on_event({"kind": "note", "text": _turns(thread, messages), "level": "info"})
     return transcript
 
 
-def _steps(thread: str, messages: list[Any]) -> str:
-    """Return the number of steps and the step at which each request begins: the numbers that `--fork` takes."""
+def _turns(thread: str, messages: list[Any]) -> str:
+    """Return the number of turns and the turn at which each request begins: the numbers that `--fork` takes."""
     from mcp_magic.agent.transcript.entries import is_turn
 
-    begins, step = [], 0
+    begins, turn = [], 0
     for message in messages:
         if message.type == "human":
-            begins.append(step + 1)
-        step += is_turn(message)
-    later = [f"request {number} begins with step {first}" for number, first in enumerate(begins, 1) if number > 1]
-    return f"{', '.join([counted(step, 'steps'), *later[-5:]])}; `%mcp agent --fork {thread}@STEP` copies up to a step"
+            begins.append(turn + 1)
+        turn += is_turn(message)
+    later = [f"request {number} begins with turn {first}" for number, first in enumerate(begins, 1) if number > 1]
+    return f"{', '.join([counted(turn, 'turns'), *later[-5:]])}; `%mcp agent --fork {thread}@TURN` copies up to a turn"
 
 
 async def _place(text: str, saver: Any) -> tuple[str, int | None]:
-    """Return the thread and the step of `THREAD@STEP`; a thread's name can contain an @, too."""
+    """Return the thread and the turn of `THREAD@TURN`; a thread's name can contain an @, too."""
     from mcp_magic.agent.threads import list_threads
 
-    thread, at, step = text.rpartition("@")
+    thread, at, turn = text.rpartition("@")
     if not at or text in [known.thread for known in await list_threads(saver)]:
         return text, None
-    if not step.isdigit():
-        raise CommandError(f"%mcp agent: --fork {text}: the step is a number, for example {thread}@2.")
-    return thread, int(step)
+    if not turn.isdigit():
+        raise CommandError(f"%mcp agent: --fork {text}: the turn is a number, for example {thread}@2.")
+    return thread, int(turn)
 
 
 AGENT = Implementation(
     run,
     options,
     examples=("%mcp agent --threads", "%mcp agent --show trip", "%mcp agent --fork trip@2 --name other"),
-    details="A step is a turn of the model, with what its calls answered. `%mcp_agent --help` is about runs.",
+    details="A turn is one answer of the model, with the results of its calls. `%mcp_agent --help` is about runs.",
 )
