@@ -95,14 +95,7 @@ class PlannedCall:
 
 
 def plan_calls(turn: AIMessage, offers: Mapping[str, Offer], asker: str, run: str | None) -> list[PlannedCall]:
-    """Return the calls of a turn, each checked by the schema of its tool.
-
-    Args:
-        turn: The model's turn.
-        offers: The tools, by their names for the model.
-        asker: The name of the caller, for consent.
-        run: The id of the run, for consent that holds for one run.
-    """
+    """Return the calls of a turn, each checked by the schema of its tool."""
     calls = [_planned(turn, call, offers) for call in calls_of(turn)]
     times = Counter(call.id for call in calls)
     for call in calls:

@@ -119,14 +119,7 @@ _CALL_TYPES = ("tool_use", "tool_call", "function_call")
 
 @dataclass
 class Asked:
-    """What a model was asked, reduced to what a match compares.
-
-    Attributes:
-        model: The model's name.
-        messages: The conversation.
-        tools: The tools it may call.
-        stop: The stop sequences.
-    """
+    """What a model was asked, reduced to what a match compares."""
 
     model: str
     messages: list[dict[str, Any]]
@@ -160,11 +153,7 @@ class Turn:
 
 
 class Turns:
-    """The turns of one cassette.
-
-    Args:
-        cassette: The cassette.
-    """
+    """The turns of one cassette."""
 
     def __init__(self, cassette: Cassette) -> None:
         self._cassette = cassette
@@ -243,7 +232,6 @@ class Turns:
         return best
 
     def _check(self, turn: Turn) -> None:
-        """Raise if the parts of a turn do not make a model's answer."""
         problem = ""
         try:
             whole(turn)
@@ -313,7 +301,6 @@ def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
 
 
 def _tool(tool: Any) -> Any:
-    """Return a tool's name, description and parameters from any provider's format."""
     if not isinstance(tool, dict):
         return repr(type(tool))
     function = tool.get("function") if isinstance(tool.get("function"), dict) else tool
@@ -398,8 +385,6 @@ class StandIn(BaseChatModel):
 
 
 class _Recorded:
-    """The methods of a recorded model that gives whole messages."""
-
     def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
         made = _Made.begin(self, messages, stop, kwargs)
         if made is None:
@@ -426,8 +411,6 @@ class _Recorded:
 
 
 class _Streamed(_Recorded):
-    """The methods of a recorded model that streams."""
-
     def _stream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
@@ -470,7 +453,6 @@ def _kind(cls: type[BaseChatModel]) -> type[BaseChatModel]:
 
 
 def _as(model: BaseChatModel, cls: type) -> BaseChatModel:
-    """Return a copy of a model with another class; the copy shares the fields."""
     made = model.model_copy()
     object.__setattr__(made, "__class__", cls)
     return made
@@ -482,11 +464,7 @@ def _raw(model: Any) -> Any:
 
 
 class _Made:
-    """A turn in progress.
-
-    Attributes:
-        turn: The recorded turn, or None: then the model is asked.
-    """
+    """A turn in progress."""
 
     def __init__(self, cassette: Cassette, asked: Asked, turn: Turn | None, model: Any) -> None:
         self._cassette, self._asked, self._model = cassette, asked, model
@@ -516,17 +494,14 @@ class _Made:
         return cls(cassette, asked, turn, model)
 
     def pause(self, recorded: float) -> float:
-        """Return the seconds to wait for a recorded pause."""
         return recorded if self._cassette.pauses else min(recorded, SHORTENED)
 
     def came(self, chunk: ChatGenerationChunk) -> None:
-        """Collect a chunk."""
         pause, self._last = tenths(self._last)
         self._parts.append({"chunk": message_fields(chunk.message), **pause})
         self._ended = self._ended or getattr(chunk.message, "chunk_position", None) == "last"
 
     def answered(self, result: ChatResult) -> None:
-        """Collect a whole answer."""
         pause, self._last = tenths(self._last)
         self._parts.append({"answer": message_fields(result.generations[0].message), **pause})
 

@@ -201,7 +201,6 @@ class _Nodes:
         return [SystemMessage("\n\n".join(system)), *others]
 
     def after_thinking(self, state: AgentState) -> str:
-        """Return the node after a turn of the model."""
         messages = state["messages"]
         if not calls_of(messages[-1]):
             return END
@@ -213,7 +212,6 @@ class _Nodes:
     # The node "approve": consent decides about every call of a turn before any call goes out.
 
     def _is_asked(self, planned: PlannedCall) -> bool:
-        """Whether a call needs an answer of the user."""
         request = planned.request
         return request is not None and self.registry.host.consent.verdict(request, self.policy) == "ask"
 
@@ -626,7 +624,6 @@ async def run_agent(
 async def _follow(
     graph: CompiledStateGraph[Any, Any, Any, Any], asked: HumanMessage, config: Any, run: RunContext, live: _Live
 ) -> None:
-    """Run the graph to its end, and pass its events on."""
     modes: Any = ["custom", "messages"]
     turns = 0
     # "sync" stores each step before the next begins, because a kernel may end at any time.
@@ -651,7 +648,6 @@ class _Live:
         self._told = asyncio.Event()
 
     def tell(self, event: dict[str, Any]) -> None:
-        """Add an event to the transcript and show it."""
         self.transcript.on_event(event)
         if event["kind"] == "call":
             self._announced.add(event["id"])
@@ -669,17 +665,14 @@ class _Live:
         self.flush()
 
     def finish(self) -> None:
-        """End the transcript and show it."""
         self.transcript.finish()
         self.flush()
 
     def interrupted(self) -> None:
-        """Mark the transcript as interrupted and show it."""
         self.transcript.interrupted()
         self.flush()
 
     def flush(self) -> None:
-        """Show the changes now."""
         if self._screen is not None:
             self._screen.flush(self.transcript)
 

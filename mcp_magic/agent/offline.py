@@ -192,7 +192,6 @@ def values_in(text: str, *, reply: bool = False) -> list[Value]:
 
 
 def _read(kind: str, text: str) -> Any:
-    """Return the data of a value's text, or None."""
     try:
         if kind == "json":
             return json.loads(f"[{text[1:-1]}]" if text[0] == "(" else text if '"' in text else text.replace("'", '"'))
@@ -433,7 +432,6 @@ def _is_about(wanted: Field, meant: set[str]) -> bool:
 
 
 def _choices(text: str, wanted: Field) -> list[tuple[tuple[int, int], Any]]:
-    """Return the choices of an argument that a text names, in order, with their places."""
     said, found = [(stem(match[0]), match.span()) for match in _WORD.finditer(text)], []
     for data, label in wanted.choices:
         names = [stem(word) for word in words(label)]
@@ -643,7 +641,6 @@ def _json(value: Any) -> str:
 
 
 def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
-    """Yield a message as a provider streams it: word by word, then the calls, then the usage."""
     for word in re.findall(r"\S+\s*|\s+", str(message.content)):
         yield ChatGenerationChunk(message=AIMessageChunk(content=word))
     for index, call in enumerate(message.tool_calls):
@@ -786,7 +783,6 @@ def _text(content: Any) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """Return a text parsed as JSON, or the text."""
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text)
     return text

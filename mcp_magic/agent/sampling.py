@@ -45,11 +45,7 @@ _NONE: dict[str, Any] = {"langchain_openai": "none", "langchain_anthropic": {"ty
 
 
 class ModelSampler:
-    """Answers with the configured model, or with a model that the server's hints name.
-
-    Args:
-        configured: Returns the setting: `PROVIDER:NAME`, a LangChain chat model, or `offline`.
-    """
+    """Answers with the configured model, or with a model that the server's hints name."""
 
     def __init__(self, configured: Callable[[], Any]) -> None:
         self._choosing = ModelChooser(configured)
@@ -99,12 +95,7 @@ class ModelSampler:
 
 
 class _Bound(NamedTuple):
-    """A tool as the model gets it.
-
-    Attributes:
-        known: Its names.
-        function: The tool in the form for `bind_tools`.
-    """
+    """A tool as the model gets it."""
 
     known: Renamed
     function: dict[str, Any]
@@ -120,7 +111,6 @@ def _tools(asked: SamplingRequest) -> dict[str, _Bound]:
 
 
 def _owner(tools: Mapping[str, _Bound]) -> Own:
-    """Return the function that maps a name and arguments from the model to the tool's own."""
     from mcp_magic.agent.tools import own_arguments
 
     names = {bound.known.name: name for name, bound in tools.items()}
@@ -179,7 +169,6 @@ def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]
 
 
 def _takes(model: BaseChatModel) -> Takes:
-    """Return which media a model's profile declares that it reads."""
     from mcp_magic.agent.sampling import Takes
 
     profile = getattr(model, "profile", None) or {}
@@ -211,7 +200,6 @@ def _tuned(model: BaseChatModel, asked: SamplingRequest) -> BaseChatModel:
 
 
 def _notes(asked: SamplingRequest, choice: Choice) -> tuple[str, ...]:
-    """Return which parts of the request are not followed."""
     from mcp_magic.agent.offline import OfflineModel
     from mcp_magic.agent.sampling import unread
 
@@ -253,13 +241,7 @@ _NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
 
 
 class Takes(NamedTuple):
-    """The media that a model reads beside text.
-
-    Attributes:
-        images: Images in messages.
-        audio: Sound in messages.
-        tool_images: Images in results of tools.
-    """
+    """The media that a model reads beside text."""
 
     images: bool = False
     audio: bool = False
@@ -267,12 +249,7 @@ class Takes(NamedTuple):
 
 
 class Renamed(NamedTuple):
-    """The names that the model gets for a tool.
-
-    Attributes:
-        name: The tool's name for the model.
-        arguments: The model's names of renamed arguments -> the tool's own names.
-    """
+    """The names that the model gets for a tool."""
 
     name: str
     arguments: Mapping[str, str]
@@ -288,13 +265,7 @@ def called(name: str) -> str:
 
 
 def to_messages(asked: SamplingRequest, takes: Takes, tools: Mapping[str, Renamed]) -> list[BaseMessage]:
-    """Return the conversation of a request.
-
-    Args:
-        asked: The request.
-        takes: The media that the model reads.
-        tools: The tools' own names -> the model's names.
-    """
+    """Return the conversation of a request."""
     from langchain_core.messages import SystemMessage
 
     messages: list[BaseMessage] = [SystemMessage(asked.system_prompt)] if asked.system_prompt else []
@@ -340,7 +311,6 @@ def _result(block: Any, takes: Takes) -> BaseMessage:
 
 
 def _content(blocks: Iterable[Any], takes: Takes) -> Any:
-    """Return a single text as a string, anything else as content blocks."""
     parts = [_part(block, takes) for block in blocks]
     if all(part["type"] == "text" for part in parts) and len(parts) < 2:
         return parts[0]["text"] if parts else ""
@@ -459,7 +429,6 @@ def _reason(metadata: Mapping[str, Any]) -> str:
 
 
 def _media(message: AIMessage) -> list[Any]:
-    """Return the images and sounds of a model's message."""
     from mcp_types import AudioContent, ImageContent
 
     if isinstance(message.content, str):

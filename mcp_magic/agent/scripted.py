@@ -43,12 +43,6 @@ class ScriptedModel(BaseChatModel):
             function that returns one of these (or an awaitable of one) for the messages.
         pause: Seconds between two words of a stream.
         repeat_last: Whether the last turn repeats; otherwise a further turn is an error.
-
-    Attributes:
-        turns: The turns.
-        pause: Seconds between two words of a stream.
-        repeat_last: Whether the last turn repeats.
-        seen: What the model got for each turn so far.
     """
 
     turns: list[Any]
@@ -144,7 +138,6 @@ def _name(name: str) -> str:
 
 
 def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
-    """Yield a message as a provider streams it: word by word, then the calls, then the usage."""
     pieces = re.findall(r"\S+\s*|\s+", message.content) if isinstance(message.content, str) else []
     for piece in pieces:
         yield ChatGenerationChunk(message=AIMessageChunk(content=piece, id=message.id))

@@ -71,12 +71,7 @@ _seen: dict[Any, dict[str, None]] = {}
 
 @dataclass(frozen=True)
 class Opened:
-    """An open place of threads.
-
-    Attributes:
-        saver: LangGraph's checkpointer.
-        where: The name of the place, for messages.
-    """
+    """An open place of threads."""
 
     saver: Keeper
     where: str
@@ -472,15 +467,7 @@ MOST = 1000
 
 
 class ThreadSummary(NamedTuple):
-    """A thread in a listing.
-
-    Attributes:
-        thread: Its name.
-        requests: How many requests it has.
-        turns: How many turns the model had.
-        last: The last request.
-        changed: When it was last written, ISO 8601.
-    """
+    """A thread in a listing."""
 
     thread: str
     requests: int

@@ -74,12 +74,6 @@ async def retrying(
 ) -> T:
     """Run `send` on the open session, at most three times, with exponential backoff and jitter.
 
-    Args:
-        connection: Any connection to the server.
-        send: Called with the open connection.
-        breaker: Returns the circuit breaker of a connection.
-        repeatable: Returns whether the request may be sent again.
-
     Raises:
         SessionError: The session failed, or the breaker is open.
         ConnectError: The session had ended and could not be opened again.
@@ -104,10 +98,6 @@ async def retrying(
 
 async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breaker) -> Connection:
     """Open a session, with up to three attempts if the server may only not be ready yet.
-
-    Args:
-        connect: Opens it.
-        breaker: The circuit breaker, which refuses attempts while it is open.
 
     Raises:
         SessionError: The breaker is open.
@@ -138,7 +128,6 @@ def _may_be_there_soon(error: BaseException) -> bool:
 
 
 def _can_reopen(connection: Connection) -> bool:
-    """Whether a host can reopen the session, and the user did not close it."""
     return connection.is_held and connection.state != "closed"
 
 
@@ -186,12 +175,6 @@ class Breaker:
     """A circuit breaker for one server's session.
 
     A tool's own error and a request that the server refuses do not count: they show that the server is alive.
-
-    Args:
-        name: The server's name, for messages.
-        failures: Failures in a row that open the breaker.
-        rest: Seconds that the breaker stays open.
-        clock: Returns the time in seconds.
     """
 
     def __init__(
@@ -301,12 +284,7 @@ MIN_SECONDS = 0.01
 
 
 class MCPToolException(ToolException):
-    """A failed call: the tool's own error, a refusal, or a failed session.
-
-    Attributes:
-        content: The error as the model reads it.
-        artifact: The artifact, as for a successful call.
-    """
+    """A failed call: the tool's own error, a refusal, or a failed session."""
 
     def __init__(self, content: Content, artifact: dict[str, Any]) -> None:
         items = [content] if isinstance(content, str) else content
@@ -395,7 +373,6 @@ class _Call:
     declared_safe: bool = False
 
     async def send(self, connection: Connection) -> ToolResult:
-        """Make one attempt."""
         definition = await self._definition(connection)
         if self.decision is not None and self.decision.arguments is not None:
             schema.check_arguments(self.decision.arguments, definition.input_schema)
@@ -431,16 +408,13 @@ class _Call:
             raise
 
     def _left(self) -> float | None:
-        """Return the seconds left for the answer."""
         return None if self.timeout is None else max(self.timeout - self.seconds, MIN_SECONDS)
 
     def repeatable(self) -> bool:
-        """Whether the call may be sent again, and time is left."""
         return self.declared_safe and (self.timeout is None or self.seconds < self.timeout - MIN_SECONDS)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The artifact's entries about the call itself."""
         decision = self.decision
         if decision is None:
             return {"arguments": storable(dict(self.arguments))}

@@ -111,7 +111,6 @@ class Reader:
 
 
 def _text_of(block: Any) -> str | None:
-    """Return the text of a text block or of an embedded text resource; None for other blocks."""
     if block.type == "text":
         return str(block.text)
     if block.type == "resource" and to_media(block) is None:
@@ -120,7 +119,6 @@ def _text_of(block: Any) -> str | None:
 
 
 def _line(block: Any, media: Media | None) -> str:
-    """Return a line that describes a block that the model cannot read."""
     if media is not None:
         family = media.mime_type.partition("/")[0]
         what = family if family in ("image", "audio", "video") else "file"
@@ -336,10 +334,6 @@ async def _asked(host: Host, wanted: str) -> list[tuple[Connection, str, str]]:
 
 def to_blobs(result: ResourceResult, name: str = "") -> list[Blob]:
     """Return the contents of a resource as blobs.
-
-    Args:
-        result: The result of reading the resource.
-        name: The resource's name.
 
     Raises:
         InvalidResponseError: The server's data is not base64.

@@ -51,11 +51,7 @@ Event = dict[str, Any]
 
 
 class Recorder:
-    """Collects the entries of a transcript.
-
-    Attributes:
-        entries: The entries, in order.
-    """
+    """Collects the entries of a transcript."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -282,9 +278,6 @@ class Transcript:
         show: `"full"`, `"answer"` (requests, answers and notes, no calls) or `"none"`.
         tokens: Whether to show the tokens of each turn and of all turns.
 
-    Attributes:
-        show: The display, as given.
-
     Raises:
         ValueError: `show` is not in `SHOWS`.
     """
@@ -448,7 +441,6 @@ class Transcript:
         return self.show == "answer" and not isinstance(entry, Called) and getattr(entry, "is_answer", True)
 
     def _segment(self, segment: Segment) -> tuple[Markup, list[str]]:
-        """Return a segment as markup without a page around it, and as texts."""
         if segment.level == Level.GONE:
             gone = _gone(len(segment.entries))
             return note(gone), [gone]

@@ -554,12 +554,7 @@ def _parts(content: Any) -> list[Any]:
 
 @dataclass(eq=False)
 class Note(Entry):
-    """A remark about the run.
-
-    Attributes:
-        text: The remark.
-        level: `"info"`, `"warning"` or `"error"`.
-    """
+    """A remark about the run."""
 
     text: str = ""
     level: str = "info"

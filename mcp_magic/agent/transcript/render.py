@@ -253,15 +253,7 @@ def _note(entry: Note) -> Markup:
 
 
 def call_html(called: Called, level: Level, result: Markup, text: str, *, opened: bool) -> Markup:
-    """Return the card of a call: a summary line, and details below it.
-
-    Args:
-        called: The call.
-        level: How much of it is shown.
-        result: The result as markup.
-        text: The result as text, for the summary line.
-        opened: Whether the details are open.
-    """
+    """Return the card of a call: a summary line, and details below it."""
     line = call_line(called.sent, called.definition, IN_SUMMARY)
     arguments = _arguments(called, line) if level == Level.FULL else Markup()
     body = [part for part in (arguments, result) if part] if level < Level.LINE else []
@@ -293,7 +285,6 @@ def _summary(called: Called, level: Level, line: str, text: str) -> Markup:
 
 
 def _arguments(called: Called, line: str) -> Markup:
-    """Return the arguments as a table, if the summary line does not show them all."""
     if "…" not in line and called.changed_arguments is None:
         return Markup()
     rows: list[tuple[str, Markup]] = []
@@ -456,15 +447,7 @@ class Drawn(NamedTuple):
 
 
 def draw(entry: Entry, level: Level, *, tokens: bool, media: int, before: Drawn | None = None) -> Drawn:
-    """Return an entry as it is displayed at a level.
-
-    Args:
-        entry: The entry.
-        level: How much of it is shown.
-        tokens: Whether turns show their tokens.
-        media: Bytes of images and sounds to show at most.
-        before: A drawing of the same revision, whose result is reused.
-    """
+    """Return an entry as it is displayed at a level."""
     if not isinstance(entry, Called):
         markup = entry_html(entry, level, tokens=tokens)
         return Drawn(markup, entry_plain(entry, level, tokens=tokens), len(markup.encode()))
@@ -498,12 +481,7 @@ def _full(called: Called, media: int) -> ShownResult:
 
 
 class Canvas:
-    """Draws entries and caches the drawings.
-
-    Args:
-        is_shown: Whether an entry is displayed.
-        tokens: Whether turns show their tokens.
-    """
+    """Draws entries and caches the drawings."""
 
     def __init__(self, is_shown: Callable[[Entry], bool], *, tokens: bool) -> None:
         self.tokens = tokens
@@ -575,12 +553,7 @@ MOST_WEIGHT = 20_000
 
 @dataclass(eq=False)
 class Segment:
-    """A group of consecutive entries.
-
-    Attributes:
-        entries: The entries, in order.
-        level: How much of the entries is shown.
-    """
+    """A group of consecutive entries."""
 
     entries: list[Entry] = field(default_factory=list)
     level: Level = Level.FULL
@@ -588,9 +561,6 @@ class Segment:
 
 class Segments:
     """The segments of a transcript, and which of them changed.
-
-    Args:
-        is_shown: Whether an entry is displayed.
 
     Attributes:
         all: The segments, in order; the last one grows.
