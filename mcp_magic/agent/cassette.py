@@ -15,9 +15,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.models import model_error, model_name
+from mcp_magic.agent.scripted import LocalModel, call_chunks
 from mcp_magic.cassette.cassette import deck, masked, tenths
 from mcp_magic.cassette.match import COMPARED, difference
 from mcp_magic.display.text import one_line
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage
-    from langchain_core.runnables import Runnable
 
     from mcp_magic.cassette.cassette import Cassette
 
@@ -94,13 +94,8 @@ def chunks(turn: Turn) -> Iterator[tuple[float, ChatGenerationChunk]]:
 
 
 def _one_chunk(message: AIMessage) -> AIMessageChunk:
-    calls: list[Any] = [
-        {"name": call["name"], "args": json.dumps(call["args"]), "id": call["id"], "index": number}
-        for number, call in enumerate(message.tool_calls)
-    ]
-    calls += [{**call, "index": len(calls) + number} for number, call in enumerate(message.invalid_tool_calls)]
-    kept = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
-    return AIMessageChunk(**{**kept, "tool_call_chunks": calls, "chunk_position": "last"})
+    stored = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
+    return AIMessageChunk(**{**stored, "tool_call_chunks": call_chunks(message), "chunk_position": "last"})
 
 
 # The turns on a cassette: writing them, and finding the one that a request matches.
@@ -285,8 +280,7 @@ def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
         return numbers.setdefault(str(name), f"call {len(numbers) + 1}")
 
     found: dict[str, Any] = {"role": message.type.removesuffix("MessageChunk").lower(), "content": message.content}
-    calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
-    if calls:
+    if calls := calls_of(message):
         found["calls"] = [{"id": number(c.get("id")), "name": c.get("name"), "args": c.get("args")} for c in calls]
         if isinstance(message.content, list):  # some providers repeat the calls in the content
             found["content"] = [
@@ -363,7 +357,7 @@ def stand_in(name: str) -> BaseChatModel | None:
     return StandIn(model=called)
 
 
-class StandIn(BaseChatModel):
+class StandIn(LocalModel):
     """A model that can only be replayed: it has a name and nothing else."""
 
     model: str
@@ -372,16 +366,8 @@ class StandIn(BaseChatModel):
     def _llm_type(self) -> str:
         return "replayed"
 
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
-        """Bind tools, in OpenAI's format."""
-        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
-
-    def _generate(self, *_: Any, **__: Any) -> ChatResult:
+    def _turn(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         raise ModelError(f"{self.model} is only replayed here: it cannot be made (is its key set?)")
-
-    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
-        yield from ()
-        self._generate()
 
 
 class _Recorded:

@@ -7,7 +7,6 @@ no particular server.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import json
@@ -20,18 +19,17 @@ from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from mcp_magic._text import sentence
+from mcp_magic.agent.scripted import LocalModel
 from mcp_magic.schema.commandline import UnfitText, from_text
 from mcp_magic.schema.fields import root_field
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from langchain_core.messages.ai import UsageMetadata
     from langchain_core.runnables import Runnable
@@ -563,7 +561,7 @@ SAID = {"model_name": "offline", "finish_reason": "stop"}
 WITHOUT_WEIGHTS = "(offline, a model without weights, which quotes)"
 
 
-class OfflineModel(BaseChatModel):
+class OfflineModel(LocalModel):
     """A chat model without weights, so that tutorials and tests run without a key: deterministic, no network.
 
     It ranks the tools by the words of their definitions. It fills arguments by schema with values from the request and
@@ -580,28 +578,12 @@ class OfflineModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "offline"
 
-    def bind_tools(
-        self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
-    ) -> Runnable[Any, AIMessage]:
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
         """Return the model with tools; `server__tool`, or "server" and "tool" in the metadata, name their origin."""
         return self.bind(tools=[_bound(tool) for tool in tools], **kwargs)
 
-    def _generate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=_message(messages, kwargs.get("tools") or []))])
-
-    def _stream(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
-        yield from _chunks(_message(messages, kwargs.get("tools") or []))
-
-    async def _astream(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _chunks(_message(messages, kwargs.get("tools") or [])):
-            yield chunk
-            await asyncio.sleep(0)  # lets the page show each word
+    def _turn(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+        return _message(messages, kwargs.get("tools") or [])
 
 
 def _bound(tool: Any) -> dict[str, Any]:
@@ -613,9 +595,7 @@ def _bound(tool: Any) -> dict[str, Any]:
 def _message(messages: Sequence[BaseMessage], bound: Sequence[dict[str, Any]]) -> AIMessage:
     following = _following(messages, Toolbox(bound))
     calls = []
-    for number, (name, arguments) in enumerate(
-        following.calls
-    ):  # deterministic ids: the same call at the same place has the same id
+    for number, (name, arguments) in enumerate(following.calls):  # the same call at the same place has the same id
         digest = hashlib.sha256(f"{len(messages)} {number} {name}".encode()).hexdigest()
         calls.append({"name": name, "args": arguments, "id": f"call_{digest[:16]}"})
     return AIMessage(
@@ -638,16 +618,6 @@ def _usage(
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str) if value else ""
-
-
-def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
-    for word in re.findall(r"\S+\s*|\s+", str(message.content)):
-        yield ChatGenerationChunk(message=AIMessageChunk(content=word))
-    for index, call in enumerate(message.tool_calls):
-        part = {"name": call["name"], "args": json.dumps(call["args"]), "id": call["id"], "index": index}
-        yield ChatGenerationChunk(message=AIMessageChunk(content="", tool_call_chunks=[part]))  # type: ignore[list-item]
-    kept = message.model_dump(include={"additional_kwargs", "response_metadata", "usage_metadata"})
-    yield ChatGenerationChunk(message=AIMessageChunk(content="", chunk_position="last", **kept))
 
 
 @dataclass(frozen=True)

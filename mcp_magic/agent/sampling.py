@@ -9,13 +9,14 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.agent.models import ModelChooser, bind_tools, model_error, note_usage, turn_span
 from mcp_magic.ask.sampling import Expected, Sampled
 from mcp_magic.langchain.content import Reader
 from mcp_magic.langchain.names import provider_name
-from mcp_magic.lint import MAX_NAME
+from mcp_magic.lint import CHARACTERS_A_TOKEN, MAX_NAME
 from mcp_magic.results.content import message_block
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage
-    from mcp_types import ToolUseContent
 
     from mcp_magic.agent.models import Choice
     from mcp_magic.ask.sampling import SamplingRequest
@@ -71,8 +71,6 @@ class ModelSampler:
             ModelError: The model cannot be made, gets tools but takes none, or its provider refused or failed;
                 one line, without a key.
         """
-        from mcp_magic.agent.sampling import to_sampled
-
         choice = self._choice(asked)
         tools = _tools(asked)
         problem: Exception | None = None
@@ -94,45 +92,39 @@ class ModelSampler:
         return self._choosing.choose(asked.preferences, configured_only=asked.unasked)
 
 
-class _Bound(NamedTuple):
-    """A tool as the model gets it."""
-
-    known: Renamed
-    function: dict[str, Any]
-
-
-def _tools(asked: SamplingRequest) -> dict[str, _Bound]:
-    from mcp_magic.agent.sampling import Renamed, called
+def _tools(asked: SamplingRequest) -> dict[str, Renamed]:
     from mcp_magic.agent.tools import function_of
 
-    made = {tool.name: (called(tool.name), tool) for tool in asked.tools or ()}
-    functions = {name: (given, function_of(given, tool)) for name, (given, tool) in made.items()}
-    return {name: _Bound(Renamed(given, f.renamed), f.bound) for name, (given, f) in functions.items()}
+    renamed = {}
+    for tool in asked.tools or ():
+        name = called(tool.name)
+        function = function_of(name, tool)
+        renamed[tool.name] = Renamed(name, function.renamed, function.bound)
+    return renamed
 
 
-def _owner(tools: Mapping[str, _Bound]) -> Own:
+def _owner(tools: Mapping[str, Renamed]) -> Own:
     from mcp_magic.agent.tools import own_arguments
 
-    names = {bound.known.name: name for name, bound in tools.items()}
+    names = {tool.name: name for name, tool in tools.items()}
 
     def own(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         found = names.get(name, name)
-        renamed = tools[found].known.arguments if found in tools else {}
-        return found, own_arguments(arguments, renamed)
+        return found, own_arguments(arguments, tools[found].arguments if found in tools else {})
 
     return own
 
 
-async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str, _Bound]) -> AIMessage:
+async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str, Renamed]) -> AIMessage:
     from mcp_magic.agent.calls import take_turn
-    from mcp_magic.agent.offline import OfflineModel
-    from mcp_magic.agent.sampling import to_messages
+    from mcp_magic.agent.offline import OfflineModel, limited, quoted
 
-    messages = to_messages(asked, _takes(model), {name: bound.known for name, bound in tools.items()})
+    messages = to_messages(asked, _takes(model), tools)
+    functions = [dict(tool.function) for tool in tools.values()]
     if isinstance(model, OfflineModel):
-        return await _offline(model, asked, tools, messages)
+        message = await take_turn(model.bind_tools(functions), messages) if asked.usable_tools else quoted(messages)
+        return limited(message, asked.max_tokens * CHARACTERS_A_TOKEN)
     runnable: Any = _tuned(model, asked)
-    functions = [bound.function for bound in tools.values()]
     if asked.usable_tools:
         choice = {"tool_choice": "any"} if asked.tool_choice == "required" else {}
         runnable = bind_tools(runnable, functions, **choice)
@@ -143,17 +135,6 @@ async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str
     reasons = (getattr(model, "profile", None) or {}).get("reasoning_output")
     stops = [] if reasons else list(asked.stop_sequences[:MAX_STOPS])  # reasoning models refuse stop sequences
     return await take_turn(runnable.bind(stop=stops) if stops else runnable, messages)
-
-
-async def _offline(model: Any, asked: SamplingRequest, tools: Mapping[str, _Bound], messages: Any) -> AIMessage:
-    from mcp_magic.agent.calls import take_turn
-    from mcp_magic.agent.offline import CHARACTERS_A_TOKEN, limited, quoted
-
-    if not asked.usable_tools:
-        message = quoted(messages)
-    else:
-        message = await take_turn(model.bind_tools([bound.function for bound in tools.values()]), messages)
-    return limited(message, asked.max_tokens * CHARACTERS_A_TOKEN)
 
 
 def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]) -> tuple[Any, list[BaseMessage]]:
@@ -169,8 +150,6 @@ def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]
 
 
 def _takes(model: BaseChatModel) -> Takes:
-    from mcp_magic.agent.sampling import Takes
-
     profile = getattr(model, "profile", None) or {}
     says = (bool(profile.get(key)) for key in ("image_inputs", "audio_inputs", "image_tool_message"))
     return Takes(*says)
@@ -201,7 +180,6 @@ def _tuned(model: BaseChatModel, asked: SamplingRequest) -> BaseChatModel:
 
 def _notes(asked: SamplingRequest, choice: Choice) -> tuple[str, ...]:
     from mcp_magic.agent.offline import OfflineModel
-    from mcp_magic.agent.sampling import unread
 
     notes = [*choice.notes, *unread(asked, _takes(choice.model))]
     if not _limit_field(choice.model) and not isinstance(choice.model, OfflineModel):
@@ -249,10 +227,11 @@ class Takes(NamedTuple):
 
 
 class Renamed(NamedTuple):
-    """The names that the model gets for a tool."""
+    """A tool for the model: its name, the model's names of renamed arguments -> the tool's own, and what is bound."""
 
     name: str
     arguments: Mapping[str, str]
+    function: Mapping[str, Any] = MappingProxyType({})
 
 
 def called(name: str) -> str:
@@ -266,7 +245,7 @@ def called(name: str) -> str:
 
 def to_messages(asked: SamplingRequest, takes: Takes, tools: Mapping[str, Renamed]) -> list[BaseMessage]:
     """Return the conversation of a request."""
-    from langchain_core.messages import SystemMessage
+    from langchain_core.messages import HumanMessage, SystemMessage
 
     messages: list[BaseMessage] = [SystemMessage(asked.system_prompt)] if asked.system_prompt else []
     for message in asked.messages:
@@ -276,14 +255,8 @@ def to_messages(asked: SamplingRequest, takes: Takes, tools: Mapping[str, Rename
         elif blocks and blocks[0].type == "tool_result":
             messages += [_result(block, takes) for block in blocks]
         else:
-            messages.append(_user(blocks, takes))
+            messages.append(HumanMessage(content=_content(blocks, takes)))
     return messages
-
-
-def _user(blocks: Sequence[Any], takes: Takes) -> BaseMessage:
-    from langchain_core.messages import HumanMessage
-
-    return HumanMessage(content=_content(blocks, takes))
 
 
 def _assistant(blocks: Sequence[Any], tools: Mapping[str, Renamed]) -> BaseMessage:
@@ -388,9 +361,13 @@ def to_sampled(
         own: Returns the server's names; None if the model may call no tool.
         notes: Which parts of the request were not followed.
     """
-    from mcp_types import TextContent
+    from mcp_types import TextContent, ToolUseContent
 
-    calls = [] if own is None else [_use(call, own) for call in message.tool_calls]
+    calls = []
+    if own is not None:
+        for call in message.tool_calls:
+            name, arguments = own(call["name"], call["args"])
+            calls.append(ToolUseContent(name=name, id=call["id"] or f"call_{uuid.uuid4().hex[:12]}", input=arguments))
     text, stopped = (message.text, False) if calls else _stopped(message.text, stop_sequences)
     content: list[Any] = [TextContent(text=text)] if text else []
     content += [*([] if stopped else _media(message)), *calls]
@@ -401,15 +378,8 @@ def to_sampled(
         said.append("calls of tools that it may not call were left out")
     metadata = message.response_metadata
     reason = "toolUse" if calls else "stopSequence" if stopped else _reason(metadata)
-    name = str(metadata.get("model_name") or metadata.get("model") or model)
-    return Sampled(tuple(content) or (TextContent(text=""),), name, reason, tuple(said))
-
-
-def _use(call: Mapping[str, Any], own: Own) -> ToolUseContent:
-    from mcp_types import ToolUseContent
-
-    name, arguments = own(call["name"], call["args"])
-    return ToolUseContent(name=name, id=call["id"] or f"call_{uuid.uuid4().hex[:12]}", input=arguments)
+    answered_by = str(metadata.get("model_name") or metadata.get("model") or model)
+    return Sampled(tuple(content) or (TextContent(text=""),), answered_by, reason, tuple(said))
 
 
 def _stopped(text: str, stop_sequences: Sequence[str]) -> tuple[str, bool]:
