@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from mcp_magic.agent.run import AgentRun
-    from mcp_magic.agent.threads import Opened
+    from mcp_magic.agent.threads import FallbackSaver
     from mcp_magic.ipython.live import Screen
 
 __all__ = ["MCP_AGENT", "Plan", "plan_of"]
@@ -196,7 +196,7 @@ async def _run(
     plan: Plan,
     model: Any,
     request: str,
-    opened: Opened,
+    opened: FallbackSaver,
     screen: Screen,
     notes: list[tuple[str, str]],
     over: Callable[[AgentRun], None],
@@ -219,7 +219,9 @@ async def _run(
     )
 
 
-def _graph(invocation: Invocation, plan: Plan, model: Any, opened: Opened) -> CompiledStateGraph[Any, Any, Any, Any]:
+def _graph(
+    invocation: Invocation, plan: Plan, model: Any, opened: FallbackSaver
+) -> CompiledStateGraph[Any, Any, Any, Any]:
     from mcp_magic.agent.graph import build_graph
 
     return build_graph(
@@ -230,7 +232,7 @@ def _graph(invocation: Invocation, plan: Plan, model: Any, opened: Opened) -> Co
         system=plan.system,
         approve=plan.approve,
         max_turns=plan.max_turns,
-        checkpointer=opened.saver,
+        checkpointer=opened,
         result_limit=invocation.settings.result_characters,
         timeout=invocation.settings.call_timeout,
     )
@@ -247,7 +249,7 @@ def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
     return request
 
 
-def _notes(invocation: Invocation, plan: Plan, opened: Opened) -> list[tuple[str, str]]:
+def _notes(invocation: Invocation, plan: Plan, opened: FallbackSaver) -> list[tuple[str, str]]:
     """Return the notes shown before a run, each with its level."""
     from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE
 
@@ -263,7 +265,7 @@ def _notes(invocation: Invocation, plan: Plan, opened: Opened) -> list[tuple[str
     return notes
 
 
-def _in_memory(opened: Opened) -> str:
+def _in_memory(opened: FallbackSaver) -> str:
     return f"{sentence(opened.problem)} The thread is kept in memory."
 
 

@@ -77,7 +77,7 @@ async def test_a_thread_in_a_file_goes_on_and_its_tool_messages_survive(host: Ho
     assert [m.text for m in second.messages] == ["and?", "again"]
     assert await kept(file) == [*SAID, ("human", "and?"), ("ai", "again")]
     async with open_threads(file) as opened:
-        answer = (await messages_of(opened.saver, "t"))[2]
+        answer = (await messages_of(opened, "t"))[2]
     assert answer.name == "shop__buy"
     assert (answer.artifact["server"], answer.artifact["arguments"]) == ("shop", {"item": "pear"})
     assert result_of(answer).text == "bought 1 pear"
@@ -279,14 +279,14 @@ async def test_a_thread_whose_messages_are_damaged_leaves_the_others_alone(host:
     assert (made.answer, problem) == ("fresh", str(caught.value))
     assert await kept(file, "good") == SAID
     async with open_threads(file) as opened:
-        assert [summary.thread for summary in await list_threads(opened.saver)] == ["bad", "good"]
+        assert [summary.thread for summary in await list_threads(opened)] == ["bad", "good"]
 
 
 async def test_a_file_from_somebody_else_runs_no_code(host: Host, file: Path, tmp_path: Path) -> None:
     await run(host, file, ["done"])
     witness = tmp_path / "witness"
     async with open_threads(file) as opened:
-        saver: Any = opened.saver
+        saver: Any = opened
         config = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
         found = await saver.aget_tuple(config)
         found.checkpoint["channel_values"]["messages"] = [_Touch(witness)]
@@ -335,11 +335,11 @@ async def test_what_a_kernel_wrote_last_before_it_died_stays_in_the_thread(
     host: Host, file: Path, said: AIMessage
 ) -> None:
     async with open_threads(file) as opened:
-        graph = build_graph(ScriptedModel([]), host, checkpointer=opened.saver)
+        graph = build_graph(ScriptedModel([]), host, checkpointer=opened)
         place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
         await graph.aupdate_state(place, {"messages": [HumanMessage("go")]}, as_node="__start__")
         state = await graph.aget_state(place)
-        await opened.saver.aput_writes(state.config, [("messages", [said])], state.tasks[0].id)  # and no checkpoint
+        await opened.aput_writes(state.config, [("messages", [said])], state.tasks[0].id)  # and no checkpoint
 
     await run(host, file, ["going on"], "and?")
 
@@ -395,17 +395,17 @@ async def test_a_listing_does_not_read_the_conversations(host: Host, file: Path)
     turns = [HumanMessage("question " * 50), AIMessage("answer " * 50)] * 25
 
     async with open_threads(file) as opened:
-        graph = build_graph(ScriptedModel([]), host, checkpointer=opened.saver)
+        graph = build_graph(ScriptedModel([]), host, checkpointer=opened)
         for number in range(200):
             messages = [message.model_copy(update={"id": None}) for message in turns]
             place: Any = {"configurable": {"thread_id": f"t{number:03}"}}
             await graph.aupdate_state(place, {"messages": messages}, as_node="act")
     read: list[int] = []
     async with open_threads(file, fall_back=False) as opened:
-        serde: Any = opened.saver._saver.serde
+        serde: Any = opened._saver.serde
         serde.loads_typed = lambda data: read.append(1)
         started = time.perf_counter()
-        listing = await list_threads(opened.saver)
+        listing = await list_threads(opened)
         seconds = time.perf_counter() - started
 
     assert [summary.thread for summary in listing] == [f"t{number:03}" for number in reversed(range(200))]
@@ -439,12 +439,12 @@ async def test_a_thread_in_postgresql_goes_on_is_listed_pruned_and_deleted(host:
     assert messages[-2:] == [("human", "and?"), ("ai", "again")]
     async with open_threads(url, fall_back=False) as opened:
         assert opened.where.startswith("postgresql://***@127.0.0.1:")
-        [summary] = await list_threads(opened.saver)
+        [summary] = await list_threads(opened)
         assert (summary.thread, summary.requests, summary.turns, summary.last) == ("t", 2, 22, "and?")
-        rows = await (await opened.saver._saver.conn.execute("SELECT count(*) AS n FROM checkpoints")).fetchone()
+        rows = await (await opened._saver.conn.execute("SELECT count(*) AS n FROM checkpoints")).fetchone()
         assert rows["n"] == 1
-        await opened.saver.adelete_thread("t")
-        assert await list_threads(opened.saver) == []
+        await opened.adelete_thread("t")
+        assert await list_threads(opened) == []
 
 
 async def test_a_wrong_password_is_one_line_without_it_and_the_run_goes_on(host: Host, port: int) -> None:

@@ -39,7 +39,7 @@ async def threads(folder: Path, me: int) -> Any:
     async with Host() as host:
         while turn < TURNS or (problem and turn < MOST_TURNS):
             async with open_threads(folder / "threads.sqlite") as opened:
-                graph = build_graph(ScriptedModel([f"{me} said {turn}"]), host, checkpointer=opened.saver)
+                graph = build_graph(ScriptedModel([f"{me} said {turn}"]), host, checkpointer=opened)
                 await run_agent(graph, host, "go", thread=f"t{me}")
                 problem = opened.problem
             if problem and "another process has locked it" not in problem:

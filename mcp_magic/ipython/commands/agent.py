@@ -37,18 +37,18 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing 
     done = ""
     async with open_threads(invocation.settings.threads or None, fall_back=False) as opened:
         if arguments.show:
-            return await _show(invocation, opened.saver, arguments.show)
+            return await _show(invocation, opened, arguments.show)
         if arguments.fork:
-            thread, turn = await _place(arguments.fork, opened.saver)
+            thread, turn = await _place(arguments.fork, opened)
             name = arguments.name or f"{thread}-fork"
-            turns = await history.fork_thread(opened.saver, thread, turn, name)
+            turns = await history.fork_thread(opened, thread, turn, name)
             done = (
                 f"{name!r} has {counted(turns, 'turns')} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
             )
         if arguments.delete:
-            await history.delete_thread(opened.saver, arguments.delete)
+            await history.delete_thread(opened, arguments.delete)
             done = f"{arguments.delete!r} is deleted"
-        threads = await history.list_threads(opened.saver)
+        threads = await history.list_threads(opened)
     rows = [_row(thread) for thread in threads]
     empty = "no conversation is kept yet: `%%mcp_agent` begins one"
     return Listing(rows, title=f"Threads in {opened.where}", empty=empty, note=done, kind="threads")
