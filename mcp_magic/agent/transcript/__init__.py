@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,12 @@ from mcp_magic.agent.transcript.entries import (
     thinking_of,
     tokens_of,
 )
-from mcp_magic.agent.transcript.render import STYLE, Canvas, Segments, status_text, totals
+from mcp_magic.agent.transcript.render import STYLE, Segments, status_text, totals
 from mcp_magic.display import document
 from mcp_magic.display.document import Markup, joined, note, only, page, tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from langchain_core.messages import AnyMessage, BaseMessage
     from langchain_core.messages.utils import MessageLikeRepresentation
@@ -41,54 +42,85 @@ if TYPE_CHECKING:
     from mcp_magic.langchain.names import Names
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["SHOWS", "Asked", "Called", "Note", "Recorder", "Said", "Transcript", "events_of", "messages_of"]
+__all__ = ["SHOWS", "Asked", "Called", "Note", "Said", "Transcript", "events_of", "messages_of"]
 
 
-# Conversion of events to entries, one method for each kind of event.
-# The graph writes the events while it runs; `events_of` makes them from stored messages.
+Event = Mapping[str, Any]
 
-Event = dict[str, Any]
+SHOWS = ("full", "answer", "none")
 
 
-class Recorder:
-    """Collects the entries of a transcript."""
+class Transcript:
+    """The transcript of an agent: takes the graph's events, and displays itself whole or in segments.
 
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
+    Args:
+        show: `"full"`, `"answer"` (requests, answers and notes, no calls) or `"none"`.
+        tokens: Whether to show the tokens of each turn and of all turns.
+
+    Raises:
+        ValueError: `show` is not in `SHOWS`.
+    """
+
+    def __init__(self, *, show: str = "full", tokens: bool = True) -> None:
+        if show not in SHOWS:
+            raise ValueError(f"show={show!r}: it is one of {', '.join(SHOWS)}")
+        self.show = show
+        self._tokens = tokens
+        self._entries: list[Entry] = []
         self._said: dict[str, Said] = {}
         self._called: dict[str, Called] = {}
-        self._turns = 0
-        self._calls = 0
-        self._kinds: dict[str, Callable[[Event], Entry | None]] = {
-            "asked": self._on_asked,
-            "text": self._on_text,
-            "said": self._on_said,
-            "call": self._on_call,
-            "decided": self._on_decided,
-            "started": self._on_started,
-            "progress": self._on_progress,
-            "result": self._on_result,
-            "note": self._on_note,
-        }
+        self._turns = self._calls = 0
+        self._segments = Segments(self._is_shown, tokens=tokens)
 
-    def take(self, event: Mapping[str, Any]) -> Entry | None:
-        """Take an event; return the entry it made or changed, or None for an unknown kind."""
-        handler = self._kinds.get(str(event.get("kind")))
-        entry = handler(dict(event)) if handler else None
+    @classmethod
+    def from_messages(
+        cls,
+        messages: Iterable[MessageLikeRepresentation],
+        *,
+        show: str = "full",
+        tokens: bool = True,
+        names: Names | None = None,
+        definitions: Mapping[str, Tool] | None = None,
+    ) -> Transcript:
+        """Return the transcript of a thread's messages, also from agents made elsewhere.
+
+        Args:
+            messages: LangChain messages, or dicts in OpenAI's format.
+            show: As for the class.
+            tokens: As for the class.
+            names: The names of the tools; without it they are read as far as messages and `definitions` tell.
+            definitions: The servers' definitions of tools, by `server:tool`: for badges, and for arguments that are
+                secret only by the tool's schema.
+        """
+        if names is None:
+            from mcp_magic.langchain.names import Names
+
+            pairs = (name.partition(":") for name in definitions or ())
+            names = Names((server, tool) for server, _, tool in pairs)
+        made = cls(show=show, tokens=tokens)
+        for event in events_of(messages_of(messages), names.person, definitions or {}):
+            made.on_event(event)
+        made.finish()
+        return made
+
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Take an event of the graph; events of unknown kinds, which other parts emit, are ignored."""
+        handler: Callable[[Event], Entry | None] | None = getattr(self, f"_on_{event.get('kind')}", None)
+        entry = handler(event) if handler else None
         if entry is not None:
             entry.changed()
-        return entry
+            self._segments.touch(entry)
 
-    def _add(self, entry: Entry) -> None:
-        self.entries.append(entry)
+    def interrupted(self) -> None:
+        """Mark the run as interrupted: open calls and the turn in progress will not finish."""
+        self._close("interrupted")
 
-    def calls(self) -> list[Called]:
-        """Return the calls, in order."""
-        return [entry for entry in self.entries if isinstance(entry, Called)]
+    def finish(self) -> None:
+        """Mark the run as over: the outcome of calls that are still open stays unknown."""
+        self._close("cut off")
 
-    def close(self, status: str) -> Iterator[Entry]:
-        """Give open calls a final status and end the turn in progress; yield the changed entries."""
-        for entry in self.entries:
+    def _close(self, status: str) -> None:
+        for entry in self._entries:
             if isinstance(entry, Called) and entry.status in OPEN:
                 entry.status = status
             elif isinstance(entry, Said) and not entry.complete:
@@ -96,17 +128,15 @@ class Recorder:
             else:
                 continue
             entry.changed()
-            yield entry
+            self._segments.touch(entry)
 
-    # The user
+    # One method for each kind of event.
 
     def _on_asked(self, event: Event) -> Asked:
         self._turns = 0 if event.get("role") != "system" else self._turns
         asked = Asked(str(event["text"]), int(event.get("images", 0)), str(event.get("role", "person")))
-        self._add(asked)
+        self._entries.append(asked)
         return asked
-
-    # The model
 
     def _on_text(self, event: Event) -> Said:
         said = self._turn(str(event["id"]))
@@ -129,17 +159,15 @@ class Recorder:
     def _turn(self, id_: str) -> Said:
         """Return the turn with an id, or the turn in progress: some providers give its parts different ids."""
         known = self._said.get(id_) if id_ else None
-        if known is None and self.entries:
-            last = self.entries[-1]
+        if known is None and self._entries:
+            last = self._entries[-1]
             known = last if isinstance(last, Said) and not last.complete else None
         if known is None:
             self._turns += 1
             known = Said(id_, turn=self._turns)
-            self._add(known)
+            self._entries.append(known)
         self._said[id_] = known
         return known
-
-    # The tools
 
     def _on_call(self, event: Event) -> Called:
         id_ = str(event["id"])
@@ -149,7 +177,7 @@ class Recorder:
             called = Called(id_, number=self._calls, turn=int(event.get("turn") or self._turns))
             self._calls += 1
             self._called[id_] = called
-            self._add(called)
+            self._entries.append(called)
         called.server, called.tool = str(event.get("server") or ""), str(event["tool"])
         called.arguments = dict(event.get("arguments") or {})
         called.definition = event.get("definition")
@@ -199,8 +227,141 @@ class Recorder:
 
     def _on_note(self, event: Event) -> Note:
         note = Note(str(event["text"]), str(event.get("level", "info")))
-        self._add(note)
+        self._entries.append(note)
         return note
+
+    # Contents
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The entries: requests, turns, calls and notes, in order."""
+        return tuple(self._entries)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the model has begun its first turn."""
+        return any(isinstance(entry, Said) for entry in self._entries)
+
+    @property
+    def calls(self) -> list[Called]:
+        """The calls, in order."""
+        return [entry for entry in self._entries if isinstance(entry, Called)]
+
+    @property
+    def results(self) -> list[ToolResult | None]:
+        """The results of the calls, in order; None for an unanswered call."""
+        return [called.result for called in self.calls]
+
+    @property
+    def answer(self) -> str:
+        """The last answer, or ""."""
+        answers = (e for e in reversed(self._entries) if isinstance(e, Said) and e.is_answer and e.text)
+        return next((said.text for said in answers), "")
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """Tokens of all turns: `input_tokens`, `output_tokens`, `total_tokens`; {} if no model reports any."""
+        return add_usage(entry.usage for entry in self._entries if isinstance(entry, Said))
+
+    def __repr__(self) -> str:
+        return f"<Transcript: {self.summary or f'{len(self.entries)} entries'}>"
+
+    # The live screen
+
+    @property
+    def segment_count(self) -> int:
+        """The number of segments; the last one grows."""
+        return 0 if self.show == "none" else len(self._segments.all)
+
+    @property
+    def dirty(self) -> set[int]:
+        """Indexes of the segments that changed since `render_segment` last rendered them."""
+        self._segments.settle()
+        return {index for index in self._segments.dirty if index < self.segment_count}
+
+    def new_segment(self) -> None:
+        """Begin a new segment with the next entry, because other output was displayed below the last segment."""
+        self._segments.force()
+
+    def render_segment(self, index: int) -> dict[str, Any]:
+        """Return the mimebundle of one segment.
+
+        Raises:
+            IndexError: There is no such segment.
+        """
+        if not 0 <= index < self.segment_count:
+            raise IndexError(f"there is no segment {index}; there are {self.segment_count}")
+        self._segments.settle()
+        self._segments.dirty.discard(index)
+        markup, texts = self._segment(self._segments.all[index])
+        # All segments are on one page, so only the first has the style.
+        return _bundle([markup], texts, styled=index == 0)
+
+    def complete_texts(self, start: int) -> list[str]:
+        """Return the texts of the entries from `start` up to the first that is not final.
+
+        For a screen that only appends. An entry that is not displayed has the text "".
+        """
+        over = takewhile(lambda entry: entry.is_over, self._entries[start:])
+        return [self._segments.text(entry) if self._is_shown(entry) else "" for entry in over]
+
+    @property
+    def summary(self) -> str:
+        """The last line: turns, calls and their outcomes, seconds in tools, tokens; "" without calls."""
+        return totals(self._entries, tokens=self._tokens)
+
+    # Display
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        self._segments.settle()
+        shown = self._segments.all if self.show != "none" else []
+        gone = sum(len(segment.entries) for segment in shown if segment.level == Level.GONE)
+        drawn = [self._segment(segment) for segment in shown if segment.level < Level.GONE]
+        before = _gone(gone)
+        texts = [before, *(text for _, segment_texts in drawn for text in segment_texts)]
+        return only(_bundle([note(before), *(markup for markup, _ in drawn)], texts), include, exclude)
+
+    def __str__(self) -> str:
+        return str(self._repr_mimebundle_()["text/plain"])
+
+    def _is_shown(self, entry: Entry) -> bool:
+        if self.show == "full" or entry.is_blank:
+            return self.show == "full" and not entry.is_blank
+        return self.show == "answer" and not isinstance(entry, Called) and getattr(entry, "is_answer", True)
+
+    def _segment(self, segment: Segment) -> tuple[Markup, list[str]]:
+        if segment.level == Level.GONE:
+            gone = _gone(len(segment.entries))
+            return note(gone), [gone]
+        drawn = self._segments.drawings(segment, segment.level)
+        markup, texts = [entry.html for entry in drawn], [entry.plain for entry in drawn]
+        if segment is self._segments.all[-1]:
+            for line in filter(None, (self._busy(), self.summary)):
+                markup.append(tag("div", line, class_="mcp-totals"))
+                texts.append(clean(line))
+        return joined(markup), texts
+
+    def _busy(self) -> str:
+        """Return the open calls if calls are not displayed."""
+        going = [c for c in self.calls if c.status in OPEN] if self.show == "answer" else []
+        return "; ".join(f"{called.name} {status_text(called)}" for called in going[:3])
+
+
+def _gone(count: int) -> str:
+    return f"… {count:,} earlier entries are not shown" if count else ""
+
+
+def _bundle(markup: Iterable[Markup], texts: Iterable[str], *, styled: bool = True) -> dict[str, Any]:
+    """Return a mimebundle; its texts are empty if there is nothing to show."""
+    body = joined(markup)
+    # The texts are clean already; cleaning them again changes nothing.
+    plain = clean("\n\n".join(text for text in texts if text))
+    if not body:
+        return {"text/plain": plain, "text/html": ""}
+    html = page([Markup(STYLE + body)]) if styled else page([body]).removeprefix(document.STYLE)
+    return {"text/plain": plain, "text/html": html}
 
 
 # Stored messages as the events of the run that made them.
@@ -266,208 +427,3 @@ def _answer(message: Any, person_name: Callable[[str], str]) -> Iterator[dict[st
     if message.name:
         message = message.model_copy(update={"name": person_name(message.name)})
     yield {"kind": "result", "id": message.tool_call_id, "message": message}
-
-
-SHOWS = ("full", "answer", "none")
-
-
-class Transcript:
-    """The transcript of an agent: takes the graph's events, and displays itself whole or in segments.
-
-    Args:
-        show: `"full"`, `"answer"` (requests, answers and notes, no calls) or `"none"`.
-        tokens: Whether to show the tokens of each turn and of all turns.
-
-    Raises:
-        ValueError: `show` is not in `SHOWS`.
-    """
-
-    def __init__(self, *, show: str = "full", tokens: bool = True) -> None:
-        if show not in SHOWS:
-            raise ValueError(f"show={show!r}: it is one of {', '.join(SHOWS)}")
-        self.show = show
-        self._recorder = Recorder()
-        self._segments = Segments(self._is_shown)
-        self._canvas = Canvas(self._is_shown, tokens=tokens)
-
-    @classmethod
-    def from_messages(
-        cls,
-        messages: Iterable[MessageLikeRepresentation],
-        *,
-        show: str = "full",
-        tokens: bool = True,
-        names: Names | None = None,
-        definitions: Mapping[str, Tool] | None = None,
-    ) -> Transcript:
-        """Return the transcript of a thread's messages, also from agents made elsewhere.
-
-        Args:
-            messages: LangChain messages, or dicts in OpenAI's format.
-            show: As for the class.
-            tokens: As for the class.
-            names: The names of the tools; without it they are read as far as messages and `definitions` tell.
-            definitions: The servers' definitions of tools, by `server:tool`: for badges, and for arguments that are
-                secret only by the tool's schema.
-        """
-        if names is None:
-            from mcp_magic.langchain.names import Names
-
-            pairs = (name.partition(":") for name in definitions or ())
-            names = Names((server, tool) for server, _, tool in pairs)
-        made = cls(show=show, tokens=tokens)
-        for event in events_of(messages_of(messages), names.person, definitions or {}):
-            made.on_event(event)
-        made.finish()
-        return made
-
-    def on_event(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the graph; events of unknown kinds, which other parts emit, are ignored."""
-        entry = self._recorder.take(event)
-        if entry is not None:
-            self._segments.touch(entry)
-
-    def interrupted(self) -> None:
-        """Mark the run as interrupted: open calls and the turn in progress will not finish."""
-        self._close("interrupted")
-
-    def finish(self) -> None:
-        """Mark the run as over: the outcome of calls that are still open stays unknown."""
-        self._close("cut off")
-
-    def _close(self, status: str) -> None:
-        for entry in self._recorder.close(status):
-            self._segments.touch(entry)
-
-    # Contents
-
-    @property
-    def entries(self) -> Sequence[Entry]:
-        """The entries: requests, turns, calls and notes, in order."""
-        return tuple(self._recorder.entries)
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether the model has begun its first turn."""
-        return any(isinstance(entry, Said) for entry in self._recorder.entries)
-
-    @property
-    def calls(self) -> list[Called]:
-        """The calls, in order."""
-        return self._recorder.calls()
-
-    @property
-    def results(self) -> list[ToolResult | None]:
-        """The results of the calls, in order; None for an unanswered call."""
-        return [called.result for called in self.calls]
-
-    @property
-    def answer(self) -> str:
-        """The last answer, or ""."""
-        answers = (e for e in reversed(self._recorder.entries) if isinstance(e, Said) and e.is_answer and e.text)
-        return next((said.text for said in answers), "")
-
-    @property
-    def usage(self) -> dict[str, int]:
-        """Tokens of all turns: `input_tokens`, `output_tokens`, `total_tokens`; {} if no model reports any."""
-        return add_usage(entry.usage for entry in self._recorder.entries if isinstance(entry, Said))
-
-    def __repr__(self) -> str:
-        return f"<Transcript: {self.summary or f'{len(self.entries)} entries'}>"
-
-    # The live screen
-
-    @property
-    def segment_count(self) -> int:
-        """The number of segments; the last one grows."""
-        return 0 if self.show == "none" else len(self._segments.all)
-
-    @property
-    def dirty(self) -> set[int]:
-        """Indexes of the segments that changed since `render_segment` last rendered them."""
-        self._canvas.settle(self._segments)
-        return {index for index in self._segments.dirty if index < self.segment_count}
-
-    def new_segment(self) -> None:
-        """Begin a new segment with the next entry, because other output was displayed below the last segment."""
-        self._segments.force()
-
-    def render_segment(self, index: int) -> dict[str, Any]:
-        """Return the mimebundle of one segment.
-
-        Raises:
-            IndexError: There is no such segment.
-        """
-        if not 0 <= index < self.segment_count:
-            raise IndexError(f"there is no segment {index}; there are {self.segment_count}")
-        self._canvas.settle(self._segments)
-        self._segments.dirty.discard(index)
-        markup, texts = self._segment(self._segments.all[index])
-        # All segments are on one page, so only the first has the style.
-        return _bundle([markup], texts, styled=index == 0)
-
-    def complete_texts(self, start: int) -> list[str]:
-        """Return the texts of the entries from `start` up to the first that is not final.
-
-        For a screen that only appends. An entry that is not displayed has the text "".
-        """
-        over = takewhile(lambda entry: entry.is_over, self._recorder.entries[start:])
-        return [self._canvas.text(entry) if self._is_shown(entry) else "" for entry in over]
-
-    @property
-    def summary(self) -> str:
-        """The last line: turns, calls and their outcomes, seconds in tools, tokens; "" without calls."""
-        return totals(self._recorder.entries, tokens=self._canvas.tokens)
-
-    # Display
-
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        self._canvas.settle(self._segments)
-        shown = self._segments.all if self.show != "none" else []
-        gone = sum(len(segment.entries) for segment in shown if segment.level == Level.GONE)
-        drawn = [self._segment(segment) for segment in shown if segment.level < Level.GONE]
-        before = _gone(gone)
-        texts = [before, *(text for _, segment_texts in drawn for text in segment_texts)]
-        return only(_bundle([note(before), *(markup for markup, _ in drawn)], texts), include, exclude)
-
-    def __str__(self) -> str:
-        return str(self._repr_mimebundle_()["text/plain"])
-
-    def _is_shown(self, entry: Entry) -> bool:
-        if self.show == "full" or entry.is_blank:
-            return self.show == "full" and not entry.is_blank
-        return self.show == "answer" and not isinstance(entry, Called) and getattr(entry, "is_answer", True)
-
-    def _segment(self, segment: Segment) -> tuple[Markup, list[str]]:
-        if segment.level == Level.GONE:
-            gone = _gone(len(segment.entries))
-            return note(gone), [gone]
-        drawn = self._canvas.drawings(segment, segment.level)
-        markup, texts = [entry.html for entry in drawn], [entry.plain for entry in drawn]
-        if segment is self._segments.all[-1]:
-            for line in filter(None, (self._busy(), self.summary)):
-                markup.append(tag("div", line, class_="mcp-totals"))
-                texts.append(clean(line))
-        return joined(markup), texts
-
-    def _busy(self) -> str:
-        """Return the open calls if calls are not displayed."""
-        going = [c for c in self.calls if c.status in OPEN] if self.show == "answer" else []
-        return "; ".join(f"{called.name} {status_text(called)}" for called in going[:3])
-
-
-def _gone(count: int) -> str:
-    return f"… {count:,} earlier entries are not shown" if count else ""
-
-
-def _bundle(markup: Iterable[Markup], texts: Iterable[str], *, styled: bool = True) -> dict[str, Any]:
-    """Return a mimebundle; its texts are empty if there is nothing to show."""
-    body = joined(markup)
-    # The texts are clean already; cleaning them again changes nothing.
-    plain = clean("\n\n".join(text for text in texts if text))
-    if not body:
-        return {"text/plain": plain, "text/html": ""}
-    html = page([Markup(STYLE + body)]) if styled else page([body]).removeprefix(document.STYLE)
-    return {"text/plain": plain, "text/html": html}

@@ -351,11 +351,6 @@ class Entry:
         self.revision += 1
 
     @property
-    def weight(self) -> int:
-        """About how many characters a display of it takes."""
-        return 100
-
-    @property
     def is_over(self) -> bool:
         """Whether the entry is final."""
         return True
@@ -379,11 +374,6 @@ class Asked(Entry):
     text: str = ""
     images: int = 0
     role: str = "person"
-
-    @property
-    def weight(self) -> int:
-        """About how many characters a display of it takes."""
-        return 100 + len(self.text)
 
 
 @dataclass(eq=False)
@@ -430,11 +420,6 @@ class Said(Entry):
     def is_answer(self) -> bool:
         """Whether the turn answers the request: it asks for no call (so far)."""
         return self.calls == 0
-
-    @property
-    def weight(self) -> int:
-        """About how many characters a display of it takes."""
-        return 100 + len(self.text) + len(self.thinking)
 
 
 @dataclass(eq=False)
@@ -540,16 +525,6 @@ class Called(Entry):
             texts = self.shown_result.texts if self.shown_result is not None else []
             return one_line(" ".join(texts), 500) or "error"
         return self.status if self.status in ("interrupted", "cut off") else ""
-
-    @property
-    def weight(self) -> int:
-        """About how many characters a display of it takes."""
-        content = self.message.content if self.message is not None else ""
-        return 800 + min(sum(len(part) if isinstance(part, str) else 2000 for part in _parts(content)), RESULT // 5)
-
-
-def _parts(content: Any) -> list[Any]:
-    return [content] if isinstance(content, str) else list(content)
 
 
 @dataclass(eq=False)
