@@ -13,9 +13,9 @@ import pytest
 from mcp import MCPError
 
 import mcp_magic
-from mcp_magic.agent import nodes
-from mcp_magic.agent.offline.model import Outcome as ToolOutcome
-from mcp_magic.agent.offline.model import answer
+from mcp_magic.agent import graph
+from mcp_magic.agent.offline import Outcome as ToolOutcome
+from mcp_magic.agent.offline import answer
 from mcp_magic.auth import errors, login
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.consent.consent import Consent, Decision, Request, because_changed
@@ -79,7 +79,7 @@ def denied(said: str) -> Iterator[object]:
         yield Consent().refusal(request, decision)
         yield Consent(magics=True).refusal(request, because_changed(request, decision))
         sentinel.offer.person_name = "web:tool"
-        yield nodes._denied(sentinel.offer, decision)
+        yield graph._denied(sentinel.offer, decision)
     yield answer([ToolOutcome("web:tool", said, said, True, True, {})])
 
 

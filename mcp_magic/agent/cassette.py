@@ -15,9 +15,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.models import model_error, model_name
+from mcp_magic.agent.scripted import LocalModel, call_chunks
 from mcp_magic.cassette.cassette import deck, masked, tenths
 from mcp_magic.cassette.match import COMPARED, difference
 from mcp_magic.display.text import one_line
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage
-    from langchain_core.runnables import Runnable
 
     from mcp_magic.cassette.cassette import Cassette
 
@@ -94,13 +94,8 @@ def chunks(turn: Turn) -> Iterator[tuple[float, ChatGenerationChunk]]:
 
 
 def _one_chunk(message: AIMessage) -> AIMessageChunk:
-    calls: list[Any] = [
-        {"name": call["name"], "args": json.dumps(call["args"]), "id": call["id"], "index": number}
-        for number, call in enumerate(message.tool_calls)
-    ]
-    calls += [{**call, "index": len(calls) + number} for number, call in enumerate(message.invalid_tool_calls)]
-    kept = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
-    return AIMessageChunk(**{**kept, "tool_call_chunks": calls, "chunk_position": "last"})
+    stored = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
+    return AIMessageChunk(**{**stored, "tool_call_chunks": call_chunks(message), "chunk_position": "last"})
 
 
 # The turns on a cassette: writing them, and finding the one that a request matches.
@@ -119,14 +114,7 @@ _CALL_TYPES = ("tool_use", "tool_call", "function_call")
 
 @dataclass
 class Asked:
-    """What a model was asked, reduced to what a match compares.
-
-    Attributes:
-        model: The model's name.
-        messages: The conversation.
-        tools: The tools it may call.
-        stop: The stop sequences.
-    """
+    """What a model was asked, reduced to what a match compares."""
 
     model: str
     messages: list[dict[str, Any]]
@@ -160,11 +148,7 @@ class Turn:
 
 
 class Turns:
-    """The turns of one cassette.
-
-    Args:
-        cassette: The cassette.
-    """
+    """The turns of one cassette."""
 
     def __init__(self, cassette: Cassette) -> None:
         self._cassette = cassette
@@ -243,7 +227,6 @@ class Turns:
         return best
 
     def _check(self, turn: Turn) -> None:
-        """Raise if the parts of a turn do not make a model's answer."""
         problem = ""
         try:
             whole(turn)
@@ -297,8 +280,7 @@ def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
         return numbers.setdefault(str(name), f"call {len(numbers) + 1}")
 
     found: dict[str, Any] = {"role": message.type.removesuffix("MessageChunk").lower(), "content": message.content}
-    calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
-    if calls:
+    if calls := calls_of(message):
         found["calls"] = [{"id": number(c.get("id")), "name": c.get("name"), "args": c.get("args")} for c in calls]
         if isinstance(message.content, list):  # some providers repeat the calls in the content
             found["content"] = [
@@ -313,7 +295,6 @@ def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
 
 
 def _tool(tool: Any) -> Any:
-    """Return a tool's name, description and parameters from any provider's format."""
     if not isinstance(tool, dict):
         return repr(type(tool))
     function = tool.get("function") if isinstance(tool.get("function"), dict) else tool
@@ -376,7 +357,7 @@ def stand_in(name: str) -> BaseChatModel | None:
     return StandIn(model=called)
 
 
-class StandIn(BaseChatModel):
+class StandIn(LocalModel):
     """A model that can only be replayed: it has a name and nothing else."""
 
     model: str
@@ -385,21 +366,11 @@ class StandIn(BaseChatModel):
     def _llm_type(self) -> str:
         return "replayed"
 
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
-        """Bind tools, in OpenAI's format."""
-        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
-
-    def _generate(self, *_: Any, **__: Any) -> ChatResult:
+    def _turn(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         raise ModelError(f"{self.model} is only replayed here: it cannot be made (is its key set?)")
-
-    def _stream(self, *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
-        yield from ()
-        self._generate()
 
 
 class _Recorded:
-    """The methods of a recorded model that gives whole messages."""
-
     def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
         made = _Made.begin(self, messages, stop, kwargs)
         if made is None:
@@ -426,8 +397,6 @@ class _Recorded:
 
 
 class _Streamed(_Recorded):
-    """The methods of a recorded model that streams."""
-
     def _stream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
@@ -470,7 +439,6 @@ def _kind(cls: type[BaseChatModel]) -> type[BaseChatModel]:
 
 
 def _as(model: BaseChatModel, cls: type) -> BaseChatModel:
-    """Return a copy of a model with another class; the copy shares the fields."""
     made = model.model_copy()
     object.__setattr__(made, "__class__", cls)
     return made
@@ -482,11 +450,7 @@ def _raw(model: Any) -> Any:
 
 
 class _Made:
-    """A turn in progress.
-
-    Attributes:
-        turn: The recorded turn, or None: then the model is asked.
-    """
+    """A turn in progress."""
 
     def __init__(self, cassette: Cassette, asked: Asked, turn: Turn | None, model: Any) -> None:
         self._cassette, self._asked, self._model = cassette, asked, model
@@ -516,17 +480,14 @@ class _Made:
         return cls(cassette, asked, turn, model)
 
     def pause(self, recorded: float) -> float:
-        """Return the seconds to wait for a recorded pause."""
         return recorded if self._cassette.pauses else min(recorded, SHORTENED)
 
     def came(self, chunk: ChatGenerationChunk) -> None:
-        """Collect a chunk."""
         pause, self._last = tenths(self._last)
         self._parts.append({"chunk": message_fields(chunk.message), **pause})
         self._ended = self._ended or getattr(chunk.message, "chunk_position", None) == "last"
 
     def answered(self, result: ChatResult) -> None:
-        """Collect a whole answer."""
         pause, self._last = tenths(self._last)
         self._parts.append({"answer": message_fields(result.generations[0].message), **pause})
 

@@ -76,10 +76,6 @@ _ADVICE = {
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     """Return a text with masks for texts that look like keys and for the secrets of the environment.
 
-    Args:
-        text: A provider's message.
-        secrets: Further secrets.
-
     >>> without_secrets("Incorrect API key provided: sk-abc***************xyz.")
     'Incorrect API key provided: ***'
     >>> without_secrets("GET https://example.com/v1?key=abc failed")
@@ -175,7 +171,6 @@ def _place(error: Exception) -> str:
 
 
 def _secrets_of(model: Any) -> Iterator[str]:
-    """Yield the keys that a model holds."""
     for name in getattr(type(model), "model_fields", ()):
         value = getattr(model, name, None)
         reveal = getattr(value, "get_secret_value", None)
@@ -230,7 +225,7 @@ def make_model(model: Any) -> BaseChatModel:
     if not isinstance(model, str):
         return recorded(_checked(model))
     if model.strip() in ("", OFFLINE):
-        from mcp_magic.agent.offline.model import OfflineModel
+        from mcp_magic.agent.offline import OfflineModel
 
         return recorded(OfflineModel())
     return recorded(_provided_or_replayed(model.strip()))
@@ -344,7 +339,6 @@ def _words(error: Exception) -> str:
 
 
 def _providers() -> list[str]:
-    """Return the providers that LangChain knows, common ones first."""
     common = ["openai", "anthropic", "google_genai", "mistralai", "ollama"]
     try:
         from langchain.chat_models import base
@@ -398,13 +392,7 @@ PRIORITIES = ("cost", "speed", "intelligence")
 
 
 class Choice(NamedTuple):
-    """The chosen model.
-
-    Attributes:
-        model: The model.
-        name: The model's name.
-        notes: Which preferences were not followed and why.
-    """
+    """The chosen model."""
 
     model: BaseChatModel
     name: str
@@ -412,11 +400,7 @@ class Choice(NamedTuple):
 
 
 class ModelChooser:
-    """Chooses the model for a sampling request.
-
-    Args:
-        configured: Returns the setting: a name or a chat model.
-    """
+    """Chooses the model for a sampling request."""
 
     def __init__(self, configured: Callable[[], Any]) -> None:
         self._configured = configured
@@ -468,7 +452,6 @@ class ModelChooser:
         return _recorded(self._made[1])
 
     def _other(self, hint: str, configured: str) -> BaseChatModel | None:
-        """Return the model that a hint names, or None if it cannot be made."""
         provider, colon, _ = hint.partition(":")
         if hint == OFFLINE or (colon and provider not in (*PROVIDERS, configured.partition(":")[0])):
             return None
@@ -504,12 +487,7 @@ def _unweighed(preferences: ModelPreferences | None) -> tuple[str, ...]:
 
 
 def agent_span(asker: str, model: str) -> AbstractContextManager[Span]:
-    """Return a span around a run.
-
-    Args:
-        asker: `"agent"`, or `"agent NAME"` for a declared agent.
-        model: The model's name.
-    """
+    """Return a span around a run."""
     name = asker.removeprefix("agent").strip()
     attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.request.model": model}
     return span(f"invoke_agent {name}".rstrip(), attributes | ({"gen_ai.agent.name": name} if name else {}))

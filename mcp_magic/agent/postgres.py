@@ -45,11 +45,6 @@ class DatabaseThreads(AsyncPostgresSaver):
 async def open_database(url: str, where: str, stack: AsyncExitStack) -> DatabaseThreads:
     """Connect, and create missing tables.
 
-    Args:
-        url: `postgresql://...`.
-        where: The URL without secrets, for messages.
-        stack: The exit stack that closes the connection.
-
     Raises:
         ThreadError: The database cannot be used; one line without the password.
     """

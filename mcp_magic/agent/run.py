@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic._text import counted, duration
-from mcp_magic.agent.transcript.entries import TOKENS, model_of, text_of, tokens_of, wanted_by
-from mcp_magic.agent.transcript.recorder import messages_of
-from mcp_magic.agent.transcript.transcript import Transcript
+from mcp_magic.agent.calls import asked_calls
+from mcp_magic.agent.transcript import Transcript, messages_of
+from mcp_magic.agent.transcript.entries import TOKENS, model_of, text_of, tokens_of
 from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.display.document import mimebundle, tool_badges
 from mcp_magic.display.listing import Listing
@@ -41,7 +41,7 @@ __all__ = [
 
 # Views of messages and tools, of this package's agent or any other.
 
-CALL_COLUMNS = ("step", "server", "tool", "arguments", "approved by", "seconds", "error")
+CALL_COLUMNS = ("turn", "server", "tool", "arguments", "approved by", "seconds", "error")
 
 DESCRIPTION = 200
 """Characters of a tool's description in the listing."""
@@ -56,7 +56,7 @@ def get_final_answer(messages: Iterable[MessageLikeRepresentation]) -> str:
     'It is 7.'
     """
     for message in reversed(messages_of(messages)):
-        if message.type in ("ai", "AIMessageChunk") and not wanted_by(message) and (text := text_of(message)):
+        if message.type in ("ai", "AIMessageChunk") and not asked_calls(message) and (text := text_of(message)):
             return text
     return ""
 
@@ -103,7 +103,7 @@ def calls_frame(
 ) -> pd.DataFrame:
     """Return the calls as a DataFrame with `CALL_COLUMNS`, one row each, in order.
 
-    `step` is the turn of the model (from 1 within each request), `arguments` a dict of the sent arguments with secrets
+    `turn` is the turn of the model (from 1 within each request), `arguments` a dict of the sent arguments with secrets
     masked; unknown `seconds` are NaN and unknown `approved by` None; `error` is None for a successful call.
 
     Args:
@@ -115,13 +115,13 @@ def calls_frame(
     shown = messages if isinstance(messages, Transcript) else Transcript.from_messages(messages, names=names)
     # dtype object: in a column of text, pandas would convert None to NaN
     frame = pd.DataFrame([_row(called) for called in shown.calls], columns=list(CALL_COLUMNS), dtype=object)
-    return frame.astype({"step": "int64", "seconds": "float64"})
+    return frame.astype({"turn": "int64", "seconds": "float64"})
 
 
 def _row(called: Called) -> tuple[Any, ...]:
     arguments = hidden_arguments(called.sent, called.definition)
     by = (called.by or None) if called.approved else None
-    return called.step, called.server, called.tool, arguments, by, called.seconds, called.error or None
+    return called.turn, called.server, called.tool, arguments, by, called.seconds, called.error or None
 
 
 def tools_summary(tools: Iterable[BaseTool | dict[str, Any] | Any]) -> Listing:
@@ -183,7 +183,7 @@ class AgentRun:
         messages: The LangChain messages of this run, beginning with the request.
         transcript: The transcript of this run.
         seconds: How long the run took.
-        stopped: Why the run ended early (`"interrupted"`, `"error"`, `"max_steps"`), or "".
+        stopped: Why the run ended early (`"interrupted"`, `"error"`, `"max_turns"`), or "".
     """
 
     request: str
@@ -206,7 +206,7 @@ class AgentRun:
 
     @property
     def calls(self) -> pd.DataFrame:
-        """The tool calls: step, server, tool, arguments, approved by, seconds, error."""
+        """The tool calls: turn, server, tool, arguments, approved by, seconds, error."""
         return calls_frame(self.transcript)
 
     @property

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.agent.models import ModelChooser, bind_tools, model_error, note_usage, turn_span
 from mcp_magic.ask.sampling import Expected, Sampled
+from mcp_magic.langchain.content import Reader
+from mcp_magic.langchain.names import provider_name
+from mcp_magic.lint import CHARACTERS_A_TOKEN, MAX_NAME
+from mcp_magic.results.content import message_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
 
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage
 
     from mcp_magic.agent.models import Choice
     from mcp_magic.ask.sampling import SamplingRequest
-    from mcp_magic.langchain.sampling import Own, Renamed, Takes
 
-__all__ = ["ModelSampler"]
+__all__ = ["ModelSampler", "Own", "Renamed", "Takes", "called", "to_messages", "to_sampled", "unread"]
+
 
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
 """The fields of LangChain's models that limit the tokens of an answer."""
@@ -34,11 +45,7 @@ _NONE: dict[str, Any] = {"langchain_openai": "none", "langchain_anthropic": {"ty
 
 
 class ModelSampler:
-    """Answers with the configured model, or with a model that the server's hints name.
-
-    Args:
-        configured: Returns the setting: `PROVIDER:NAME`, a LangChain chat model, or `offline`.
-    """
+    """Answers with the configured model, or with a model that the server's hints name."""
 
     def __init__(self, configured: Callable[[], Any]) -> None:
         self._choosing = ModelChooser(configured)
@@ -64,8 +71,6 @@ class ModelSampler:
             ModelError: The model cannot be made, gets tools but takes none, or its provider refused or failed;
                 one line, without a key.
         """
-        from mcp_magic.langchain.sampling import to_sampled
-
         choice = self._choice(asked)
         tools = _tools(asked)
         problem: Exception | None = None
@@ -87,51 +92,39 @@ class ModelSampler:
         return self._choosing.choose(asked.preferences, configured_only=asked.unasked)
 
 
-class _Bound(NamedTuple):
-    """A tool as the model gets it.
-
-    Attributes:
-        known: Its names.
-        function: The tool in the form for `bind_tools`.
-    """
-
-    known: Renamed
-    function: dict[str, Any]
-
-
-def _tools(asked: SamplingRequest) -> dict[str, _Bound]:
+def _tools(asked: SamplingRequest) -> dict[str, Renamed]:
     from mcp_magic.agent.tools import function_of
-    from mcp_magic.langchain.sampling import Renamed, called
 
-    made = {tool.name: (called(tool.name), tool) for tool in asked.tools or ()}
-    functions = {name: (given, function_of(given, tool)) for name, (given, tool) in made.items()}
-    return {name: _Bound(Renamed(given, f.renamed), f.bound) for name, (given, f) in functions.items()}
+    renamed = {}
+    for tool in asked.tools or ():
+        name = called(tool.name)
+        function = function_of(name, tool)
+        renamed[tool.name] = Renamed(name, function.renamed, function.bound)
+    return renamed
 
 
-def _owner(tools: Mapping[str, _Bound]) -> Own:
-    """Return the function that maps a name and arguments from the model to the tool's own."""
+def _owner(tools: Mapping[str, Renamed]) -> Own:
     from mcp_magic.agent.tools import own_arguments
 
-    names = {bound.known.name: name for name, bound in tools.items()}
+    names = {tool.name: name for name, tool in tools.items()}
 
     def own(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         found = names.get(name, name)
-        renamed = tools[found].known.arguments if found in tools else {}
-        return found, own_arguments(arguments, renamed)
+        return found, own_arguments(arguments, tools[found].arguments if found in tools else {})
 
     return own
 
 
-async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str, _Bound]) -> AIMessage:
-    from mcp_magic.agent.nodes import take_turn
-    from mcp_magic.agent.offline.model import OfflineModel
-    from mcp_magic.langchain.sampling import to_messages
+async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str, Renamed]) -> AIMessage:
+    from mcp_magic.agent.calls import take_turn
+    from mcp_magic.agent.offline import OfflineModel, limited, quoted
 
-    messages = to_messages(asked, _takes(model), {name: bound.known for name, bound in tools.items()})
+    messages = to_messages(asked, _takes(model), tools)
+    functions = [dict(tool.function) for tool in tools.values()]
     if isinstance(model, OfflineModel):
-        return await _offline(model, asked, tools, messages)
+        message = await take_turn(model.bind_tools(functions), messages) if asked.usable_tools else quoted(messages)
+        return limited(message, asked.max_tokens * CHARACTERS_A_TOKEN)
     runnable: Any = _tuned(model, asked)
-    functions = [bound.function for bound in tools.values()]
     if asked.usable_tools:
         choice = {"tool_choice": "any"} if asked.tool_choice == "required" else {}
         runnable = bind_tools(runnable, functions, **choice)
@@ -142,17 +135,6 @@ async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str
     reasons = (getattr(model, "profile", None) or {}).get("reasoning_output")
     stops = [] if reasons else list(asked.stop_sequences[:MAX_STOPS])  # reasoning models refuse stop sequences
     return await take_turn(runnable.bind(stop=stops) if stops else runnable, messages)
-
-
-async def _offline(model: Any, asked: SamplingRequest, tools: Mapping[str, _Bound], messages: Any) -> AIMessage:
-    from mcp_magic.agent.nodes import take_turn
-    from mcp_magic.agent.offline.model import CHARACTERS_A_TOKEN, limited, quoted
-
-    if not asked.usable_tools:
-        message = quoted(messages)
-    else:
-        message = await take_turn(model.bind_tools([bound.function for bound in tools.values()]), messages)
-    return limited(message, asked.max_tokens * CHARACTERS_A_TOKEN)
 
 
 def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]) -> tuple[Any, list[BaseMessage]]:
@@ -168,9 +150,6 @@ def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]
 
 
 def _takes(model: BaseChatModel) -> Takes:
-    """Return which media a model's profile declares that it reads."""
-    from mcp_magic.langchain.sampling import Takes
-
     profile = getattr(model, "profile", None) or {}
     says = (bool(profile.get(key)) for key in ("image_inputs", "audio_inputs", "image_tool_message"))
     return Takes(*says)
@@ -200,9 +179,7 @@ def _tuned(model: BaseChatModel, asked: SamplingRequest) -> BaseChatModel:
 
 
 def _notes(asked: SamplingRequest, choice: Choice) -> tuple[str, ...]:
-    """Return which parts of the request are not followed."""
-    from mcp_magic.agent.offline.model import OfflineModel
-    from mcp_magic.langchain.sampling import unread
+    from mcp_magic.agent.offline import OfflineModel
 
     notes = [*choice.notes, *unread(asked, _takes(choice.model))]
     if not _limit_field(choice.model) and not isinstance(choice.model, OfflineModel):
@@ -229,3 +206,208 @@ def _alone() -> Iterator[None]:
         yield
     finally:
         var_child_runnable_config.reset(token)
+
+
+# A sampling request as LangChain messages.
+# For media that the model does not take (images, sound, types that no provider takes) it reads a line of text.
+
+WHOLE = 1_000_000_000
+"""Limit of characters without effect: the model reads all that the user has seen."""
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+_NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
+
+
+class Takes(NamedTuple):
+    """The media that a model reads beside text."""
+
+    images: bool = False
+    audio: bool = False
+    tool_images: bool = False
+
+
+class Renamed(NamedTuple):
+    """A tool for the model: its name, the model's names of renamed arguments -> the tool's own, and what is bound."""
+
+    name: str
+    arguments: Mapping[str, str]
+    function: Mapping[str, Any] = MappingProxyType({})
+
+
+def called(name: str) -> str:
+    """Return a tool's name for the model: its own if providers accept that.
+
+    >>> called("add"), called("files/read it")
+    ('add', 'tool__files_read_it_9c3280')
+    """
+    return name if _NAME.fullmatch(name) else provider_name("tool", name)
+
+
+def to_messages(asked: SamplingRequest, takes: Takes, tools: Mapping[str, Renamed]) -> list[BaseMessage]:
+    """Return the conversation of a request."""
+    from langchain_core.messages import HumanMessage, SystemMessage
+
+    messages: list[BaseMessage] = [SystemMessage(asked.system_prompt)] if asked.system_prompt else []
+    for message in asked.messages:
+        blocks = message.content_as_list
+        if message.role == "assistant":
+            messages.append(_assistant(blocks, tools))
+        elif blocks and blocks[0].type == "tool_result":
+            messages += [_result(block, takes) for block in blocks]
+        else:
+            messages.append(HumanMessage(content=_content(blocks, takes)))
+    return messages
+
+
+def _assistant(blocks: Sequence[Any], tools: Mapping[str, Renamed]) -> BaseMessage:
+    """Return a turn of the model, without media, since providers take none there."""
+    from langchain_core.messages import AIMessage
+
+    calls: list[Any] = []
+    for block in blocks:
+        if block.type == "tool_use":
+            known = tools.get(block.name) or Renamed(called(block.name), {})
+            given = {own: name for name, own in known.arguments.items()}
+            arguments = {given.get(name, name): value for name, value in block.input.items()}
+            calls.append({"name": known.name, "args": arguments, "id": _id(block.id), "type": "tool_call"})
+    return AIMessage(content=_content([b for b in blocks if b.type != "tool_use"], Takes()), tool_calls=calls)
+
+
+def _result(block: Any, takes: Takes) -> BaseMessage:
+    from langchain_core.messages import ToolMessage
+
+    content = _content(block.content, Takes(images=takes.tool_images))
+    if not content and block.structured_content is not None:
+        content = json.dumps(block.structured_content, ensure_ascii=False)
+    status: Any = "error" if block.is_error else "success"
+    return ToolMessage(content=content, tool_call_id=_id(block.tool_use_id), status=status)
+
+
+def _content(blocks: Iterable[Any], takes: Takes) -> Any:
+    parts = [_part(block, takes) for block in blocks]
+    if all(part["type"] == "text" for part in parts) and len(parts) < 2:
+        return parts[0]["text"] if parts else ""
+    return parts
+
+
+def _part(block: Any, takes: Takes) -> dict[str, Any]:
+    if block.type == "audio" and takes.audio:
+        return message_block(block)
+    reader = Reader(images=takes.images, limit=WHOLE)
+    reader.add(block)
+    [read] = reader.finish()
+    return {"type": "text", "text": read} if isinstance(read, str) else read
+
+
+def _id(given: str) -> str:
+    """Return a call's id in a form that providers accept; it is the same for a call and its result."""
+    return given if _ID.fullmatch(given) else f"call_{hashlib.sha256(given.encode()).hexdigest()[:24]}"
+
+
+def unread(asked: SamplingRequest, takes: Takes) -> list[str]:
+    """Return notes about media that the model cannot read.
+
+    >>> from mcp_types import ImageContent, SamplingMessage
+    >>> image = ImageContent(data="aGk=", mime_type="image/png")
+    >>> from mcp_magic.ask.sampling import SamplingRequest
+    >>> unread(SamplingRequest("s", (SamplingMessage(role="user", content=image),), 10), Takes())
+    ['1 image is not shown to the model']
+    """
+    missed: Counter[str] = Counter()
+    for message in asked.messages:
+        reads = takes if message.role == "user" else Takes()
+        for block in message.content_as_list:
+            inner, seen = (block.content, Takes(takes.tool_images)) if block.type == "tool_result" else ([block], reads)
+            media = (each for each in inner if each.type in ("image", "audio"))
+            missed.update(each.type for each in media if _part(each, seen)["type"] == "text")
+    kinds = {"image": ("image is", "images are"), "audio": ("sound is", "sounds are")}
+    return [f"{count} {kinds[kind][count > 1]} not shown to the model" for kind, count in missed.items()]
+
+
+# The reply to a sampling request, from a model's message.
+
+_REASONS = {
+    "stop": "endTurn",
+    "end_turn": "endTurn",
+    "completed": "endTurn",
+    "length": "maxTokens",
+    "max_tokens": "maxTokens",
+    "max_output_tokens": "maxTokens",
+    "stop_sequence": "stopSequence",
+    "tool_calls": "toolUse",
+    "tool_use": "toolUse",
+}
+"""Finish reasons of OpenAI, Anthropic, Google and others -> the protocol's."""
+
+
+Own = Callable[[str, Mapping[str, Any]], tuple[str, dict[str, Any]]]
+"""Returns a tool's own name and arguments for the model's."""
+
+
+def to_sampled(
+    message: AIMessage,
+    *,
+    model: str,
+    stop_sequences: Sequence[str] = (),
+    own: Own | None = None,
+    notes: Sequence[str] = (),
+) -> Sampled:
+    """Return the reply for a model's message.
+
+    Args:
+        message: The model's message.
+        model: The model's name, if the message has none.
+        stop_sequences: Texts that end the reply, even if the provider ignored them.
+        own: Returns the server's names; None if the model may call no tool.
+        notes: Which parts of the request were not followed.
+    """
+    from mcp_types import TextContent, ToolUseContent
+
+    calls = []
+    if own is not None:
+        for call in message.tool_calls:
+            name, arguments = own(call["name"], call["args"])
+            calls.append(ToolUseContent(name=name, id=call["id"] or f"call_{uuid.uuid4().hex[:12]}", input=arguments))
+    text, stopped = (message.text, False) if calls else _stopped(message.text, stop_sequences)
+    content: list[Any] = [TextContent(text=text)] if text else []
+    content += [*([] if stopped else _media(message)), *calls]
+    said = [*notes]
+    if message.invalid_tool_calls:
+        said.append("calls whose arguments were not whole were left out")
+    if message.tool_calls and own is None:
+        said.append("calls of tools that it may not call were left out")
+    metadata = message.response_metadata
+    reason = "toolUse" if calls else "stopSequence" if stopped else _reason(metadata)
+    answered_by = str(metadata.get("model_name") or metadata.get("model") or model)
+    return Sampled(tuple(content) or (TextContent(text=""),), answered_by, reason, tuple(said))
+
+
+def _stopped(text: str, stop_sequences: Sequence[str]) -> tuple[str, bool]:
+    """Return a text up to the first stop sequence, and whether there is one.
+
+    >>> _stopped("one, two END three", ["END", ","])
+    ('one', True)
+    """
+    found = [at for at in (text.find(each) for each in stop_sequences if each) if at >= 0]
+    return (text[: min(found)], True) if found else (text, False)
+
+
+def _reason(metadata: Mapping[str, Any]) -> str:
+    said = metadata.get("stop_reason") or metadata.get("finish_reason") or metadata.get("done_reason") or "stop"
+    reason = _REASONS.get(str(said).lower(), str(said))
+    return "endTurn" if reason == "toolUse" else reason
+
+
+def _media(message: AIMessage) -> list[Any]:
+    from mcp_types import AudioContent, ImageContent
+
+    if isinstance(message.content, str):
+        return []
+    kinds: dict[str, Any] = {"image": ImageContent, "audio": AudioContent}
+    blocks: list[Any] = [block for block in message.content_blocks if block["type"] in kinds]
+    usual = {"image": "image/png", "audio": "audio/wav"}
+    return [
+        kinds[block["type"]](data=block["base64"], mime_type=block.get("mime_type") or usual[block["type"]])
+        for block in blocks
+        if block.get("base64")
+    ]

@@ -1,4 +1,4 @@
-"""A chat model that plays fixed turns: to test graphs, and to show one step by step."""
+"""Chat models that answer in this process, and the one that plays fixed turns: to test graphs, and to show one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -19,12 +21,79 @@ from mcp_magic.errors import ModelError
 from mcp_magic.langchain.names import provider_name
 
 if TYPE_CHECKING:
-    from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
     from langchain_core.runnables import Runnable
 
-__all__ = ["ScriptedModel", "Seen"]
+__all__ = ["LocalModel", "ScriptedModel", "Seen", "call_chunks"]
 
 Turn = str | AIMessage | Sequence[tuple[str, dict[str, Any]]] | BaseException | Callable[[list[BaseMessage]], Any]
+
+
+class LocalModel(BaseChatModel):
+    """A chat model that answers in this process; its turns are whole, and are streamed as a provider streams them.
+
+    Args:
+        pause: Seconds between two words of a stream.
+    """
+
+    pause: float = 0.0
+
+    @abstractmethod
+    def _turn(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage | Awaitable[AIMessage]:
+        """Return the turn for a conversation and the bound arguments."""
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
+        """Bind tools, in OpenAI's format."""
+        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        message: Any = self._turn(messages, kwargs)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    async def _agenerate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        turn = self._turn(messages, kwargs)
+        return ChatResult(generations=[ChatGeneration(message=await turn if isawaitable(turn) else turn)])
+
+    def _stream(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        message: Any = self._turn(messages, kwargs)
+        yield from _chunks(message)
+
+    async def _astream(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        turn = self._turn(messages, kwargs)
+        for chunk in _chunks(await turn if isawaitable(turn) else turn):
+            yield chunk
+            await asyncio.sleep(self.pause)  # also without a pause: the page shows each word
+
+
+def call_chunks(message: AIMessage) -> list[Any]:
+    """Return the calls of a message as the last chunk of a stream has them."""
+    calls = [(call["name"], json.dumps(call["args"]), call["id"]) for call in message.tool_calls]
+    calls += [(call["name"] or "", call["args"] or "", call["id"]) for call in message.invalid_tool_calls]
+    return [{"name": name, "args": args, "id": id_, "index": index} for index, (name, args, id_) in enumerate(calls)]
+
+
+def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
+    """Yield a message word by word, then the calls and the usage."""
+    pieces = re.findall(r"\S+\s*|\s+", message.content) if isinstance(message.content, str) else []
+    for piece in pieces:
+        yield ChatGenerationChunk(message=AIMessageChunk(content=piece, id=message.id))
+    last = AIMessageChunk(
+        content=message.content if not isinstance(message.content, str) else "",
+        id=message.id,
+        tool_call_chunks=call_chunks(message),
+        additional_kwargs=message.additional_kwargs,
+        usage_metadata=message.usage_metadata,
+        response_metadata=message.response_metadata,
+        chunk_position="last",
+    )
+    yield ChatGenerationChunk(message=last)
 
 
 class Seen(NamedTuple):
@@ -35,7 +104,7 @@ class Seen(NamedTuple):
     kwargs: dict[str, Any]
 
 
-class ScriptedModel(BaseChatModel):
+class ScriptedModel(LocalModel):
     """A model that plays one turn after the other, whatever the request.
 
     Args:
@@ -43,16 +112,9 @@ class ScriptedModel(BaseChatModel):
             function that returns one of these (or an awaitable of one) for the messages.
         pause: Seconds between two words of a stream.
         repeat_last: Whether the last turn repeats; otherwise a further turn is an error.
-
-    Attributes:
-        turns: The turns.
-        pause: Seconds between two words of a stream.
-        repeat_last: Whether the last turn repeats.
-        seen: What the model got for each turn so far.
     """
 
     turns: list[Any]
-    pause: float = 0.0
     repeat_last: bool = False
     _seen: list[Seen] = PrivateAttr(default_factory=list)
 
@@ -68,54 +130,7 @@ class ScriptedModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "scripted"
 
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
-        """Bind tools; they are recorded in `seen`, and the turns may call any tool."""
-        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=self._message(self._turn(messages, kwargs)))])
-
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        turn = self._turn(messages, kwargs)
-        message = self._message(await turn if hasattr(turn, "__await__") else turn)
-        return ChatResult(generations=[ChatGeneration(message=message)])
-
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Iterator[ChatGenerationChunk]:
-        yield from _chunks(self._message(self._turn(messages, kwargs)))
-
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        turn = self._turn(messages, kwargs)
-        for chunk in _chunks(self._message(await turn if hasattr(turn, "__await__") else turn)):
-            if run_manager is not None:
-                await run_manager.on_llm_new_token(str(chunk.text), chunk=chunk)
-            yield chunk
-            await asyncio.sleep(self.pause)
-
-    def _turn(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> Any:
+    def _turn(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage | Awaitable[AIMessage]:
         number = len(self._seen)
         others = {name: value for name, value in kwargs.items() if name != "tools"}
         self._seen.append(Seen(list(messages), kwargs.get("tools", []), others))
@@ -124,48 +139,25 @@ class ScriptedModel(BaseChatModel):
         if number >= len(self.turns):
             raise ModelError(f"the script is over: it has {len(self.turns)} turns, and a further one was asked for.")
         turn = self.turns[number]
-        return turn(messages) if callable(turn) else turn
-
-    def _message(self, turn: Any) -> AIMessage:
-        if isinstance(turn, BaseException):
-            raise turn
-        if isinstance(turn, AIMessage):
-            return turn.model_copy(update={"id": turn.id or f"turn_{uuid.uuid4().hex}"})
-        usage: Any = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-        if isinstance(turn, str):
-            return AIMessage(turn, usage_metadata=usage)
-        calls = [{"name": _name(name), "args": args, "id": f"call_{uuid.uuid4().hex[:12]}"} for name, args in turn]
-        return AIMessage("", tool_calls=calls, usage_metadata=usage)
+        turn = turn(messages) if callable(turn) else turn
+        return _later(turn) if isawaitable(turn) else _message(turn)
 
 
-def _name(name: str) -> str:
-    server, colon, tool = name.partition(":")
-    return provider_name(server, tool) if colon else name
+async def _later(turn: Awaitable[Any]) -> AIMessage:
+    return _message(await turn)
 
 
-def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
-    """Yield a message as a provider streams it: word by word, then the calls, then the usage."""
-    pieces = re.findall(r"\S+\s*|\s+", message.content) if isinstance(message.content, str) else []
-    for piece in pieces:
-        yield ChatGenerationChunk(message=AIMessageChunk(content=piece, id=message.id))
-    calls: list[Any] = [
-        {"name": call["name"], "args": json.dumps(call["args"]), "id": call["id"], "index": index}
-        for index, call in enumerate(message.tool_calls)
-    ]
-    last = AIMessageChunk(
-        content=message.content if not isinstance(message.content, str) else "",
-        id=message.id,
-        tool_call_chunks=calls + _broken(message),
-        usage_metadata=message.usage_metadata,
-        response_metadata=message.response_metadata,
-        chunk_position="last",
-    )
-    yield ChatGenerationChunk(message=last)
-
-
-def _broken(message: AIMessage) -> list[Any]:
-    start = len(message.tool_calls)
-    return [
-        {"name": call["name"], "args": call["args"], "id": call["id"], "index": start + index}
-        for index, call in enumerate(message.invalid_tool_calls)
-    ]
+def _message(turn: Any) -> AIMessage:
+    if isinstance(turn, BaseException):
+        raise turn
+    if isinstance(turn, AIMessage):
+        return turn.model_copy(update={"id": turn.id or f"turn_{uuid.uuid4().hex}"})
+    usage: Any = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    if isinstance(turn, str):
+        return AIMessage(turn, usage_metadata=usage)
+    calls: list[Any] = []
+    for name, arguments in turn:
+        server, colon, tool = name.partition(":")
+        model_name = provider_name(server, tool) if colon else name
+        calls.append({"name": model_name, "args": arguments, "id": f"call_{uuid.uuid4().hex[:12]}"})
+    return AIMessage("", tool_calls=calls, usage_metadata=usage)

@@ -8,7 +8,6 @@ import sqlite3
 import time
 import uuid
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
 from mcp_magic._text import did_you_mean, listed
-from mcp_magic.agent.state import AgentState
+from mcp_magic.agent.graph import AgentState
 from mcp_magic.agent.transcript.entries import is_turn
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.masking import mask_text
@@ -34,9 +33,8 @@ if TYPE_CHECKING:
 __all__ = [
     "MEMORY",
     "SUMMARY",
-    "Keeper",
+    "FallbackSaver",
     "MemoryThreads",
-    "Opened",
     "ThreadSummary",
     "default_file",
     "delete_thread",
@@ -46,10 +44,9 @@ __all__ = [
     "new_thread_name",
     "newest_of",
     "open_threads",
-    "prune",
     "summary_of",
     "thread_names",
-    "until_step",
+    "until_turn",
 ]
 
 
@@ -70,24 +67,6 @@ _memory: list[MemoryThreads] = []
 _seen: dict[Any, dict[str, None]] = {}
 
 
-@dataclass(frozen=True)
-class Opened:
-    """An open place of threads.
-
-    Attributes:
-        saver: LangGraph's checkpointer.
-        where: The name of the place, for messages.
-    """
-
-    saver: Keeper
-    where: str
-
-    @property
-    def problem(self) -> str:
-        """Why threads are in memory instead of the requested place, or ""; a later failure may set it."""
-        return self.saver.problem
-
-
 def default_file() -> Path:
     """Return the default file, in Jupyter's data directory."""
     from jupyter_core.paths import jupyter_data_dir
@@ -106,7 +85,7 @@ def new_thread_name(request: str) -> str:
 
 
 @asynccontextmanager
-async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIterator[Opened]:
+async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIterator[FallbackSaver]:
     """Open the place of threads for one run or one listing.
 
     Args:
@@ -121,44 +100,37 @@ async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIte
     problem = ""
     async with AsyncExitStack() as stack:
         try:
-            opened = await _open(where, stack, strict=not fall_back)
+            saver = await _open(where, stack, strict=not fall_back)
         except ThreadError as error:
             problem = str(error)
         if problem and not fall_back:
             raise ThreadError(problem)
-        yield Opened(Keeper(None, _in_memory(), problem=problem), "memory") if problem else opened
+        yield FallbackSaver(None, _in_memory(), "memory", problem=problem) if problem else saver
 
 
-async def _open(where: Any, stack: AsyncExitStack, *, strict: bool) -> Opened:
-
+async def _open(where: Any, stack: AsyncExitStack, *, strict: bool) -> FallbackSaver:
     options: dict[str, Any] = {"strict": strict, "names": _seen.setdefault(_key(where), {})}
+    saver: Any = None
+    why: Callable[[Exception], str] = str
     async with AsyncExitStack() as opening:
         if not isinstance(where, str | Path | None):
-            called, saver = type(where).__name__, _checkpointer(where)
-            options["explain"] = lambda error: _foreign(called, error)
+            if not isinstance(where, BaseCheckpointSaver):
+                expected = f"a file, {MEMORY}, postgresql://..., or a LangGraph checkpointer"
+                raise ThreadError(f"threads cannot be kept in {one_line(repr(where), 40)}: {expected} is expected")
+            named, saver, why = type(where).__name__, where, _foreign
         elif (text := str(where or "")) == MEMORY:
-            called, saver = "memory", None
+            named = "memory"
         elif _DATABASE.match(text):
-            called = mask_text(text)
-            saver, why = await _open_database(text, called, opening)
-            options |= {"explain": lambda error: _said(called, why(error)), "prunes": True}
+            named = mask_text(text)
+            saver, why = await _open_database(text, named, opening)
+            options["prunes"] = True
         else:
-            from mcp_magic.agent.sqlite import open_file, why
+            from mcp_magic.agent import sqlite
 
-            file = _file(text)
-            called, saver = str(file), await open_file(file, opening)
-            options["explain"] = lambda error: _said(called, why(error))
+            file = Path(text).expanduser().absolute() if text else default_file()
+            named, saver, why = str(file), await sqlite.open_file(file, opening), sqlite.why
         stack.push_async_exit(opening.pop_all())
-    return Opened(Keeper(saver, _in_memory(), **options), called)
-
-
-def _checkpointer(where: Any) -> Any:
-    from langgraph.checkpoint.base import BaseCheckpointSaver
-
-    if isinstance(where, BaseCheckpointSaver):
-        return where
-    expected = f"a file, {MEMORY}, postgresql://..., or a LangGraph checkpointer"
-    raise ThreadError(f"threads cannot be kept in {one_line(repr(where), 40)}: {expected} is expected")
+    return FallbackSaver(saver, _in_memory(), named, why=why, **options)
 
 
 async def _open_database(url: str, where: str, stack: AsyncExitStack) -> tuple[Any, Any]:
@@ -171,14 +143,10 @@ async def _open_database(url: str, where: str, stack: AsyncExitStack) -> tuple[A
     raise MissingDependencyError(f"{where} needs PostgreSQL's checkpointer: `pip install 'mcp-magic[postgres]'`")
 
 
-def _foreign(called: str, error: Exception) -> str:
+def _foreign(error: Exception) -> str:
     from mcp_magic.agent.models import without_secrets
 
-    return _said(called, one_line(without_secrets(str(error) or type(error).__name__), 200))
-
-
-def _said(called: str, why: str) -> str:
-    return f"threads cannot be kept in {called}: {why}" if why else ""
+    return one_line(without_secrets(str(error) or type(error).__name__), 200)
 
 
 def _place(where: Any) -> Any:
@@ -189,12 +157,7 @@ def _place(where: Any) -> Any:
     return MEMORY if where is None and deck.cassette is not None else where
 
 
-def _file(text: str) -> Path:
-    return Path(text).expanduser().absolute() if text else default_file()
-
-
 def _in_memory() -> MemoryThreads:
-
     if not _memory:
         _memory.append(MemoryThreads())
     return _memory[0]
@@ -220,22 +183,14 @@ def thread_names(where: Any = None) -> list[str]:
     )
     names: list[str] = []
     with suppress(sqlite3.Error, OSError, ValueError):
-        uri = f"{_file(text).as_uri()}?mode=ro"
+        file = Path(text).expanduser().absolute() if text else default_file()
+        uri = f"{file.as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=TAB_SECONDS)) as connection:
             until = time.monotonic() + READING_SECONDS
             connection.set_progress_handler(lambda: time.monotonic() > until, 10_000)
             connection.execute("PRAGMA trusted_schema = OFF")
             names = [str(name) for (name,) in connection.execute(f"{query} DESC LIMIT 1000")]
     return names
-
-
-async def prune(saver: Any, thread: str) -> None:
-    """Drop all checkpoints of a thread but the latest, which holds all messages; some checkpointers do so themselves.
-
-    LangGraph stores the whole thread again at each step: a run of many steps would fill the disk with copies.
-    """
-    with suppress(NotImplementedError):
-        await saver.aprune([thread], strategy="keep_latest")
 
 
 # The summary that a listing shows of each thread. Checkpoints store it, so a listing reads no conversation.
@@ -248,7 +203,7 @@ LAST = 80
 
 
 def summary_of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return a thread's summary as JSON: `requests`, `steps`, `last` (request), `changed` (ISO 8601)."""
+    """Return a thread's summary as JSON: `requests`, `steps` (turns of the model), `last` (request), `changed`."""
     messages = checkpoint["channel_values"].get("messages")
     messages = messages if isinstance(messages, list) else []
     asked = [message for message in messages if getattr(message, "type", "") == "human"]
@@ -284,28 +239,31 @@ async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[st
 # It wraps any LangGraph checkpointer.
 
 
-class Keeper(BaseCheckpointSaver[Any]):
+class FallbackSaver(BaseCheckpointSaver[Any]):
     """A checkpointer that goes on in memory when the wrapped one fails.
 
     Args:
         inner: The wrapped checkpointer; None: memory only.
         spare: The checkpointer in memory.
-        explain: Returns the message for an error of `inner`, or "" for an error about a single thread.
+        where: The name of the place, for messages.
+        why: Returns the reason for an error of `inner`, or "" for an error about a single thread.
         prunes: Whether `inner` may drop all checkpoints but the latest.
         strict: Whether to raise instead of going on in memory.
         names: Collects the names of the threads that were seen.
         problem: Why threads are in memory from the start, or "".
 
     Attributes:
-        problem: Why threads are in memory, or "".
+        where: The name of the place.
+        problem: Why threads are in memory instead, or ""; a later failure may set it.
     """
 
     def __init__(
         self,
         inner: BaseCheckpointSaver[Any] | None,
         spare: MemoryThreads,
+        where: str,
         *,
-        explain: Callable[[Exception], str] = str,
+        why: Callable[[Exception], str] = str,
         prunes: bool = False,
         strict: bool = False,
         names: dict[str, None] | None = None,
@@ -313,14 +271,14 @@ class Keeper(BaseCheckpointSaver[Any]):
     ) -> None:
         saver = spare if inner is None else inner
         super().__init__(serde=saver.serde)
-        self.problem = problem
+        self.where, self.problem = where, problem
         self._saver, self._spare, self._inner = saver, spare, inner
-        self._explain, self._prunes, self._strict = explain, prunes, strict
+        self._why, self._prunes, self._strict = why, prunes, strict
         self._names = {} if names is None else names
         self._lock = asyncio.Lock()
         self.get_next_version = saver.get_next_version  # type: ignore[method-assign]
 
-    def with_allowlist(self, extra_allowlist: Any) -> Keeper:
+    def with_allowlist(self, extra_allowlist: Any) -> FallbackSaver:
         """Return itself: the wrapped serializer decides which types it reads."""
         return self
 
@@ -413,30 +371,29 @@ class Keeper(BaseCheckpointSaver[Any]):
                 try:
                     return await do()
                 except Exception as error:  # checkpointers share no error class
-                    problem = self._why(error, thread)
+                    problem = self._explain(error, thread)
                 if self._strict or instead is None or self._inner is None:
                     raise ThreadError(problem)
                 self.problem = problem
         return await instead()
 
-    def _why(self, error: Exception, thread: str) -> str:
+    def _explain(self, error: Exception, thread: str) -> str:
         if isinstance(error, ThreadError):
             return str(error)
+        if why := self._why(error):
+            return f"threads cannot be kept in {self.where}: {why}"
         advice = f"`%mcp agent --delete {thread}` deletes it"
-        return self._explain(error) or f"the thread {thread!r} cannot be read: it is damaged; {advice}"
+        return f"the thread {thread!r} cannot be read: it is damaged; {advice}"
 
 
 async def _newest_readable(saver: BaseCheckpointSaver[Any], config: RunnableConfig) -> CheckpointTuple | None:
     """Read a checkpoint. Damaged data may decode without an error to other values, so the messages are checked."""
     found = await saver.aget_tuple(config)
-    if found is not None and not all(isinstance(m, BaseMessage) for m in _checkpoint_messages(found)):
+    if found is not None and not all(
+        isinstance(m, BaseMessage) for m in found.checkpoint["channel_values"].get("messages", [])
+    ):
         raise ValueError
     return found
-
-
-def _checkpoint_messages(found: CheckpointTuple) -> list[Any]:
-    messages: list[Any] = found.checkpoint["channel_values"].get("messages", [])
-    return messages
 
 
 def _base(found: CheckpointTuple) -> Any:
@@ -482,24 +439,16 @@ MOST = 1000
 
 
 class ThreadSummary(NamedTuple):
-    """A thread in a listing.
-
-    Attributes:
-        thread: Its name.
-        requests: How many requests it has.
-        steps: How many turns the model had.
-        last: The last request.
-        changed: When it was last written, ISO 8601.
-    """
+    """A thread in a listing."""
 
     thread: str
     requests: int
-    steps: int
+    turns: int
     last: str
     changed: str
 
 
-async def list_threads(saver: Keeper) -> list[ThreadSummary]:
+async def list_threads(saver: FallbackSaver) -> list[ThreadSummary]:
     """Return the threads, most recently used first.
 
     Raises:
@@ -513,7 +462,7 @@ async def list_threads(saver: Keeper) -> list[ThreadSummary]:
     ]
 
 
-async def messages_of(saver: Keeper, thread: str) -> list[BaseMessage]:
+async def messages_of(saver: FallbackSaver, thread: str) -> list[BaseMessage]:
     """Return the messages of a thread.
 
     Raises:
@@ -525,53 +474,53 @@ async def messages_of(saver: Keeper, thread: str) -> list[BaseMessage]:
     return messages
 
 
-async def _known(saver: Keeper, thread: str) -> None:
+async def _known(saver: FallbackSaver, thread: str) -> None:
     names = [summary.thread for summary in await list_threads(saver)]
     if thread not in names:
         there = f"There are: {listed(names)}" if names else "`%%mcp_agent` begins one."
         raise ThreadError(f"no thread {thread!r}.{did_you_mean(thread, names)} {there}")
 
 
-async def fork_thread(saver: Keeper, thread: str, step: int | None, name: str) -> int:
+async def fork_thread(saver: FallbackSaver, thread: str, turn: int | None, name: str) -> int:
     """Copy a thread up to one of its turns and return how many turns the copy has.
 
     Args:
         saver: The place of the thread.
         thread: Its name.
-        step: The last turn to copy, counted from 1, with the answers to its calls; None: all.
+        turn: The last turn to copy, counted from 1, with the answers to its calls; None: all.
         name: The name of the copy.
 
     Raises:
         ThreadError: There is no such thread or turn, or the name is taken.
     """
-    messages = until_step(await messages_of(saver, thread), step, thread)
+    messages = until_turn(await messages_of(saver, thread), turn, thread)
     if await _messages(saver, name):
         raise ThreadError(f"there is a thread {name!r} already; `%mcp agent --delete {name}` deletes it")
     await _writer(saver).aupdate_state({"configurable": {"thread_id": name}}, {"messages": messages}, as_node="keep")
     return sum(map(is_turn, messages))
 
 
-def until_step(messages: Sequence[BaseMessage], step: int | None, thread: str) -> list[BaseMessage]:
+def until_turn(messages: Sequence[BaseMessage], turn: int | None, thread: str) -> list[BaseMessage]:
     """Return the messages up to a turn of the model and the answers to its calls.
 
     >>> from langchain_core.messages import AIMessage, HumanMessage
     >>> said = [HumanMessage("a"), AIMessage("b"), HumanMessage("c"), AIMessage("d")]
-    >>> [message.text for message in until_step(said, 1, "t")]
+    >>> [message.text for message in until_turn(said, 1, "t")]
     ['a', 'b']
     """
-    turns = [index for index, message in enumerate(messages) if is_turn(message)]
-    if step is None:
+    if turn is None:
         return list(messages)
-    if not 1 <= step <= len(turns):
-        steps = f"it has the steps 1 to {len(turns)}" if turns else "no model has answered in it yet"
-        raise ThreadError(f"the thread {thread!r} has no step {step}; {steps}")
-    end = turns[step - 1] + 1
+    places = [index for index, message in enumerate(messages) if is_turn(message)]
+    if not 1 <= turn <= len(places):
+        there = f"it has the turns 1 to {len(places)}" if places else "no model has answered in it yet"
+        raise ThreadError(f"the thread {thread!r} has no turn {turn}; {there}")
+    end = places[turn - 1] + 1
     while end < len(messages) and messages[end].type == "tool":
         end += 1
     return list(messages[:end])
 
 
-async def delete_thread(saver: Keeper, thread: str) -> None:
+async def delete_thread(saver: FallbackSaver, thread: str) -> None:
     """Delete a thread.
 
     Raises:
@@ -581,13 +530,13 @@ async def delete_thread(saver: Keeper, thread: str) -> None:
     await saver.adelete_thread(thread)
 
 
-async def _messages(saver: Keeper, thread: str) -> list[BaseMessage]:
+async def _messages(saver: FallbackSaver, thread: str) -> list[BaseMessage]:
     found = await saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
     messages: list[BaseMessage] = found.checkpoint["channel_values"].get("messages", []) if found else []
     return messages
 
 
-def _writer(saver: Keeper) -> Any:
+def _writer(saver: FallbackSaver) -> Any:
     """Return a graph that does nothing; LangGraph writes the state of a thread through a graph."""
     graph = StateGraph(AgentState)
     graph.add_node("keep", lambda state: {})

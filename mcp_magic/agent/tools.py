@@ -101,7 +101,6 @@ def _schema(schema: Any, level: _Level) -> Schema:
 
 
 def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Convert the forms of drafts 4 to 2019-09 to 2020-12."""
     modern = dict(schema)
     if isinstance(schema.get("items"), list):
         modern["prefixItems"] = modern.pop("items")
@@ -129,7 +128,6 @@ def _mend_patterns(schema: Mapping[str, Any], kept: Schema) -> None:
 
 
 def _tell_cut(schema: Mapping[str, Any], kept: Schema) -> None:
-    """Describe in words how many properties and choices were left out."""
     if isinstance(choices := schema.get("enum"), list) and choices and "enum" not in kept:
         shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in choices[:5])
         _add_note(kept, f"one of {len(choices):,} values, such as {shown[:200]}")
@@ -267,7 +265,6 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
 
 
 def _without_dangling(node: Any, root: Schema) -> Any:
-    """Drop references that cannot be resolved within the document."""
     if isinstance(node, list):
         return [_without_dangling(each, root) for each in node]
     if not isinstance(node, dict):
@@ -333,24 +330,14 @@ _REFUSED = (*_TOLD, "allOf", "$ref", "$dynamicRef")
 
 
 class Function(NamedTuple):
-    """A tool in the form that the model gets.
-
-    Attributes:
-        bound: The tool in the form for `bind_tools`.
-        renamed: The model's names of renamed arguments -> the tool's own names.
-    """
+    """A tool in the form that the model gets."""
 
     bound: dict[str, Any]
     renamed: dict[str, str]
 
 
 def function_of(name: str, tool: Tool) -> Function:
-    """Return a tool as an OpenAI function.
-
-    Args:
-        name: The tool's name for the model, `^[a-zA-Z0-9_-]{1,64}$`.
-        tool: Its definition.
-    """
+    """Return a tool as an OpenAI function."""
     schema = tool.input_schema
     description = tool.description or tool.title or tool.name
     notes = [_note(key, schema[key]) for key in _TOLD if key in schema]
@@ -453,15 +440,7 @@ WITHOUT_TOOLS = ", or `%mcp disconnect --all`: without tools it answers"
 
 
 class Offer(NamedTuple):
-    """A tool that is offered to the model.
-
-    Attributes:
-        name: The tool's name for the model.
-        connection: The connection to its server.
-        tool: Its definition.
-        bound: The tool in the form for `bind_tools`.
-        renamed: The model's names of renamed arguments -> the tool's own names.
-    """
+    """A tool that is offered to the model."""
 
     name: str
     connection: Connection
@@ -560,11 +539,6 @@ async def _tools(connection: Connection) -> tuple[Any, ...]:
 
 async def bound_tools(host: Host, server: str | None = None, search: str = "") -> Listing:
     """List the tools in the form that a model gets.
-
-    Args:
-        host: The host of the servers.
-        server: One server instead of all.
-        search: Only tools with this text in name or description.
 
     Returns:
         Per tool the model's name, `server:tool`, the characters and the approximate tokens.

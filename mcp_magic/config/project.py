@@ -81,7 +81,7 @@ _AGENT_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "approve": _one_of("ask", "auto", "readonly", "deny"),
     "system": _TEXT,
     "prompt": _TEXT,
-    "max_steps": (lambda value: is_a(value, int) and value > 0, "an integer above 0"),
+    "max_turns": (lambda value: is_a(value, int) and value > 0, "an integer above 0"),
     "thread": _TEXT,
     "show": _one_of("full", "answer", "none"),
 }

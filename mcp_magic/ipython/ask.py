@@ -1082,8 +1082,8 @@ def _sampled(asked: SamplingRequest, text: str, model: str) -> Sampled:
     """Return a text as the reply, within the limits of the request."""
     from langchain_core.messages import AIMessage
 
-    from mcp_magic.agent.offline.model import limited
-    from mcp_magic.langchain.sampling import to_sampled
+    from mcp_magic.agent.offline import limited
+    from mcp_magic.agent.sampling import to_sampled
     from mcp_magic.lint import CHARACTERS_A_TOKEN
 
     message = limited(AIMessage(text), asked.max_tokens * CHARACTERS_A_TOKEN)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from mcp_magic.agent.transcript.transcript import Transcript
+    from mcp_magic.agent.transcript import Transcript
     from mcp_magic.display.document import Markup
     from mcp_magic.display.listing import Listing
     from mcp_magic.inflight import Report

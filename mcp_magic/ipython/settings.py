@@ -94,7 +94,7 @@ class Settings(Configurable):
         help="Where agents keep conversations: a file, :memory:, postgresql://..., or a LangGraph checkpointer; "
         "empty: a file in Jupyter's data directory.",
     ).tag(config=True)
-    max_steps = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)
+    max_turns = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)
     result_characters = Int(20_000, min=100, help="Characters of one result that a model is given.").tag(config=True)
 
     reconnect = Enum(

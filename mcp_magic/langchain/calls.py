@@ -27,7 +27,7 @@ from mcp_magic.errors import (
     UnreachableError,
 )
 from mcp_magic.inflight import is_repeatable
-from mcp_magic.langchain.content import LIMIT, Content, artifact_of, storable, to_content
+from mcp_magic.langchain.content import LIMIT, Content, approval_of, artifact_of, storable, to_content
 from mcp_magic.session.connection import Connection
 
 if TYPE_CHECKING:
@@ -74,12 +74,6 @@ async def retrying(
 ) -> T:
     """Run `send` on the open session, at most three times, with exponential backoff and jitter.
 
-    Args:
-        connection: Any connection to the server.
-        send: Called with the open connection.
-        breaker: Returns the circuit breaker of a connection.
-        repeatable: Returns whether the request may be sent again.
-
     Raises:
         SessionError: The session failed, or the breaker is open.
         ConnectError: The session had ended and could not be opened again.
@@ -104,10 +98,6 @@ async def retrying(
 
 async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breaker) -> Connection:
     """Open a session, with up to three attempts if the server may only not be ready yet.
-
-    Args:
-        connect: Opens it.
-        breaker: The circuit breaker, which refuses attempts while it is open.
 
     Raises:
         SessionError: The breaker is open.
@@ -138,7 +128,6 @@ def _may_be_there_soon(error: BaseException) -> bool:
 
 
 def _can_reopen(connection: Connection) -> bool:
-    """Whether a host can reopen the session, and the user did not close it."""
     return connection.is_held and connection.state != "closed"
 
 
@@ -186,12 +175,6 @@ class Breaker:
     """A circuit breaker for one server's session.
 
     A tool's own error and a request that the server refuses do not count: they show that the server is alive.
-
-    Args:
-        name: The server's name, for messages.
-        failures: Failures in a row that open the breaker.
-        rest: Seconds that the breaker stays open.
-        clock: Returns the time in seconds.
     """
 
     def __init__(
@@ -301,12 +284,7 @@ MIN_SECONDS = 0.01
 
 
 class MCPToolException(ToolException):
-    """A failed call: the tool's own error, a refusal, or a failed session.
-
-    Attributes:
-        content: The error as the model reads it.
-        artifact: The artifact, as for a successful call.
-    """
+    """A failed call: the tool's own error, a refusal, or a failed session."""
 
     def __init__(self, content: Content, artifact: dict[str, Any]) -> None:
         items = [content] if isinstance(content, str) else content
@@ -327,6 +305,7 @@ async def call(
     asker: str = "agent",
     run: str | None = None,
     decision: Decision | None = None,
+    checked: Tool | None = None,
     on_progress: ProgressFnT | None = None,
     timeout: float | None = None,
     images: bool = False,
@@ -345,6 +324,7 @@ async def call(
         asker: The name of the caller, for consent.
         run: The id of the agent's run.
         decision: The decision of consent, if there is one already; otherwise consent is asked once.
+        checked: The definition by which the arguments were checked, if they were; a changed schema checks them again.
         on_progress: Awaited with (progress, total, message) for each progress notification.
         timeout: Seconds for all attempts together, without the time that a decision takes.
         images: Whether the model takes images.
@@ -358,7 +338,7 @@ async def call(
     Raises:
         MCPToolException: The tool reported an error, the call was refused, or the session failed.
     """
-    made = _Call(tool_name, arguments, asker, run, decision, on_progress, timeout)
+    made = _Call(tool_name, arguments, asker, run, decision, checked, on_progress, timeout)
     failure = result = None
     try:
         result = await retrying(
@@ -386,18 +366,19 @@ class _Call:
     asker: str
     run: str | None
     decision: Decision | None
+    checked: Tool | None
     on_progress: ProgressFnT | None
     timeout: float | None
     seconds: float = 0.0
     declared_safe: bool = False
 
     async def send(self, connection: Connection) -> ToolResult:
-        """Make one attempt."""
         definition = await self._definition(connection)
-        if self.decision is None or self.decision.arguments is None:
-            self.arguments, _ = schema.prepare_arguments(self.arguments, definition.input_schema)
-        else:
+        if self.decision is not None and self.decision.arguments is not None:
             schema.check_arguments(self.decision.arguments, definition.input_schema)
+        elif self.checked is None or self.checked.input_schema != definition.input_schema:
+            self.arguments, _ = schema.prepare_arguments(self.arguments, definition.input_schema)
+            self.checked = definition
         if self.decision is None and connection.consent is not None:
             trusted = connection.spec.trust
             request = Request(connection.name, self.tool, self.arguments, self.asker, definition, trusted, self.run)
@@ -427,21 +408,15 @@ class _Call:
             raise
 
     def _left(self) -> float | None:
-        """Return the seconds left for the answer."""
         return None if self.timeout is None else max(self.timeout - self.seconds, MIN_SECONDS)
 
     def repeatable(self) -> bool:
-        """Whether the call may be sent again, and time is left."""
         return self.declared_safe and (self.timeout is None or self.seconds < self.timeout - MIN_SECONDS)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The artifact's entries about the call itself."""
         decision = self.decision
         if decision is None:
             return {"arguments": storable(dict(self.arguments))}
-        edited = decision.arguments is not None and decision.arguments != self.arguments
-        verdict = ("edit" if edited else "approve") if decision.approved else "deny"
         sent = self.arguments if decision.arguments is None else decision.arguments
-        approval = {"decision": verdict, "by": decision.by, "reason": decision.reason}
-        return {"arguments": storable(dict(sent)), "approval": approval}
+        return {"arguments": storable(dict(sent)), "approval": approval_of(decision, self.arguments)}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import ToolMessage
 
     from mcp_magic._host import Host
+    from mcp_magic.consent.consent import Decision
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.session.connection import Connection
 
@@ -29,6 +30,7 @@ __all__ = [
     "LIMIT",
     "Content",
     "Reader",
+    "approval_of",
     "artifact_of",
     "langchain_resources",
     "result_of",
@@ -109,7 +111,6 @@ class Reader:
 
 
 def _text_of(block: Any) -> str | None:
-    """Return the text of a text block or of an embedded text resource; None for other blocks."""
     if block.type == "text":
         return str(block.text)
     if block.type == "resource" and to_media(block) is None:
@@ -118,7 +119,6 @@ def _text_of(block: Any) -> str | None:
 
 
 def _line(block: Any, media: Media | None) -> str:
-    """Return a line that describes a block that the model cannot read."""
     if media is not None:
         family = media.mime_type.partition("/")[0]
         what = family if family in ("image", "audio", "video") else "file"
@@ -206,6 +206,13 @@ def artifact_of(server: str, tool: str, *, seconds: float = 0.0, is_error: bool 
         "structured_content": None,
         "meta": None,
     }
+
+
+def approval_of(decision: Decision, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a decision about a call with `arguments` as artifacts store it: `decision`, `by` and `reason`."""
+    edited = decision.arguments is not None and decision.arguments != arguments
+    verdict = ("edit" if edited else "approve") if decision.approved else "deny"
+    return {"decision": verdict, "by": decision.by, "reason": decision.reason}
 
 
 def result_of(message: ToolMessage) -> ToolResult:
@@ -327,10 +334,6 @@ async def _asked(host: Host, wanted: str) -> list[tuple[Connection, str, str]]:
 
 def to_blobs(result: ResourceResult, name: str = "") -> list[Blob]:
     """Return the contents of a resource as blobs.
-
-    Args:
-        result: The result of reading the resource.
-        name: The resource's name.
 
     Raises:
         InvalidResponseError: The server's data is not base64.

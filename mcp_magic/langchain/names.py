@@ -64,9 +64,6 @@ class Names:
     'fs:read file'
     >>> Names(()).person("weather__forecast")
     'weather:forecast'
-
-    Args:
-        tools: Pairs of the server's and the tool's own name.
     """
 
     def __init__(self, tools: Iterable[tuple[str, str]]) -> None:

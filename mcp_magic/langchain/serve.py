@@ -131,7 +131,6 @@ def _of_value(value: Any) -> CallToolResult:
 
 
 def _raw(value: Any) -> CallToolResult | None:
-    """Return the MCP result that a value is or holds, or None."""
     from mcp_types import CallToolResult
 
     held = value.raw if isinstance(value, ToolResult) else value
@@ -163,7 +162,6 @@ def _text(value: Any) -> str:
 
 
 def _blocks(value: Any) -> list[ContentBlock] | None:
-    """Return the content blocks of a value; None if the value is data."""
     if isinstance(value, dict):
         return None
     items = value if isinstance(value, list | tuple) else [value]
@@ -185,7 +183,6 @@ def _block(item: Any, number: int) -> ContentBlock | None:
 
 
 def _wire_block(item: dict[str, Any]) -> ContentBlock | None:
-    """Return a dict as an MCP content block, or None if it is not one."""
     from pydantic import ValidationError
 
     try:
@@ -288,7 +285,6 @@ def _listed(tools: Any) -> list[Any]:
 
 
 def _served(tool: BaseTool) -> Tool:
-    """Return the SDK's registration of a tool; raise if the tool cannot be served."""
     from mcp.server.mcpserver.tools import Tool
 
     _check(tool)
@@ -330,7 +326,6 @@ def _check(tool: Any) -> None:
 
 
 def _injected(tool: BaseTool) -> list[str]:
-    """Return the arguments that LangChain or LangGraph injects and a model does not see."""
     from langchain_core.utils.pydantic import get_fields
 
     whole: Any = tool.get_input_schema()
@@ -341,7 +336,6 @@ def _injected(tool: BaseTool) -> list[str]:
 
 
 def _schema(tool: BaseTool) -> dict[str, Any]:
-    """Return the input schema that a model would see."""
     from langchain_core.tools import Tool as SingleInputTool
     from pydantic.errors import PydanticInvalidForJsonSchema
 

@@ -94,8 +94,6 @@ def _mentions_reference(value: Any) -> bool:
 
 
 class _Inliner:
-    """Expands the references of a document."""
-
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._resolver = Resolver(root)
         self._nodes = 0
@@ -138,7 +136,6 @@ class _Inliner:
 
 
 def _outline(schema: Any) -> dict[str, Any]:
-    """Return the type, title and description of a schema, without its references."""
     if not isinstance(schema, Mapping):
         return {}
     return {key: schema[key] for key in ("type", "title", "description") if isinstance(schema.get(key), str)}
@@ -167,10 +164,6 @@ _driving = threading.RLock()
 async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
     """Await `work` on its loop, which may run on another thread.
 
-    Args:
-        loop: The loop; None for the running one.
-        work: The coroutine.
-
     Raises:
         SessionError: The loop does not run.
     """
@@ -184,10 +177,6 @@ async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, An
 
 def run_blocking(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to its end and return its result.
-
-    Args:
-        loop: The loop; None for any.
-        work: The coroutine.
 
     Raises:
         SessionError: The loop is closed, or it waits for this very call.
@@ -375,10 +364,6 @@ class _Held:
 def make_tools(offered: Sequence[tuple[Source, Tool]], options: Options) -> list[StructuredTool]:
     """Return tools as LangChain tools, without tools for apps only.
 
-    Args:
-        offered: Pairs of a source of sessions and a tool.
-        options: Options for all calls.
-
     Raises:
         UnknownToolError: A timeout is for an unknown tool.
     """
@@ -493,8 +478,6 @@ async def spec_tools(
 
 
 class _Source:
-    """A source that opens a session for each call, unless the host has one."""
-
     def __init__(self, spec: Spec, name: str, host: Host) -> None:
         self.spec = spec
         self.name = name
@@ -541,7 +524,6 @@ class _Source:
         return connection
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """Return the loop of the host's session; None without one."""
         connection = self._open()
         return connection.loop if connection is not None else None
 

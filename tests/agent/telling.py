@@ -57,7 +57,7 @@ def answer(id: str, result: ToolResult, **more: Any) -> ToolMessage:
 
 
 def call(id: str, tool: str = "add", **more: Any) -> dict[str, Any]:
-    known = {"server": "showcase", "arguments": {}, "definition": None, "step": 1}
+    known = {"server": "showcase", "arguments": {}, "definition": None, "turn": 1}
     return {"kind": "call", "id": id, "tool": tool, **known, **more}
 
 

@@ -12,9 +12,9 @@ from langgraph.types import Command
 from mcp.server.mcpserver import MCPServer
 from mcp_types import Tool
 
+from mcp_magic.agent.calls import with_own_ids
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.agent.state import with_own_ids
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
 from tests.langchain.lowlevel import serving_tools
@@ -496,7 +496,7 @@ async def test_names_of_twenty_servers_with_the_same_tool_stay_apart(host: Host)
 async def test_a_run_ends_after_its_steps_with_what_is_known(host: Host) -> None:
     model = ScriptedModel([[("shop:price", {"item": "pear"})], [("shop:price", {"item": "apple"})], "never"])
 
-    state = await build_graph(model, host, max_steps=2).ainvoke(asked())
+    state = await build_graph(model, host, max_turns=2).ainvoke(asked())
 
     last = state["messages"][-1]
     assert last.text.startswith("Stopped after 2 turns, before the work was done. Known so far:")
@@ -509,7 +509,7 @@ async def test_a_run_ends_after_its_steps_with_what_is_known(host: Host) -> None
 async def test_a_model_that_answers_in_its_last_turn_is_not_stopped(host: Host) -> None:
     model = ScriptedModel([[("shop:price", {"item": "pear"})], "2.0"])
 
-    state = await build_graph(model, host, max_steps=2).ainvoke(asked())
+    state = await build_graph(model, host, max_turns=2).ainvoke(asked())
 
     assert state["messages"][-1].text == "2.0"
 
@@ -517,7 +517,7 @@ async def test_a_model_that_answers_in_its_last_turn_is_not_stopped(host: Host) 
 async def test_many_steps_need_no_other_setting(host: Host) -> None:
     model = ScriptedModel([*([[("shop:price", {"item": "pear"})]] * 60), "ok"])
 
-    state = await build_graph(model, host, max_steps=100).ainvoke(asked())
+    state = await build_graph(model, host, max_turns=100).ainvoke(asked())
 
     assert state["messages"][-1].text == "ok"
     assert len(tools_said(state)) == 60

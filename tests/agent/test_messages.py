@@ -62,7 +62,7 @@ async def test_the_frame_has_a_row_for_each_call_with_secrets_masked() -> None:
     assert tuple(frame.columns) == CALL_COLUMNS
     assert frame.to_dict("records") == [
         {
-            "step": 1,
+            "turn": 1,
             "server": "showcase",
             "tool": "add",
             "arguments": {"a": 3, "b": 4},
@@ -71,7 +71,7 @@ async def test_the_frame_has_a_row_for_each_call_with_secrets_masked() -> None:
             "error": None,
         },
         {
-            "step": 2,
+            "turn": 2,
             "server": "showcase",
             "tool": "fails",
             "arguments": {"city": "Atlantis", "api_key": "***"},
@@ -85,19 +85,19 @@ async def test_the_frame_has_a_row_for_each_call_with_secrets_masked() -> None:
 def test_the_frame_of_no_calls_has_the_columns_and_their_types() -> None:
     frame = calls_frame([HumanMessage("a")])
     assert tuple(frame.columns) == CALL_COLUMNS
-    assert (len(frame), frame["seconds"].dtype, frame["step"].dtype) == (0, "float64", "int64")
+    assert (len(frame), frame["seconds"].dtype, frame["turn"].dtype) == (0, "float64", "int64")
 
 
 def test_the_frame_of_a_transcript_hides_what_the_schema_calls_secret() -> None:
     schema = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True}}}
-    event = {"kind": "call", "id": "1", "server": "a", "tool": "b", "arguments": {"pin": "1234"}, "step": 1}
+    event = {"kind": "call", "id": "1", "server": "a", "tool": "b", "arguments": {"pin": "1234"}, "turn": 1}
     frame = calls_frame(told({**event, "definition": definition("b", schema)}))
     assert frame["arguments"][0] == {"pin": "***"}
 
 
 def test_the_frame_says_why_a_call_did_not_happen() -> None:
     message = ToolMessage("refused", tool_call_id="1", status="error")
-    events = [{"kind": "call", "id": "1", "server": "a", "tool": "b", "arguments": {}, "step": 1}]
+    events = [{"kind": "call", "id": "1", "server": "a", "tool": "b", "arguments": {}, "turn": 1}]
     frame = calls_frame(told(*events, decided("1", False, reason="too dear"), result("1", message)))
     assert (frame["error"][0], frame["approved by"][0]) == ("too dear", None)
 

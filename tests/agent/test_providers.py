@@ -14,8 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
-from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.runner import run_agent
+from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.errors import ModelError
 from tests.agent.fake_openai import KEY, FakeOpenAI, Refusal, Turn
 from tests.processes import free_port

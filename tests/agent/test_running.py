@@ -12,10 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.runner import run_agent
+from mcp_magic.agent.graph import build_graph, run_agent, turns_taken, unanswered
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.agent.state import steps_taken, unanswered
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ModelError
 from tests.agent.telling import html
@@ -68,7 +66,7 @@ async def test_a_run_has_the_answer_the_messages_the_calls_and_the_usage(host: H
     assert run.answer == "It costs **1.5**."
     assert [m.type for m in run.messages] == ["human", "ai", "tool", "ai"]
     [row] = run.calls.to_dict("records")
-    assert (row["step"], row["server"], row["tool"], row["arguments"]) == (1, "shop", "price", {"item": "apple"})
+    assert (row["turn"], row["server"], row["tool"], row["arguments"]) == (1, "shop", "price", {"item": "apple"})
     assert row["approved by"] == "approval = 'auto'"
     assert run.usage["total_tokens"] == 30
     assert run.seconds > 0
@@ -290,23 +288,23 @@ async def test_a_run_that_comes_to_its_end_is_told_once_as_over(host: Host) -> N
 
 
 async def test_a_run_that_is_out_of_steps_says_so(host: Host) -> None:
-    agent = Agent(host, [[("shop:price", {"item": "pear"})]], max_steps=1)
+    agent = Agent(host, [[("shop:price", {"item": "pear"})]], max_turns=1)
 
     run = await agent.run("go")
 
-    assert run.stopped == "max_steps"
-    assert "max_steps" in repr(run)
+    assert run.stopped == "max_turns"
+    assert "max_turns" in repr(run)
     assert "stopped after 1 turn" in str(run.transcript)
 
 
 async def test_the_turns_that_are_counted_are_those_that_were_allowed(host: Host) -> None:
-    agent = Agent(host, [[("shop:price", {"item": "pear"})]] * 3, max_steps=3)
+    agent = Agent(host, [[("shop:price", {"item": "pear"})]] * 3, max_turns=3)
 
     run = await agent.run("go")
 
     assert run.transcript.summary.startswith("3 turns · 2 calls ·")
     assert "stopped after 3 turns" in str(run.transcript)
-    assert steps_taken(run.messages) == 3
+    assert turns_taken(run.messages) == 3
     assert repr(run).startswith("<AgentRun t: 2 calls, ")
 
 

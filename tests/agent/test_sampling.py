@@ -104,7 +104,7 @@ async def test_tools_are_offered_and_calls_come_back_under_the_servers_names(cli
     fake = FakeOpenAI(Turn(), Turn("Found."))
     async with fake.running():
         sampler = ModelSampler(lambda: chat(fake, client))
-        from mcp_magic.langchain.sampling import called
+        from mcp_magic.agent.sampling import called
 
         fake.turns[0].calls = [("add", {"a": 1, "b": 2}), (called(odd.name), {"filter_id": "7"})]  # type: ignore[union-attr]
         request = asking(tools=(ADD, odd), tool_choice="required")

@@ -77,7 +77,7 @@ async def test_a_thread_in_a_file_goes_on_and_its_tool_messages_survive(host: Ho
     assert [m.text for m in second.messages] == ["and?", "again"]
     assert await kept(file) == [*SAID, ("human", "and?"), ("ai", "again")]
     async with open_threads(file) as opened:
-        answer = (await messages_of(opened.saver, "t"))[2]
+        answer = (await messages_of(opened, "t"))[2]
     assert answer.name == "shop__buy"
     assert (answer.artifact["server"], answer.artifact["arguments"]) == ("shop", {"item": "pear"})
     assert result_of(answer).text == "bought 1 pear"
@@ -279,14 +279,14 @@ async def test_a_thread_whose_messages_are_damaged_leaves_the_others_alone(host:
     assert (made.answer, problem) == ("fresh", str(caught.value))
     assert await kept(file, "good") == SAID
     async with open_threads(file) as opened:
-        assert [summary.thread for summary in await list_threads(opened.saver)] == ["bad", "good"]
+        assert [summary.thread for summary in await list_threads(opened)] == ["bad", "good"]
 
 
 async def test_a_file_from_somebody_else_runs_no_code(host: Host, file: Path, tmp_path: Path) -> None:
     await run(host, file, ["done"])
     witness = tmp_path / "witness"
     async with open_threads(file) as opened:
-        saver: Any = opened.saver
+        saver: Any = opened
         config = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
         found = await saver.aget_tuple(config)
         found.checkpoint["channel_values"]["messages"] = [_Touch(witness)]
@@ -335,11 +335,11 @@ async def test_what_a_kernel_wrote_last_before_it_died_stays_in_the_thread(
     host: Host, file: Path, said: AIMessage
 ) -> None:
     async with open_threads(file) as opened:
-        graph = build_graph(ScriptedModel([]), host, checkpointer=opened.saver)
+        graph = build_graph(ScriptedModel([]), host, checkpointer=opened)
         place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
         await graph.aupdate_state(place, {"messages": [HumanMessage("go")]}, as_node="__start__")
         state = await graph.aget_state(place)
-        await opened.saver.aput_writes(state.config, [("messages", [said])], state.tasks[0].id)  # and no checkpoint
+        await opened.aput_writes(state.config, [("messages", [said])], state.tasks[0].id)  # and no checkpoint
 
     await run(host, file, ["going on"], "and?")
 
@@ -370,13 +370,13 @@ async def test_a_new_file_is_made_by_several_at_the_same_time(tmp_path: Path) ->
 async def test_a_run_of_many_steps_leaves_a_small_file_and_no_warnings(
     host: Host, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    steps = 40
-    calls = [[("shop:buy", {"item": f"{number} {'x' * 10_000}"})] for number in range(steps)]
+    turns = 40
+    calls = [[("shop:buy", {"item": f"{number} {'x' * 10_000}"})] for number in range(turns)]
     with caplog.at_level(logging.WARNING):
-        await run(host, file, [*calls, "done"], max_steps=steps + 1)
+        await run(host, file, [*calls, "done"], max_turns=turns + 1)
         messages = await kept(file)
-    size = sum(len(text) for _, text in messages) + steps * 10_000  # the arguments are kept as well, twice
-    assert len(messages) == 2 * steps + 2
+    size = sum(len(text) for _, text in messages) + turns * 10_000  # the arguments are kept as well, twice
+    assert len(messages) == 2 * turns + 2
     assert [each.name for each in file.parent.iterdir()] == [file.name]
     assert file.stat().st_size < 3 * size
     assert caplog.records == []
@@ -395,21 +395,21 @@ async def test_a_listing_does_not_read_the_conversations(host: Host, file: Path)
     turns = [HumanMessage("question " * 50), AIMessage("answer " * 50)] * 25
 
     async with open_threads(file) as opened:
-        graph = build_graph(ScriptedModel([]), host, checkpointer=opened.saver)
+        graph = build_graph(ScriptedModel([]), host, checkpointer=opened)
         for number in range(200):
             messages = [message.model_copy(update={"id": None}) for message in turns]
             place: Any = {"configurable": {"thread_id": f"t{number:03}"}}
             await graph.aupdate_state(place, {"messages": messages}, as_node="act")
     read: list[int] = []
     async with open_threads(file, fall_back=False) as opened:
-        serde: Any = opened.saver._saver.serde
+        serde: Any = opened._saver.serde
         serde.loads_typed = lambda data: read.append(1)
         started = time.perf_counter()
-        listing = await list_threads(opened.saver)
+        listing = await list_threads(opened)
         seconds = time.perf_counter() - started
 
     assert [summary.thread for summary in listing] == [f"t{number:03}" for number in reversed(range(200))]
-    assert (listing[0].requests, listing[0].steps, listing[0].last[:8]) == (25, 25, "question")
+    assert (listing[0].requests, listing[0].turns, listing[0].last[:8]) == (25, 25, "question")
     assert read == []
     assert seconds < 0.5
     started = time.perf_counter()
@@ -430,7 +430,7 @@ async def test_names_of_threads_are_known_wherever_they_are(host: Host, file: Pa
 
 
 async def test_a_thread_in_postgresql_goes_on_is_listed_pruned_and_deleted(host: Host, url: str) -> None:
-    await run(host, url, [*[BUY] * 20, "done"], max_steps=30)
+    await run(host, url, [*[BUY] * 20, "done"], max_turns=30)
     made, problem = await run(host, url, ["again"], "and?")
 
     assert (made.answer, problem) == ("again", "")
@@ -439,12 +439,12 @@ async def test_a_thread_in_postgresql_goes_on_is_listed_pruned_and_deleted(host:
     assert messages[-2:] == [("human", "and?"), ("ai", "again")]
     async with open_threads(url, fall_back=False) as opened:
         assert opened.where.startswith("postgresql://***@127.0.0.1:")
-        [summary] = await list_threads(opened.saver)
-        assert (summary.thread, summary.requests, summary.steps, summary.last) == ("t", 2, 22, "and?")
-        rows = await (await opened.saver._saver.conn.execute("SELECT count(*) AS n FROM checkpoints")).fetchone()
+        [summary] = await list_threads(opened)
+        assert (summary.thread, summary.requests, summary.turns, summary.last) == ("t", 2, 22, "and?")
+        rows = await (await opened._saver.conn.execute("SELECT count(*) AS n FROM checkpoints")).fetchone()
         assert rows["n"] == 1
-        await opened.saver.adelete_thread("t")
-        assert await list_threads(opened.saver) == []
+        await opened.adelete_thread("t")
+        assert await list_threads(opened) == []
 
 
 async def test_a_wrong_password_is_one_line_without_it_and_the_run_goes_on(host: Host, port: int) -> None:

@@ -135,7 +135,7 @@ def test_steps_count_the_turns_of_each_request() -> None:
         {"kind": "asked", "text": "b"},
         {"kind": "said", "message": turn("y", id="3")},
     )
-    assert [entry.step for entry in transcript.entries if isinstance(entry, Said)] == [1, 2, 1]
+    assert [entry.turn for entry in transcript.entries if isinstance(entry, Said)] == [1, 2, 1]
 
 
 def test_usage_is_the_sum_of_the_turns_and_empty_where_no_model_tells() -> None:

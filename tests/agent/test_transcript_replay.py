@@ -10,8 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.runner import run_agent
+from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.transcript import Asked, Said, Transcript
 from mcp_magic.consent.consent import Decision, Request
@@ -39,7 +38,7 @@ async def test_a_thread_reads_like_the_run_that_made_it() -> None:
         {"kind": "asked", "text": "Be brief.", "role": "system"},
         {"kind": "asked", "text": "Add 3 and 4"},
         {"kind": "said", "message": messages[2]},
-        {"kind": "call", "id": "1", "server": "showcase", "tool": "add", "arguments": {"a": 3, "b": 4}, "step": 1},
+        {"kind": "call", "id": "1", "server": "showcase", "tool": "add", "arguments": {"a": 3, "b": 4}, "turn": 1},
         decided("1", arguments={"a": 3, "b": 5}),
         {"kind": "started", "id": "1"},
         result("1", messages[3]),  # type: ignore[arg-type]

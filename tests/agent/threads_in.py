@@ -7,8 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.runner import run_agent
+from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import messages_of, open_threads
 
@@ -37,7 +36,7 @@ async def run(
 ) -> tuple[AgentRun, str]:
     """Run an agent as the magic does; return the run, and why its thread is in memory."""
     async with open_threads(where) as opened:
-        graph = build_graph(ScriptedModel(turns), host, checkpointer=opened.saver, **options)
+        graph = build_graph(ScriptedModel(turns), host, checkpointer=opened, **options)
         made = await run_agent(graph, host, request, thread=thread)
         return made, opened.problem
 
@@ -45,7 +44,7 @@ async def run(
 async def kept(where: Any, thread: str = "t") -> list[tuple[str, str]]:
     """Return the kind and text of each message of a thread that is kept."""
     async with open_threads(where, fall_back=False) as opened:
-        return [(message.type, message.text) for message in await messages_of(opened.saver, thread)]
+        return [(message.type, message.text) for message in await messages_of(opened, thread)]
 
 
 @contextmanager

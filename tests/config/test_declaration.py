@@ -108,13 +108,13 @@ def test_every_key_of_rules_and_agents_is_taken():
         tools = ["a:*", "b:x"]
         approve = "readonly"
         prompt = "hello"
-        max_steps = 5
+        max_turns = 5
         thread = "t"
         show = "answer"
     """
     declared = parse(text)
     assert declared.consent[0]["arguments"] == {"mode": "write"}
-    assert declared.agents["a"]["max_steps"] == 5
+    assert declared.agents["a"]["max_turns"] == 5
 
 
 def test_settings_that_nobody_knows_yet_are_taken_as_they_are():
@@ -236,9 +236,9 @@ def test_json_of_other_hosts_serves_for_the_servers(tmp_path):
             id="approve",
         ),
         pytest.param(
-            "[agents.a]\nmax_steps = true",
-            "mcp_magic.toml:2: agents.a.max_steps: expected an integer above 0, got true.",
-            id="max_steps",
+            "[agents.a]\nmax_turns = true",
+            "mcp_magic.toml:2: agents.a.max_turns: expected an integer above 0, got true.",
+            id="max_turns",
         ),
         pytest.param(
             "[agents.a]\nservers = 'x'",

@@ -135,8 +135,7 @@ async def test_a_failure_is_told_by_its_kind(
 async def test_the_calls_of_an_agent_are_below_its_run(host: Host, spans: Spans) -> None:
     from langgraph.checkpoint.memory import InMemorySaver
 
-    from mcp_magic.agent.graph import build_graph
-    from mcp_magic.agent.runner import run_agent
+    from mcp_magic.agent.graph import build_graph, run_agent
     from mcp_magic.agent.scripted import ScriptedModel
 
     host.consent.policy = "auto"

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.shared.auth import OAuthToken
 
 from mcp_magic._host import Host
-from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.runner import run_agent
+from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import open_threads
 from mcp_magic.auth.store import FileStore, KeptTokens
@@ -40,7 +39,7 @@ async def threads(folder: Path, me: int) -> Any:
     async with Host() as host:
         while turn < TURNS or (problem and turn < MOST_TURNS):
             async with open_threads(folder / "threads.sqlite") as opened:
-                graph = build_graph(ScriptedModel([f"{me} said {turn}"]), host, checkpointer=opened.saver)
+                graph = build_graph(ScriptedModel([f"{me} said {turn}"]), host, checkpointer=opened)
                 await run_agent(graph, host, "go", thread=f"t{me}")
                 problem = opened.problem
             if problem and "another process has locked it" not in problem:

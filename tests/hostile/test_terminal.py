@@ -93,5 +93,5 @@ async def test_names_in_a_file_of_threads_reach_no_log(tmp_path: Path, caplog: p
         connection.commit()
     async with open_threads(file, fall_back=False) as opened:
         with pytest.raises(ThreadError):
-            await opened.saver.aget_tuple({"configurable": {"thread_id": "t", "checkpoint_ns": ""}})
+            await opened.aget_tuple({"configurable": {"thread_id": "t", "checkpoint_ns": ""}})
     assert harmless(caplog.text)

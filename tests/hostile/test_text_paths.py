@@ -22,8 +22,8 @@ from mcp_magic import schema
 from mcp_magic._host import fits_template
 from mcp_magic._text import clean, did_you_mean
 from mcp_magic.agent.models import model_error
-from mcp_magic.agent.offline.model import answer, outcome
-from mcp_magic.agent.offline.model import quoted as quoted_by_offline
+from mcp_magic.agent.offline import answer, outcome
+from mcp_magic.agent.offline import quoted as quoted_by_offline
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.ask.elicitation import Elicitation, question_html, question_text
 from mcp_magic.cassette.match import Scene, Server, Session, difference

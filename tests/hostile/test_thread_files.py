@@ -59,7 +59,7 @@ def make(file: Path, schema: str) -> None:
 
 async def listed(file: Path) -> list[str]:
     async with open_threads(file, fall_back=False) as opened:
-        return [summary.thread for summary in await list_threads(opened.saver)]
+        return [summary.thread for summary in await list_threads(opened)]
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
@@ -145,7 +145,7 @@ async def test_a_conversation_that_is_none_is_one_plain_error(kind: str, file: P
         connection.commit()
     async with open_threads(file, fall_back=False) as opened:
         with pytest.raises(ThreadError) as caught:
-            await opened.saver.aget_tuple({"configurable": {"thread_id": "t", "checkpoint_ns": ""}})
+            await opened.aget_tuple({"configurable": {"thread_id": "t", "checkpoint_ns": ""}})
     expected = "the thread 't' cannot be read: it is damaged; `%mcp agent --delete t` deletes it"
     assert str(caught.value) == expected
 
@@ -161,7 +161,7 @@ async def test_a_value_above_64_mb_is_not_loaded(file: Path) -> None:
     assert await listed(file) == ["t"]
     async with open_threads(file, fall_back=False) as opened:
         with pytest.raises(ThreadError, match="too big"):
-            await opened.saver.aget_tuple({"configurable": {"thread_id": "t", "checkpoint_ns": ""}})
+            await opened.aget_tuple({"configurable": {"thread_id": "t", "checkpoint_ns": ""}})
 
 
 async def test_a_listing_loads_no_large_metadata_and_no_endless_names(file: Path) -> None:

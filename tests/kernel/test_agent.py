@@ -262,7 +262,7 @@ def test_without_a_model_the_offline_one_answers_and_says_so(frontend: Frontend)
         ("%%mcp_agent --modle x\nhi", "unrecognized arguments: --modle. Did you mean '--model'?"),
         ("%%mcp_agent --servers waether\nhi", "no server 'waether'. Did you mean 'weather'?"),
         ("%%mcp_agent --tools 'weather:x*'\nhi", "no tool matches weather:x*; `%mcp tools` lists them"),
-        ("%%mcp_agent --max-steps 0\nhi", "%%mcp_agent: --max-steps 0: at least 1."),
+        ("%%mcp_agent --max-turns 0\nhi", "%%mcp_agent: --max-turns 0: at least 1."),
         ("%%mcp_agent -o 1x\nhi", "%%mcp_agent: -o 1x: a Python variable's name is expected."),
         ("%%mcp_agent --model $nothing\nhi", "cannot evaluate 'nothing': NameError"),
     ],

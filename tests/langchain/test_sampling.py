@@ -17,8 +17,8 @@ from mcp_types import (
     ToolUseContent,
 )
 
+from mcp_magic.agent.sampling import Renamed, Takes, called, to_messages, to_sampled, unread
 from mcp_magic.ask.sampling import SamplingRequest
-from mcp_magic.langchain.sampling import Renamed, Takes, called, to_messages, to_sampled, unread
 from tests.core.sampling_servers import PIXEL
 
 IMAGE = ImageContent(data=PIXEL, mime_type="image/png")

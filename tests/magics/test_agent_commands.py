@@ -88,7 +88,7 @@ servers = ["math"]
 tools = ["math:a*", "math:p*"]
 approve = "deny"
 system = "Answer with numbers."
-max_steps = 2
+max_turns = 2
 thread = "numbers"
 show = "answer"
 """
@@ -103,7 +103,7 @@ async def test_a_declared_agent_runs_with_what_is_declared(notebook: Notebook) -
     system, tools = notebook.given()
     assert "Answer with numbers." in system
     assert tools == {"math__add", "math__power", "math__primes"}
-    assert (made.thread, made.stopped, made.transcript.show) == ("numbers", "max_steps", "answer")
+    assert (made.thread, made.stopped, made.transcript.show) == ("numbers", "max_turns", "answer")
     assert "denied" in made.calls["error"][0]
     assert made.calls["approved by"][0] != ""
     assert [row["thread"] for row in await notebook.mcp("agent")] == ["numbers"]
@@ -113,7 +113,7 @@ async def test_options_on_the_line_win_over_the_declared_agent(notebook: Noteboo
     await notebook.mcp("up", DECLARED)
     line = (
         "analyst --servers math,weather --tools 'math:add, weather:*' --approve auto --system 'Be kind.' "
-        "--max-steps 3 --thread other --show full"
+        "--max-turns 3 --thread other --show full"
     )
 
     made = await notebook.agent(line, ADD, ADD, "3")
@@ -138,9 +138,9 @@ async def test_a_model_on_the_line_wins_over_the_declared_one(notebook: Notebook
 
 async def test_without_an_agent_the_settings_hold(notebook: Notebook) -> None:
     notebook.magics.model = model = ScriptedModel([ADD, ADD])
-    notebook.magics.max_steps = 1
+    notebook.magics.max_turns = 1
     made = await notebook.agent("")
-    assert made.stopped == "max_steps"
+    assert made.stopped == "max_turns"
     assert {tool["function"]["name"].partition("__")[0] for tool in model.seen[0].tools} == {"math", "weather"}
 
 
@@ -231,7 +231,7 @@ async def test_up_again_replaces_the_agents_of_the_same_declaration(notebook: No
 
 @pytest.fixture
 async def trip(notebook: Notebook) -> Notebook:
-    """A notebook with the thread `trip`: two requests, three steps."""
+    """A notebook with the thread `trip`: two requests, three turns."""
     await notebook.agent("--model $m --thread trip", ADD, "3", request="add 1 and 2")
     await notebook.agent("--model $m --thread trip", "6", request="double it")
     return notebook
@@ -246,26 +246,26 @@ async def test_threads_are_listed(trip: Notebook) -> None:
             "thread": "trip",
             "last request": "double it",
             "requests": 2,
-            "steps": 3,
+            "turns": 3,
             "changed": "",
         }
     assert row["changed"].startswith("20")
 
 
-async def test_a_thread_is_shown_with_its_calls_and_steps(trip: Notebook) -> None:
+async def test_a_thread_is_shown_with_its_calls_and_turns(trip: Notebook) -> None:
     shown = await trip.mcp("agent --show trip")
     text = str(shown)
     assert [called.name for called in shown.calls] == ["math:add"]
     assert shown.results[0].data == 3
     for part in ("add 1 and 2", "math:add", "double it", "6"):
         assert part in text
-    assert "3 steps, request 2 begins with step 3; `%mcp agent --fork trip@STEP` copies up to a step" in text
+    assert "3 turns, request 2 begins with turn 3; `%mcp agent --fork trip@TURN` copies up to a turn" in text
 
 
 async def test_a_thread_is_forked_and_gone_on_with(trip: Notebook) -> None:
     listing = await trip.mcp("agent --fork trip@2 --name other")
     assert [row["thread"] for row in listing] == ["other", "trip"]
-    assert listing.note == "'other' has 2 steps of 'trip'; `%%mcp_agent --thread other` goes on with it"
+    assert listing.note == "'other' has 2 turns of 'trip'; `%%mcp_agent --thread other` goes on with it"
 
     made = await trip.agent("--model $m --thread other", "9", request="triple it")
 
@@ -277,8 +277,8 @@ async def test_a_thread_is_forked_and_gone_on_with(trip: Notebook) -> None:
         "triple it",
     ]
     assert made.answer == "9"
-    steps = {row["thread"]: row["steps"] for row in await trip.mcp("agent --fork trip")}
-    assert steps == {"trip": 3, "other": 3, "trip-fork": 3}
+    turns = {row["thread"]: row["turns"] for row in await trip.mcp("agent --fork trip")}
+    assert turns == {"trip": 3, "other": 3, "trip-fork": 3}
 
 
 async def test_a_thread_is_deleted(trip: Notebook) -> None:
@@ -296,9 +296,9 @@ WRONG = {
     ),
     "to delete": ("--delete trp", errors.ThreadError, "no thread 'trp'. Did you mean 'trip'?"),
     "to fork": ("--fork trp@1", errors.ThreadError, "no thread 'trp'. Did you mean 'trip'?"),
-    "a step that is not there": ("--fork trip@9", errors.ThreadError, "has no step 9; it has the steps 1 to 3"),
-    "a step that is no number": ("--fork trip@x", errors.CommandError, "the step is a number, for example trip@2"),
-    "a name without a fork": ("--name x", errors.CommandError, "--name goes with --fork THREAD@STEP"),
+    "a turn that is not there": ("--fork trip@9", errors.ThreadError, "has no turn 9; it has the turns 1 to 3"),
+    "a turn that is no number": ("--fork trip@x", errors.CommandError, "the turn is a number, for example trip@2"),
+    "a name without a fork": ("--name x", errors.CommandError, "--name goes with --fork THREAD@TURN"),
     "two things at once": ("--threads --delete trip", errors.CommandError, "not allowed with argument"),
 }
 
@@ -421,7 +421,7 @@ async def test_no_model_is_given_a_tool_for_apps_only(notebook: Notebook) -> Non
 
 
 OFFERED = {
-    "an option of the agent": ("%%mcp_agent --max", ["--max-steps"]),
+    "an option of the agent": ("%%mcp_agent --max", ["--max-turns"]),
     "an option after an agent": ("%%mcp_agent analyst --sh", ["--show"]),
     "an option that was used": ("%%mcp_agent --thread x --thr", []),
     "a declared agent": ("%%mcp_agent ", ["analyst", "brief"]),

@@ -1,8 +1,429 @@
-"""The transcript of an agent: a value that displays itself while it grows and afterwards."""
+"""The transcript of an agent: takes the events of a run, or stored messages, and displays itself while it grows."""
 
 from __future__ import annotations
 
-from mcp_magic.agent.transcript.entries import Asked, Called, Note, Said
-from mcp_magic.agent.transcript.transcript import Transcript
+from collections.abc import Mapping
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Asked", "Called", "Note", "Said", "Transcript"]
+from mcp_magic._text import clean
+from mcp_magic.agent.calls import asked_calls
+from mcp_magic.agent.transcript.entries import (
+    OPEN,
+    Asked,
+    Called,
+    Level,
+    Note,
+    Said,
+    add_usage,
+    artifact_of,
+    failed,
+    images_of,
+    is_stop,
+    model_of,
+    seconds_of,
+    text_of,
+    thinking_of,
+    tokens_of,
+)
+from mcp_magic.agent.transcript.render import STYLE, Segments, status_text, totals
+from mcp_magic.display import document
+from mcp_magic.display.document import Markup, joined, note, only, page, tag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from langchain_core.messages import AnyMessage, BaseMessage
+    from langchain_core.messages.utils import MessageLikeRepresentation
+    from mcp_types import Tool
+
+    from mcp_magic.agent.transcript.entries import Entry
+    from mcp_magic.agent.transcript.render import Segment
+    from mcp_magic.langchain.names import Names
+    from mcp_magic.results.results import ToolResult
+
+__all__ = ["SHOWS", "Asked", "Called", "Note", "Said", "Transcript", "events_of", "messages_of"]
+
+
+Event = Mapping[str, Any]
+
+SHOWS = ("full", "answer", "none")
+
+
+class Transcript:
+    """The transcript of an agent: takes the graph's events, and displays itself whole or in segments.
+
+    Args:
+        show: `"full"`, `"answer"` (requests, answers and notes, no calls) or `"none"`.
+        tokens: Whether to show the tokens of each turn and of all turns.
+
+    Raises:
+        ValueError: `show` is not in `SHOWS`.
+    """
+
+    def __init__(self, *, show: str = "full", tokens: bool = True) -> None:
+        if show not in SHOWS:
+            raise ValueError(f"show={show!r}: it is one of {', '.join(SHOWS)}")
+        self.show = show
+        self._tokens = tokens
+        self._entries: list[Entry] = []
+        self._said: dict[str, Said] = {}
+        self._called: dict[str, Called] = {}
+        self._turns = self._calls = 0
+        self._segments = Segments(self._is_shown, tokens=tokens)
+
+    @classmethod
+    def from_messages(
+        cls,
+        messages: Iterable[MessageLikeRepresentation],
+        *,
+        show: str = "full",
+        tokens: bool = True,
+        names: Names | None = None,
+        definitions: Mapping[str, Tool] | None = None,
+    ) -> Transcript:
+        """Return the transcript of a thread's messages, also from agents made elsewhere.
+
+        Args:
+            messages: LangChain messages, or dicts in OpenAI's format.
+            show: As for the class.
+            tokens: As for the class.
+            names: The names of the tools; without it they are read as far as messages and `definitions` tell.
+            definitions: The servers' definitions of tools, by `server:tool`: for badges, and for arguments that are
+                secret only by the tool's schema.
+        """
+        if names is None:
+            from mcp_magic.langchain.names import Names
+
+            pairs = (name.partition(":") for name in definitions or ())
+            names = Names((server, tool) for server, _, tool in pairs)
+        made = cls(show=show, tokens=tokens)
+        for event in events_of(messages_of(messages), names.person, definitions or {}):
+            made.on_event(event)
+        made.finish()
+        return made
+
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Take an event of the graph; events of unknown kinds, which other parts emit, are ignored."""
+        handler: Callable[[Event], Entry | None] | None = getattr(self, f"_on_{event.get('kind')}", None)
+        entry = handler(event) if handler else None
+        if entry is not None:
+            entry.changed()
+            self._segments.touch(entry)
+
+    def interrupted(self) -> None:
+        """Mark the run as interrupted: open calls and the turn in progress will not finish."""
+        self._close("interrupted")
+
+    def finish(self) -> None:
+        """Mark the run as over: the outcome of calls that are still open stays unknown."""
+        self._close("cut off")
+
+    def _close(self, status: str) -> None:
+        for entry in self._entries:
+            if isinstance(entry, Called) and entry.status in OPEN:
+                entry.status = status
+            elif isinstance(entry, Said) and not entry.complete:
+                entry.complete, entry.interrupted = True, status == "interrupted"
+            else:
+                continue
+            entry.changed()
+            self._segments.touch(entry)
+
+    # One method for each kind of event.
+
+    def _on_asked(self, event: Event) -> Asked:
+        self._turns = 0 if event.get("role") != "system" else self._turns
+        asked = Asked(str(event["text"]), int(event.get("images", 0)), str(event.get("role", "person")))
+        self._entries.append(asked)
+        return asked
+
+    def _on_text(self, event: Event) -> Said:
+        said = self._turn(str(event["id"]))
+        said.text += str(event["text"])
+        return said
+
+    def _on_said(self, event: Event) -> Said:
+        message = event["message"]
+        said = self._turn(str(message.id or ""))
+        said.text = text_of(message)
+        said.thinking = thinking_of(message)
+        said.images = images_of(message)
+        said.usage = tokens_of(message)
+        said.model = model_of(message)
+        said.calls = len(asked_calls(message))
+        said.is_turn = not is_stop(message)
+        said.complete = True
+        return said
+
+    def _turn(self, id_: str) -> Said:
+        """Return the turn with an id, or the turn in progress: some providers give its parts different ids."""
+        known = self._said.get(id_) if id_ else None
+        if known is None and self._entries:
+            last = self._entries[-1]
+            known = last if isinstance(last, Said) and not last.complete else None
+        if known is None:
+            self._turns += 1
+            known = Said(id_, turn=self._turns)
+            self._entries.append(known)
+        self._said[id_] = known
+        return known
+
+    def _on_call(self, event: Event) -> Called:
+        id_ = str(event["id"])
+        called = self._called.get(id_)
+        # A resumed graph announces waiting calls again; an id that returns after its result is another call.
+        if called is None or called.status not in OPEN:
+            called = Called(id_, number=self._calls, turn=int(event.get("turn") or self._turns))
+            self._calls += 1
+            self._called[id_] = called
+            self._entries.append(called)
+        called.server, called.tool = str(event.get("server") or ""), str(event["tool"])
+        called.arguments = dict(event.get("arguments") or {})
+        called.definition = event.get("definition")
+        called.trusted = bool(event.get("trusted"))
+        return called
+
+    def _on_decided(self, event: Event) -> Called | None:
+        called = self._called.get(str(event["id"]))
+        if called is None:
+            return None
+        called.approved, called.by = bool(event["approved"]), str(event.get("by") or "")
+        called.reason = str(event.get("reason") or "")
+        called.changed_arguments = event.get("arguments")
+        if not called.approved:
+            called.status = "denied"
+        return called
+
+    def _on_started(self, event: Event) -> Called | None:
+        called = self._called.get(str(event["id"]))
+        if called is not None and called.status in OPEN:
+            called.status = "running"
+        return called
+
+    def _on_progress(self, event: Event) -> Called | None:
+        called = self._called.get(str(event["id"]))
+        if called is None or called.status not in OPEN:
+            return None
+        called.progress = (event["progress"], event.get("total"), str(event.get("message") or ""))
+        return called
+
+    def _on_result(self, event: Event) -> Called:
+        message = event["message"]
+        called = self._called.get(str(event["id"]))
+        if called is None:
+            called = self._on_call({"id": event["id"], "server": "", "tool": message.name or "tool"})
+        artifact = artifact_of(message)
+        if not called.server:  # an old name: only the artifact tells the server
+            called.server = str(artifact.get("server") or "")
+            called.tool = str(artifact.get("tool") or called.tool)
+        called.seconds = None if called.status == "denied" else seconds_of(artifact)
+        called.take(message)
+        if artifact.get("interrupted"):
+            called.status = "interrupted"
+        elif called.status != "denied":
+            called.status = "error" if failed(message) else "ok"
+        return called
+
+    def _on_note(self, event: Event) -> Note:
+        note = Note(str(event["text"]), str(event.get("level", "info")))
+        self._entries.append(note)
+        return note
+
+    # Contents
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The entries: requests, turns, calls and notes, in order."""
+        return tuple(self._entries)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the model has begun its first turn."""
+        return any(isinstance(entry, Said) for entry in self._entries)
+
+    @property
+    def calls(self) -> list[Called]:
+        """The calls, in order."""
+        return [entry for entry in self._entries if isinstance(entry, Called)]
+
+    @property
+    def results(self) -> list[ToolResult | None]:
+        """The results of the calls, in order; None for an unanswered call."""
+        return [called.result for called in self.calls]
+
+    @property
+    def answer(self) -> str:
+        """The last answer, or ""."""
+        answers = (e for e in reversed(self._entries) if isinstance(e, Said) and e.is_answer and e.text)
+        return next((said.text for said in answers), "")
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """Tokens of all turns: `input_tokens`, `output_tokens`, `total_tokens`; {} if no model reports any."""
+        return add_usage(entry.usage for entry in self._entries if isinstance(entry, Said))
+
+    def __repr__(self) -> str:
+        return f"<Transcript: {self.summary or f'{len(self.entries)} entries'}>"
+
+    # The live screen
+
+    @property
+    def segment_count(self) -> int:
+        """The number of segments; the last one grows."""
+        return 0 if self.show == "none" else len(self._segments.all)
+
+    @property
+    def dirty(self) -> set[int]:
+        """Indexes of the segments that changed since `render_segment` last rendered them."""
+        self._segments.settle()
+        return {index for index in self._segments.dirty if index < self.segment_count}
+
+    def new_segment(self) -> None:
+        """Begin a new segment with the next entry, because other output was displayed below the last segment."""
+        self._segments.force()
+
+    def render_segment(self, index: int) -> dict[str, Any]:
+        """Return the mimebundle of one segment.
+
+        Raises:
+            IndexError: There is no such segment.
+        """
+        if not 0 <= index < self.segment_count:
+            raise IndexError(f"there is no segment {index}; there are {self.segment_count}")
+        self._segments.settle()
+        self._segments.dirty.discard(index)
+        markup, texts = self._segment(self._segments.all[index])
+        # All segments are on one page, so only the first has the style.
+        return _bundle([markup], texts, styled=index == 0)
+
+    def complete_texts(self, start: int) -> list[str]:
+        """Return the texts of the entries from `start` up to the first that is not final.
+
+        For a screen that only appends. An entry that is not displayed has the text "".
+        """
+        over = takewhile(lambda entry: entry.is_over, self._entries[start:])
+        return [self._segments.text(entry) if self._is_shown(entry) else "" for entry in over]
+
+    @property
+    def summary(self) -> str:
+        """The last line: turns, calls and their outcomes, seconds in tools, tokens; "" without calls."""
+        return totals(self._entries, tokens=self._tokens)
+
+    # Display
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        self._segments.settle()
+        shown = self._segments.all if self.show != "none" else []
+        gone = sum(len(segment.entries) for segment in shown if segment.level == Level.GONE)
+        drawn = [self._segment(segment) for segment in shown if segment.level < Level.GONE]
+        before = _gone(gone)
+        texts = [before, *(text for _, segment_texts in drawn for text in segment_texts)]
+        return only(_bundle([note(before), *(markup for markup, _ in drawn)], texts), include, exclude)
+
+    def __str__(self) -> str:
+        return str(self._repr_mimebundle_()["text/plain"])
+
+    def _is_shown(self, entry: Entry) -> bool:
+        if self.show == "full" or entry.is_blank:
+            return self.show == "full" and not entry.is_blank
+        return self.show == "answer" and not isinstance(entry, Called) and getattr(entry, "is_answer", True)
+
+    def _segment(self, segment: Segment) -> tuple[Markup, list[str]]:
+        if segment.level == Level.GONE:
+            gone = _gone(len(segment.entries))
+            return note(gone), [gone]
+        drawn = self._segments.drawings(segment, segment.level)
+        markup, texts = [entry.html for entry in drawn], [entry.plain for entry in drawn]
+        if segment is self._segments.all[-1]:
+            for line in filter(None, (self._busy(), self.summary)):
+                markup.append(tag("div", line, class_="mcp-totals"))
+                texts.append(clean(line))
+        return joined(markup), texts
+
+    def _busy(self) -> str:
+        """Return the open calls if calls are not displayed."""
+        going = [c for c in self.calls if c.status in OPEN] if self.show == "answer" else []
+        return "; ".join(f"{called.name} {status_text(called)}" for called in going[:3])
+
+
+def _gone(count: int) -> str:
+    return f"… {count:,} earlier entries are not shown" if count else ""
+
+
+def _bundle(markup: Iterable[Markup], texts: Iterable[str], *, styled: bool = True) -> dict[str, Any]:
+    """Return a mimebundle; its texts are empty if there is nothing to show."""
+    body = joined(markup)
+    # The texts are clean already; cleaning them again changes nothing.
+    plain = clean("\n\n".join(text for text in texts if text))
+    if not body:
+        return {"text/plain": plain, "text/html": ""}
+    html = page([Markup(STYLE + body)]) if styled else page([body]).removeprefix(document.STYLE)
+    return {"text/plain": plain, "text/html": html}
+
+
+# Stored messages as the events of the run that made them.
+
+
+def messages_of(messages: Iterable[MessageLikeRepresentation]) -> list[AnyMessage]:
+    """Return LangChain messages; dicts in OpenAI's format, (role, text) pairs and strings are converted."""
+    from langchain_core.messages import convert_to_messages
+
+    return convert_to_messages(list(messages))  # type: ignore[return-value]
+
+
+def events_of(
+    messages: Iterable[BaseMessage],
+    person_name: Callable[[str], str],
+    definitions: Mapping[str, Tool],
+) -> Iterator[dict[str, Any]]:
+    """Yield the events of the run that made these messages.
+
+    Args:
+        messages: In order.
+        person_name: Returns `server:tool` for the name that the provider knows.
+        definitions: The servers' definitions of tools, by `server:tool`, where known.
+    """
+    turn = 0
+    for message in messages:
+        if message.type in ("human", "system", "developer", "chat"):
+            role = "system" if message.type in ("system", "developer") else "person"
+            text, images = text_of(message), images_of(message)
+            yield {"kind": "asked", "text": text, "images": images, "role": role}
+        elif message.type in ("ai", "AIMessageChunk"):
+            turn += 1
+            yield {"kind": "said", "message": message if message.id else message.model_copy(update={"id": f"#{turn}"})}
+            yield from _calls(message, person_name, definitions)
+        elif message.type in ("tool", "ToolMessageChunk"):
+            yield from _answer(message, person_name)
+
+
+def _calls(
+    message: BaseMessage, person_name: Callable[[str], str], definitions: Mapping[str, Tool]
+) -> Iterator[dict[str, Any]]:
+    for number, asked in enumerate(asked_calls(message)):
+        name = person_name(asked.name)
+        server, _, tool = name.rpartition(":")
+        known = {"server": server, "tool": tool, "definition": definitions.get(name)}
+        id_ = asked.id or f"#{number}"
+        yield {"kind": "call", "id": id_, "arguments": asked.arguments, "turn": None, **known}
+
+
+def _answer(message: Any, person_name: Callable[[str], str]) -> Iterator[dict[str, Any]]:
+    artifact = artifact_of(message)
+    approval = artifact.get("approval")
+    if isinstance(approval, dict):
+        verdict = approval.get("decision")
+        told = {"by": approval.get("by"), "reason": approval.get("reason")}
+        changed = artifact.get("arguments") if verdict == "edit" else None
+        yield {
+            "kind": "decided",
+            "id": message.tool_call_id,
+            "approved": verdict != "deny",
+            "arguments": changed,
+        } | told
+    if message.name:
+        message = message.model_copy(update={"name": person_name(message.name)})
+    yield {"kind": "result", "id": message.tool_call_id, "message": message}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic.display.arguments import hidden_values
 from mcp_magic.display.text import cut, one_line
@@ -32,7 +31,6 @@ __all__ = [
     "Level",
     "Note",
     "Said",
-    "Wanted",
     "add_usage",
     "artifact_of",
     "failed",
@@ -48,7 +46,6 @@ __all__ = [
     "text_of",
     "thinking_of",
     "tokens_of",
-    "wanted_by",
 ]
 
 
@@ -60,20 +57,6 @@ TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 _THOUGHTS = ("thinking", "reasoning", "reasoning_content", "redacted_thinking")
 _MODELS = ("ai", "AIMessageChunk")
 _PICTURES = ("image", "image_url", "input_image", "image_file")
-
-
-class Wanted(NamedTuple):
-    """A call that a message asks for.
-
-    Attributes:
-        id: The call's id, or "".
-        name: The tool's name for the model.
-        arguments: The arguments; `{"arguments": text}` if they are not a JSON object.
-    """
-
-    id: str
-    name: str
-    arguments: dict[str, Any]
 
 
 def _blocks(message: BaseMessage) -> list[Any]:
@@ -125,39 +108,6 @@ def images_of(message: BaseMessage) -> int:
     return sum(isinstance(block, dict) and block.get("type") in _PICTURES for block in _blocks(message))
 
 
-def wanted_by(message: BaseMessage) -> list[Wanted]:
-    """Return the calls of a turn: LangChain's, also with arguments that are not JSON, and OpenAI's old format.
-
-    >>> from langchain_core.messages import BaseMessage
-    >>> old = {"tool_calls": [{"id": "1", "function": {"name": "add", "arguments": '{"a": 1}'}}]}
-    >>> wanted_by(BaseMessage(content="", type="ai", additional_kwargs=old))
-    [Wanted(id='1', name='add', arguments={'a': 1})]
-    """
-    calls = [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
-    if calls:
-        return [Wanted(str(c.get("id") or ""), str(c.get("name") or ""), _object(c.get("args"))) for c in calls]
-    legacy = message.additional_kwargs.get("tool_calls")
-    found = [call for call in (legacy if isinstance(legacy, list) else ()) if isinstance(call, dict)]
-    return [_legacy(call) for call in found]
-
-
-def _legacy(call: Mapping[str, Any]) -> Wanted:
-    function: Any = call.get("function")
-    said: Mapping[str, Any] = function if isinstance(function, dict) else call
-    return Wanted(str(call.get("id") or ""), str(said.get("name") or ""), _object(said.get("arguments")))
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value) if value.strip() else {}
-        except (ValueError, RecursionError):
-            return {"arguments": value}
-    if isinstance(value, dict):
-        return {str(name): inner for name, inner in value.items()}
-    return {} if value is None else {"arguments": value}
-
-
 def artifact_of(message: BaseMessage) -> dict[str, Any]:
     """Return the artifact that the bridge put in a tool's message; {} for none or another kind."""
     artifact = getattr(message, "artifact", None)
@@ -187,14 +137,15 @@ def failed(message: BaseMessage) -> bool:
 
 def is_stop(message: BaseMessage) -> bool:
     """Whether a message is the closing text of a run that used all its turns; the host writes it, not the model."""
-    return bool(message.type in _MODELS and message.response_metadata.get("stopped") == "max_steps")
+    stopped = message.response_metadata.get("stopped")
+    return message.type in _MODELS and stopped in ("max_turns", "max_steps")  # as older threads have it
 
 
 def is_turn(message: BaseMessage) -> bool:
     """Whether a message is a turn of the model.
 
     >>> from langchain_core.messages import AIMessage, HumanMessage
-    >>> stop = AIMessage("Stopped.", response_metadata={"stopped": "max_steps"})
+    >>> stop = AIMessage("Stopped.", response_metadata={"stopped": "max_turns"})
     >>> [is_turn(message) for message in (HumanMessage("a"), AIMessage("b"), stop)]
     [False, True, False]
     """
@@ -400,11 +351,6 @@ class Entry:
         self.revision += 1
 
     @property
-    def weight(self) -> int:
-        """About how many characters a display of it takes."""
-        return 100
-
-    @property
     def is_over(self) -> bool:
         """Whether the entry is final."""
         return True
@@ -429,11 +375,6 @@ class Asked(Entry):
     images: int = 0
     role: str = "person"
 
-    @property
-    def weight(self) -> int:
-        """About how many characters a display of it takes."""
-        return 100 + len(self.text)
-
 
 @dataclass(eq=False)
 class Said(Entry):
@@ -446,7 +387,7 @@ class Said(Entry):
         images: How many images it holds.
         usage: Tokens: `input_tokens`, `output_tokens`, `total_tokens`; {} where unknown.
         model: The model's name, or "".
-        step: The number of the turn within the request, from 1.
+        turn: The number of the turn within the request, from 1.
         complete: Whether the turn is over.
         calls: How many calls it asks for; without any it is an answer.
         interrupted: Whether the turn was cut short.
@@ -459,7 +400,7 @@ class Said(Entry):
     images: int = 0
     usage: dict[str, int] = field(default_factory=dict)
     model: str = ""
-    step: int = 0
+    turn: int = 0
     complete: bool = False
     calls: int = 0
     interrupted: bool = False
@@ -480,11 +421,6 @@ class Said(Entry):
         """Whether the turn answers the request: it asks for no call (so far)."""
         return self.calls == 0
 
-    @property
-    def weight(self) -> int:
-        """About how many characters a display of it takes."""
-        return 100 + len(self.text) + len(self.thinking)
-
 
 @dataclass(eq=False)
 class Called(Entry):
@@ -498,7 +434,7 @@ class Called(Entry):
         trusted: Whether the user trusts the server's annotation hints.
         arguments: The model's arguments; secrets are masked only in the display.
         changed_arguments: The arguments that were sent, if the user edited them, else None.
-        step: The number of the turn that asked for it.
+        turn: The number of the turn that asked for it.
         number: Its place among the calls of the transcript, from 0.
         status: `"waiting"`, `"running"`, `"ok"`, `"error"`, `"denied"`, `"interrupted"` or `"cut off"` (the outcome is
             unknown).
@@ -517,7 +453,7 @@ class Called(Entry):
     trusted: bool = False
     arguments: Mapping[str, Any] = field(default_factory=dict)
     changed_arguments: Mapping[str, Any] | None = None
-    step: int = 0
+    turn: int = 0
     number: int = 0
     status: str = "waiting"
     seconds: float | None = None
@@ -590,25 +526,10 @@ class Called(Entry):
             return one_line(" ".join(texts), 500) or "error"
         return self.status if self.status in ("interrupted", "cut off") else ""
 
-    @property
-    def weight(self) -> int:
-        """About how many characters a display of it takes."""
-        content = self.message.content if self.message is not None else ""
-        return 800 + min(sum(len(part) if isinstance(part, str) else 2000 for part in _parts(content)), RESULT // 5)
-
-
-def _parts(content: Any) -> list[Any]:
-    return [content] if isinstance(content, str) else list(content)
-
 
 @dataclass(eq=False)
 class Note(Entry):
-    """A remark about the run.
-
-    Attributes:
-        text: The remark.
-        level: `"info"`, `"warning"` or `"error"`.
-    """
+    """A remark about the run."""
 
     text: str = ""
     level: str = "info"

@@ -48,29 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mcp_magic.agent.transcript.entries import Entry
+    from mcp_magic.results.results import ToolResult
 
-__all__ = [
-    "STYLE",
-    "Canvas",
-    "Drawn",
-    "Segment",
-    "Segments",
-    "ShownResult",
-    "about_call",
-    "call_html",
-    "call_plain",
-    "draw",
-    "entry_html",
-    "entry_plain",
-    "excerpt",
-    "excerpt_html",
-    "outcome_line",
-    "progress_text",
-    "status_text",
-    "tokens_text",
-    "totals",
-    "wrapped",
-]
+__all__ = ["STYLE", "Drawn", "Segment", "Segments", "draw", "status_text", "totals"]
 
 
 # The words and signs of a transcript, the same for HTML and text.
@@ -238,7 +218,7 @@ def _message_html(said: Said, level: Level, *, tokens: bool) -> Markup:
     if said.interrupted:
         parts.append(tag("p", "■ interrupted", class_="mcp-note"))
     if tokens and said.usage and level < Level.LINE:
-        parts.append(tag("div", f"turn {said.step} · {tokens_text(said.usage)}", class_="mcp-tokens"))
+        parts.append(tag("div", f"turn {said.turn} · {tokens_text(said.usage)}", class_="mcp-tokens"))
     return joined(parts)
 
 
@@ -253,15 +233,7 @@ def _note(entry: Note) -> Markup:
 
 
 def call_html(called: Called, level: Level, result: Markup, text: str, *, opened: bool) -> Markup:
-    """Return the card of a call: a summary line, and details below it.
-
-    Args:
-        called: The call.
-        level: How much of it is shown.
-        result: The result as markup.
-        text: The result as text, for the summary line.
-        opened: Whether the details are open.
-    """
+    """Return the card of a call: a summary line, and details below it."""
     line = call_line(called.sent, called.definition, IN_SUMMARY)
     arguments = _arguments(called, line) if level == Level.FULL else Markup()
     body = [part for part in (arguments, result) if part] if level < Level.LINE else []
@@ -293,7 +265,6 @@ def _summary(called: Called, level: Level, line: str, text: str) -> Markup:
 
 
 def _arguments(called: Called, line: str) -> Markup:
-    """Return the arguments as a table, if the summary line does not show them all."""
     if "…" not in line and called.changed_arguments is None:
         return Markup()
     rows: list[tuple[str, Markup]] = []
@@ -357,7 +328,7 @@ def _message_text(said: Said, level: Level, *, tokens: bool) -> str:
     if said.interrupted:
         parts.append(f"{SIGNS['interrupted']} interrupted")
     if tokens and said.usage:
-        parts.append(f"(turn {said.step}: {tokens_text(said.usage)})")
+        parts.append(f"(turn {said.turn}: {tokens_text(said.usage)})")
     return "\n".join(parts)
 
 
@@ -375,11 +346,6 @@ def call_plain(called: Called, level: Level, result: str) -> str:
     if result and level < Level.LINE:
         lines += _indented(result, MOST_LINES if level == Level.FULL else 3)
     return "\n".join(lines)
-
-
-def excerpt(text: str) -> str:
-    """Return the longest part of a result's text that any display of a transcript needs."""
-    return text[: MOST_LINES * 400]
 
 
 def _indented(text: str, most: int) -> Iterator[str]:
@@ -423,20 +389,6 @@ def _aligned(line: str) -> bool:
 # Drawings of single entries, as HTML and as text.
 
 
-class ShownResult(NamedTuple):
-    """A result as it is displayed.
-
-    Attributes:
-        html: The result as HTML.
-        plain: The result as text.
-        media: Characters of images and sounds in the HTML.
-    """
-
-    html: Markup
-    plain: str
-    media: int = 0
-
-
 class Drawn(NamedTuple):
     """An entry as it is displayed.
 
@@ -456,59 +408,96 @@ class Drawn(NamedTuple):
 
 
 def draw(entry: Entry, level: Level, *, tokens: bool, media: int, before: Drawn | None = None) -> Drawn:
-    """Return an entry as it is displayed at a level.
-
-    Args:
-        entry: The entry.
-        level: How much of it is shown.
-        tokens: Whether turns show their tokens.
-        media: Bytes of images and sounds to show at most.
-        before: A drawing of the same revision, whose result is reused.
-    """
+    """Return an entry as it is displayed at a level."""
     if not isinstance(entry, Called):
         markup = entry_html(entry, level, tokens=tokens)
         return Drawn(markup, entry_plain(entry, level, tokens=tokens), len(markup.encode()))
-    shown = _result(entry, level, media, before)
-    markup = call_html(entry, level, shown.html, shown.plain, opened=shown.media > 0)
-    size = len(markup.encode()) - shown.media
-    return Drawn(markup, call_plain(entry, level, shown.plain), size, shown.media, shown.plain)
+    result, text, pictures = _result(entry, level, media, before)
+    markup = call_html(entry, level, result, text, opened=pictures > 0)
+    return Drawn(markup, call_plain(entry, level, text), len(markup.encode()) - pictures, pictures, text)
 
 
-def _result(called: Called, level: Level, media: int, before: Drawn | None) -> ShownResult:
-    """Return a call's result: in full as `ToolResult` shows it, else the beginning of its text."""
+def _result(called: Called, level: Level, media: int, before: Drawn | None) -> tuple[Markup, str, int]:
+    """Return a call's result, in full or its beginning, as HTML and text, and the characters of its media."""
     if called.shown_result is None or called.status == "denied":
-        return ShownResult(Markup(), "")
+        return Markup(), "", 0
     if level == Level.FULL:
-        return _full(called, media)
-    text = before.result if before is not None else _full(called, 0).plain
-    return ShownResult(excerpt_html(text), text)
+        return _full(called.shown_result, media)
+    text = before.result if before is not None else _full(called.shown_result, 0)[1]
+    return excerpt_html(text), text, 0
 
 
-def _full(called: Called, media: int) -> ShownResult:
-    result = called.shown_result
-    assert result is not None
+def _full(result: ToolResult, media: int) -> tuple[Markup, str, int]:
     budget = Budget(min(RESULT, display.bytes), media, display.blocks, display.parse)
     parts = result.parts(budget)[result.is_error :]  # the first part says "error", as the summary line does
     text = "\n".join(part.plain for part in parts if part.plain)
     size = sum(len(part.html) for part in parts if part.media)
-    return ShownResult(joined(part.html for part in parts), excerpt(text), size)
+    return joined(part.html for part in parts), text[: MOST_LINES * 400], size  # as much as any display needs
 
 
-# Drawings of segments: unchanged ones come from a cache, and older ones take ever less room.
+# Segments: groups of entries of bounded size. A live screen redraws only changed ones, nearly always the last.
+# Drawings of unchanged entries come from a cache, and older ones take ever less room.
+
+MOST_ENTRIES = 8
+
+MOST_WEIGHT = 20_000
+"""Approximate characters after which the next entry begins a new segment."""
 
 
-class Canvas:
-    """Draws entries and caches the drawings.
+@dataclass(eq=False)
+class Segment:
+    """A group of consecutive entries, and how much of them is shown."""
+
+    entries: list[Entry] = field(default_factory=list)
+    level: Level = Level.FULL
+
+
+class Segments:
+    """The segments of a transcript, which of them changed, and their drawings.
 
     Args:
         is_shown: Whether an entry is displayed.
         tokens: Whether turns show their tokens.
+
+    Attributes:
+        all: The segments, in order; the last one grows.
+        dirty: Indexes of segments that changed since they were last rendered.
     """
 
     def __init__(self, is_shown: Callable[[Entry], bool], *, tokens: bool) -> None:
-        self.tokens = tokens
         self._is_shown = is_shown
+        self._tokens = tokens
+        self.all: list[Segment] = []
+        self.dirty: set[int] = set()
+        self._unsettled = False
+        self._forced = False
+        self._places: dict[Entry, int] = {}
         self._drawn: dict[Entry, tuple[int, Level, Drawn]] = {}
+
+    def touch(self, entry: Entry) -> None:
+        """Put a new entry in its segment, and mark the segments that change with it."""
+        if entry not in self._places:
+            if not self.all or self._is_over(self.all[-1]):
+                if self.all:
+                    self.dirty.add(len(self.all) - 1)
+                self.all.append(Segment())
+                self._forced, self._unsettled = False, True
+            self._places[entry] = len(self.all) - 1
+            self.all[-1].entries.append(entry)
+        place = self._places[entry]
+        self._unsettled |= place != len(self.all) - 1
+        self.dirty |= {place, len(self.all) - 1}  # the last shows the totals
+
+    def _is_over(self, segment: Segment) -> bool:
+        """Whether the next entry belongs in a new segment; a segment without displayed entries goes on."""
+        shown = [entry for entry in segment.entries if self._is_shown(entry)]
+        if not shown:
+            return False
+        return self._forced or len(shown) >= MOST_ENTRIES or sum(map(_weight, shown)) > MOST_WEIGHT
+
+    def force(self) -> None:
+        """Let the next entry begin a new segment."""
+        self._forced = True
 
     def drawings(self, segment: Segment, level: Level) -> list[Drawn]:
         """Return the displayed entries of a segment, drawn at a level."""
@@ -530,22 +519,22 @@ class Canvas:
         if drawn is not None and revision == entry.revision and drawn_level == level:
             return drawn
         before = drawn if revision == entry.revision else None
-        made = draw(entry, level, tokens=self.tokens, media=media, before=before)
+        made = draw(entry, level, tokens=self._tokens, media=media, before=before)
         self._drawn[entry] = (entry.revision, level, made)
         return made
 
-    def settle(self, segments: Segments) -> None:
+    def settle(self) -> None:
         """Set the level of each segment, from the last, which is shown in full, to the first.
 
         A segment never becomes longer again.
         """
-        if not segments.unsettled:
+        if not self._unsettled:
             return
-        segments.unsettled = False
+        self._unsettled = False
         used = dict.fromkeys(ROOM, 0)
         media, level = 0, Level.FULL
-        for index in range(len(segments.all) - 2, -1, -1):
-            segment = segments.all[index]
+        for index in range(len(self.all) - 2, -1, -1):
+            segment = self.all[index]
             level = max(level, segment.level)
             while level < Level.GONE:
                 drawn = self.drawings(segment, level)
@@ -557,83 +546,21 @@ class Canvas:
                 level = Level(level + 1)
             if level != segment.level:
                 segment.level = level
-                segments.dirty.add(index)
+                self.dirty.add(index)
+
+
+def _weight(entry: Entry) -> int:
+    """Return about how many characters a display of an entry takes."""
+    if isinstance(entry, Called):
+        content = entry.message.content if entry.message is not None else ""
+        parts = [content] if isinstance(content, str) else content
+        return 800 + min(sum(len(part) if isinstance(part, str) else 2000 for part in parts), RESULT // 5)
+    return 100 + len(getattr(entry, "text", "")) + len(getattr(entry, "thinking", ""))
 
 
 def _bytes(base64: int) -> int:
     """Return the number of bytes in so many characters of base64."""
     return base64 * 3 // 4
-
-
-# Segments: groups of entries of bounded size. A live screen redraws only changed ones, nearly always the last.
-
-MOST_ENTRIES = 8
-
-MOST_WEIGHT = 20_000
-"""Approximate characters after which the next entry begins a new segment."""
-
-
-@dataclass(eq=False)
-class Segment:
-    """A group of consecutive entries.
-
-    Attributes:
-        entries: The entries, in order.
-        level: How much of the entries is shown.
-    """
-
-    entries: list[Entry] = field(default_factory=list)
-    level: Level = Level.FULL
-
-
-class Segments:
-    """The segments of a transcript, and which of them changed.
-
-    Args:
-        is_shown: Whether an entry is displayed.
-
-    Attributes:
-        all: The segments, in order; the last one grows.
-        dirty: Indexes of segments that changed since they were last rendered.
-        unsettled: Whether the levels must be computed again.
-    """
-
-    def __init__(self, is_shown: Callable[[Entry], bool]) -> None:
-        self._is_shown = is_shown
-        self.all: list[Segment] = []
-        self.dirty: set[int] = set()
-        self.unsettled = False
-        self._forced = False
-        self._places: dict[Entry, int] = {}
-
-    def touch(self, entry: Entry) -> None:
-        """Put a new entry in its segment, and mark the segments that change with it."""
-        if entry not in self._places:
-            if not self.all or self._is_over(self.all[-1]):
-                self._begin()
-            self._places[entry] = len(self.all) - 1
-            self.all[-1].entries.append(entry)
-        place = self._places[entry]
-        self.unsettled |= place != len(self.all) - 1
-        self.dirty |= {place, len(self.all) - 1}  # the last shows the totals
-
-    def _is_over(self, segment: Segment) -> bool:
-        """Whether the next entry belongs in a new segment; a segment without displayed entries goes on."""
-        shown = [entry for entry in segment.entries if self._is_shown(entry)]
-        if not shown:
-            return False
-        return self._forced or len(shown) >= MOST_ENTRIES or sum(entry.weight for entry in shown) > MOST_WEIGHT
-
-    def force(self) -> None:
-        """Let the next entry begin a new segment."""
-        self._forced = True
-
-    def _begin(self) -> None:
-        if self.all:
-            self.dirty.add(len(self.all) - 1)
-        self.all.append(Segment())
-        self._forced = False
-        self.unsettled = True
 
 
 # The style of a transcript, added to the style of all outputs.

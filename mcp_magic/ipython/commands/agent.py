@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, did_you_mean, listed, sentence
-from mcp_magic.agent.transcript.transcript import SHOWS
+from mcp_magic.agent.transcript import SHOWS
 from mcp_magic.consent.consent import POLICIES
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServerError
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mcp_magic.agent.run import AgentRun
-    from mcp_magic.agent.threads import Opened
-    from mcp_magic.agent.transcript.transcript import Transcript
+    from mcp_magic.agent.threads import FallbackSaver
+    from mcp_magic.agent.transcript import Transcript
     from mcp_magic.ipython.live import Screen
 
 
@@ -81,7 +81,7 @@ class _Plan:
     thread: str
     approve: str | None
     show: str
-    max_steps: int
+    max_turns: int
     system: str
 
 
@@ -108,7 +108,7 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> _Pl
         thread=str(both.get("thread", "")),
         approve=both.get("approve"),
         show=both.get("show", "full"),
-        max_steps=both.get("max_steps", settings.max_steps),
+        max_turns=both.get("max_turns", settings.max_turns),
         system=str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt")),
     )
 
@@ -177,9 +177,9 @@ _NO_LANGGRAPH = (
 async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun:
     if IN_BROWSER and find_spec("langgraph") is None:
         raise MissingDependencyError(_NO_LANGGRAPH)
-    from mcp_magic.agent.graph import build_graph
+    from mcp_magic.agent.graph import build_graph, run_agent
     from mcp_magic.agent.models import make_model, model_name
-    from mcp_magic.agent.runner import run_agent
+    
     from mcp_magic.agent.threads import new_thread_name, open_threads
     from mcp_magic.agent.tools import Registry
 
@@ -203,8 +203,8 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             tools=plan.tools,
             system=plan.system,
             approve=plan.approve,
-            max_steps=plan.max_steps,
-            checkpointer=opened.saver,
+            max_turns=plan.max_turns,
+            checkpointer=opened,
             result_limit=invocation.settings.result_characters,
             timeout=invocation.settings.call_timeout,
         )
@@ -228,12 +228,12 @@ def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
         raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
     if arguments.out and not arguments.out.isidentifier():
         raise CommandError(f"%%mcp_agent: -o {arguments.out}: a Python variable's name is expected.")
-    if arguments.max_steps is not None and arguments.max_steps < 1:
-        raise CommandError(f"%%mcp_agent: --max-steps {arguments.max_steps}: at least 1.")
+    if arguments.max_turns is not None and arguments.max_turns < 1:
+        raise CommandError(f"%%mcp_agent: --max-turns {arguments.max_turns}: at least 1.")
     return request
 
 
-def _notes(invocation: Invocation, plan: _Plan, opened: Opened) -> list[tuple[str, str]]:
+def _notes(invocation: Invocation, plan: _Plan, opened: FallbackSaver) -> list[tuple[str, str]]:
     """Return the notes shown before a run, each with its level."""
     from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE
 
@@ -249,7 +249,7 @@ def _notes(invocation: Invocation, plan: _Plan, opened: Opened) -> list[tuple[st
     return notes
 
 
-def _in_memory(opened: Opened) -> str:
+def _in_memory(opened: FallbackSaver) -> str:
     return f"{sentence(opened.problem)} The thread is kept in memory."
 
 
@@ -285,7 +285,7 @@ MCP_AGENT = Implementation(
         ),
         Argument("--approve", choices=POLICIES, help="what decides where no consent rule matches"),
         Argument("--show", choices=SHOWS, help="how much of what happens is shown"),
-        Argument("--max-steps", type=int, metavar="N", help="turns of the model for this request"),
+        Argument("--max-turns", type=int, metavar="N", help="turns of the model for this request"),
         Argument("--system", metavar="TEXT", help="what the model is told first, or $variable"),
         Argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun"),
     ),
@@ -308,28 +308,28 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     from mcp_magic.agent import threads as history
 
     if arguments.name and not arguments.fork:
-        raise CommandError("%mcp agent: --name goes with --fork THREAD@STEP.")
+        raise CommandError("%mcp agent: --name goes with --fork THREAD@TURN.")
     done = ""
     async with history.open_threads(invocation.settings.threads or None, fall_back=False) as opened:
         if arguments.show:
-            return await _show_thread(invocation, opened.saver, arguments.show)
+            return await _show_thread(invocation, opened, arguments.show)
         if arguments.fork:
-            thread, step = await _thread_and_step(arguments.fork, opened.saver)
+            thread, turn = await _thread_and_turn(arguments.fork, opened)
             name = arguments.name or f"{thread}-fork"
-            steps = await history.fork_thread(opened.saver, thread, step, name)
+            turns = await history.fork_thread(opened, thread, turn, name)
             done = (
-                f"{name!r} has {counted(steps, 'steps')} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
+                f"{name!r} has {counted(turns, 'turns')} of {thread!r}; `%%mcp_agent --thread {name}` goes on with it"
             )
         if arguments.delete:
-            await history.delete_thread(opened.saver, arguments.delete)
+            await history.delete_thread(opened, arguments.delete)
             done = f"{arguments.delete!r} is deleted"
-        threads = await history.list_threads(opened.saver)
+        threads = await history.list_threads(opened)
     rows = [
         {
             "thread": thread.thread,
             "last request": thread.last,
             "requests": thread.requests,
-            "steps": thread.steps,
+            "turns": thread.turns,
             "changed": thread.changed[:19].replace("T", " "),
         }
         for thread in threads
@@ -340,39 +340,39 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
 
 async def _show_thread(invocation: Invocation, saver: Any, thread: str) -> Transcript:
     from mcp_magic.agent import threads as history
-    from mcp_magic.agent.transcript.transcript import Transcript
+    from mcp_magic.agent.transcript import Transcript
 
     connections = invocation.host.find()
     tools = {f"{c.name}:{tool.name}": tool for c in connections for tool in c.catalog.cached("tools")}
     messages = await history.messages_of(saver, thread)
     transcript = Transcript.from_messages(messages, definitions=tools)
-    transcript.on_event({"kind": "note", "text": _steps(thread, messages), "level": "info"})
+    transcript.on_event({"kind": "note", "text": _turns(thread, messages), "level": "info"})
     return transcript
 
 
-def _steps(thread: str, messages: list[Any]) -> str:
-    """Return the number of steps and the step at which each request begins: the numbers that `--fork` takes."""
+def _turns(thread: str, messages: list[Any]) -> str:
+    """Return the number of turns and the turn at which each request begins: the numbers that `--fork` takes."""
     from mcp_magic.agent.transcript.entries import is_turn
 
-    begins, step = [], 0
+    begins, turn = [], 0
     for message in messages:
         if message.type == "human":
-            begins.append(step + 1)
-        step += is_turn(message)
-    later = [f"request {number} begins with step {first}" for number, first in enumerate(begins, 1) if number > 1]
-    return f"{', '.join([counted(step, 'steps'), *later[-5:]])}; `%mcp agent --fork {thread}@STEP` copies up to a step"
+            begins.append(turn + 1)
+        turn += is_turn(message)
+    later = [f"request {number} begins with turn {first}" for number, first in enumerate(begins, 1) if number > 1]
+    return f"{', '.join([counted(turn, 'turns'), *later[-5:]])}; `%mcp agent --fork {thread}@TURN` copies up to a turn"
 
 
-async def _thread_and_step(text: str, saver: Any) -> tuple[str, int | None]:
-    """Return the thread and the step of `THREAD@STEP`; a thread's name can contain an @, too."""
+async def _thread_and_turn(text: str, saver: Any) -> tuple[str, int | None]:
+    """Return the thread and the turn of `THREAD@TURN`; a thread's name can contain an @, too."""
     from mcp_magic.agent.threads import list_threads
 
-    thread, at, step = text.rpartition("@")
+    thread, at, turn = text.rpartition("@")
     if not at or text in [known.thread for known in await list_threads(saver)]:
         return text, None
-    if not step.isdigit():
-        raise CommandError(f"%mcp agent: --fork {text}: the step is a number, for example {thread}@2.")
-    return thread, int(step)
+    if not turn.isdigit():
+        raise CommandError(f"%mcp agent: --fork {text}: the turn is a number, for example {thread}@2.")
+    return thread, int(turn)
 
 
 AGENT = Implementation(
@@ -383,14 +383,14 @@ AGENT = Implementation(
             Argument("--show", metavar="THREAD", complete=_complete_thread, help="show what was said in one"),
             Argument(
                 "--fork",
-                metavar="THREAD@STEP",
+                metavar="THREAD@TURN",
                 complete=_complete_thread,
-                help="copy one up to a step; without @STEP all of it",
+                help="copy one up to a turn; without @TURN all of it",
             ),
             Argument("--delete", metavar="THREAD", complete=_complete_thread, help="delete one"),
         ),
         Argument("--name", metavar="NAME", help="the name of the fork (default: THREAD-fork)"),
     ),
     examples=("%mcp agent --threads", "%mcp agent --show trip", "%mcp agent --fork trip@2 --name other"),
-    details="A step is a turn of the model, with what its calls answered. `%mcp_agent --help` is about runs.",
+    details="A turn is one answer of the model, with the results of its calls. `%mcp_agent --help` is about runs.",
 )

@@ -1,0 +1,350 @@
+"""The calls that a model asks for: read from its turn, planned once against the offered tools, and decided about."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic import schema
+from mcp_magic._text import did_you_mean, free_name, listed
+from mcp_magic.agent.tools import own_arguments
+from mcp_magic.consent.consent import Decision, Request
+from mcp_magic.errors import ArgumentsError, ModelError
+from mcp_magic.langchain.content import LEVELS, approval_of, storable
+from mcp_magic.schema.validate import schema_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+    from langchain_core.messages.tool import ToolCallChunk
+    from langchain_core.runnables import Runnable
+
+    from mcp_magic.agent.tools import Offer
+
+__all__ = [
+    "PlannedCall",
+    "asked_calls",
+    "calls_of",
+    "exact",
+    "is_too_deep",
+    "kept",
+    "plan_calls",
+    "sent",
+    "take_turn",
+    "with_own_ids",
+]
+
+SAME_ID = "another call of this turn has the same id, and what is decided about one could be taken for the other's"
+
+
+@dataclass
+class PlannedCall:
+    """A call that a model asks for, from its turn to its answer.
+
+    Attributes:
+        id: The call's id, or "".
+        name: The tool's name for the model.
+        arguments: The arguments to send, checked by the schema; `{"arguments": text}` if they are no JSON object.
+        offer: The tool, or None for an unknown name.
+        problem: Why the call cannot go out, as the model reads it, or "".
+        of: The turn, the tool and the model's own arguments: a decision holds for these and no others.
+        request: The call as consent gets it; None for a call with a problem.
+        decision: The decision of consent, or None as long as there is none.
+        approval: The decision as the state of the graph stores it.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    offer: Offer | None = None
+    problem: str = ""
+    of: dict[str, Any] = field(default_factory=dict)
+    request: Request | None = None
+    decision: Decision | None = None
+    approval: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def edited(self) -> bool:
+        """Whether the user changed the arguments."""
+        return self.approval.get("decision") == "edit"
+
+    def decide(self, decision: Decision) -> None:
+        """Take a decision of consent."""
+        self.decision = decision
+        arguments = self.arguments if decision.arguments is None else decision.arguments
+        stored = {"arguments": kept(arguments), "definition": decision.definition}
+        self.approval = approval_of(decision, self.arguments) | stored | {"of": self.of}
+
+    def restore(self, approval: dict[str, Any]) -> None:
+        """Take a decision from the state of the graph."""
+        if approval == self.approval:
+            return
+        arguments = None
+        if approval["arguments"] != kept(self.arguments):
+            assert self.offer is not None
+            arguments = sent(approval["arguments"], self.offer.tool.input_schema)
+        approved, definition = approval["decision"] != "deny", approval.get("definition", "")
+        self.decision = Decision(approved, arguments, approval["reason"], approval["by"], definition=definition)
+        self.approval = approval
+
+
+def plan_calls(turn: AIMessage, offers: Mapping[str, Offer], asker: str, run: str | None) -> list[PlannedCall]:
+    """Return the calls of a turn, each checked by the schema of its tool."""
+    calls = [_planned(turn, call, offers) for call in calls_of(turn)]
+    times = Counter(call.id for call in calls)
+    for call in calls:
+        if times[call.id] > 1:  # the state may have been written from outside
+            call.problem = SAME_ID
+        if not call.problem and call.offer is not None:
+            server, tool = call.offer.connection, call.offer.tool
+            call.request = Request(server.name, tool.name, call.arguments, asker, tool, server.spec.trust, run)
+    return calls
+
+
+def _planned(turn: AIMessage, call: Mapping[str, Any], offers: Mapping[str, Offer]) -> PlannedCall:
+    name, given = str(call.get("name") or ""), call["args"]
+    offer = offers.get(name)
+    of = {"turn": turn.id, "tool": offer.person_name if offer else call["name"], "arguments": given}
+    planned = PlannedCall(str(call["id"]), name, given, offer, of=of)
+    if not isinstance(given, dict):
+        planned.arguments = {}
+        planned.problem = f"the arguments are not a JSON object: {str(given)[:200]}"
+    elif offer is None:
+        names = list(offers)
+        planned.problem = f"there is no tool {name!r}.{did_you_mean(name, names)} There are: {listed(names)}"
+    else:
+        planned.arguments = sent(own_arguments(given, offer.renamed), offer.tool.input_schema)
+        try:
+            planned.arguments, _ = schema.prepare_arguments(planned.arguments, offer.tool.input_schema)
+        except ArgumentsError as error:
+            planned.problem = str(error)
+    return planned
+
+
+# The calls in messages.
+
+
+def calls_of(message: Any) -> list[dict[str, Any]]:
+    """Return the calls of a turn, also those whose arguments are not JSON (with `error`)."""
+    return [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
+
+
+def asked_calls(message: BaseMessage) -> list[PlannedCall]:
+    """Return the calls of any agent's turn, also with arguments that are not JSON, or in OpenAI's old format.
+
+    >>> from langchain_core.messages import BaseMessage
+    >>> old = {"tool_calls": [{"id": "1", "function": {"name": "add", "arguments": '{"a": 1}'}}]}
+    >>> [call] = asked_calls(BaseMessage(content="", type="ai", additional_kwargs=old))
+    >>> call.id, call.name, call.arguments
+    ('1', 'add', {'a': 1})
+    """
+    calls = [(call, call.get("name"), call.get("args")) for call in calls_of(message)]
+    if not calls:
+        old = message.additional_kwargs.get("tool_calls")
+        for call in old if isinstance(old, list) else ():
+            if isinstance(call, dict):
+                function = call["function"] if isinstance(call.get("function"), dict) else call
+                calls.append((call, function.get("name"), function.get("arguments")))
+    return [PlannedCall(str(call.get("id") or ""), str(name or ""), _object(given)) for call, name, given in calls]
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value) if value.strip() else {}
+        except (ValueError, RecursionError):
+            return {"arguments": value}
+    if isinstance(value, dict):
+        return {str(name): inner for name, inner in value.items()}
+    return {} if value is None else {"arguments": value}
+
+
+# A model's turn, streamed. The arguments of its calls are read strictly, and each call gets an id of its own.
+#
+# LangChain completes arguments that end in the middle (an interrupted stream, a token limit) to valid JSON:
+# `{"path": "/home/me/pro` becomes a path, and a tool would be called with it.
+
+_CUT_OFF = ("length", "max_tokens", "MAX_TOKENS")
+"""Finish reasons of OpenAI, Anthropic and Google for an answer at its token limit."""
+
+
+async def take_turn(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) -> AIMessage:
+    """Return a model's turn on a conversation; calls with incomplete arguments are in `invalid_tool_calls`.
+
+    Raises:
+        ModelError: The model answered nothing.
+    """
+    from langchain_core.messages import AIMessage, AIMessageChunk
+    from langchain_core.messages.ai import add_ai_message_chunks
+
+    parts = [part async for part in model.astream(list(messages))]
+    if not parts:
+        raise ModelError("the model answered nothing; try again")
+    chunks = [part for part in parts if isinstance(part, AIMessageChunk)]
+    if len(chunks) < len(parts):  # a model that does not stream yields one whole message
+        whole = parts[-1] if isinstance(parts[-1], AIMessage) else AIMessage(str(getattr(parts[-1], "content", "")))
+        return with_own_ids(whole, messages)
+    return with_own_ids(exact(add_ai_message_chunks(chunks[0], *chunks[1:])), messages)
+
+
+def exact(answer: AIMessageChunk) -> AIMessage:
+    """Return a streamed answer as a message whose calls are only those with complete JSON objects as arguments.
+
+    >>> from langchain_core.messages import AIMessageChunk
+    >>> cut = {"name": "delete", "args": '{"path": "/home/me/pro', "id": "1", "index": 0, "type": "tool_call_chunk"}
+    >>> whole = exact(AIMessageChunk("", tool_call_chunks=[cut]))
+    >>> whole.tool_calls, whole.invalid_tool_calls[0]["args"]
+    ([], '{"path": "/home/me/pro')
+    """
+    from langchain_core.messages import AIMessage, message_chunk_to_message
+
+    message = message_chunk_to_message(answer)
+    assert isinstance(message, AIMessage)
+    if not answer.tool_call_chunks:
+        return message
+    metadata = answer.response_metadata
+    reason = metadata.get("finish_reason") or metadata.get("stop_reason") or metadata.get("status")
+    # stopped at the token limit, or OpenAI's without a finish reason
+    unfinished = reason in _CUT_OFF or (not reason and metadata.get("model_provider") == "openai")
+    whole = [_arguments(chunk, unfinished) for chunk in answer.tool_call_chunks]
+    if all(arguments is not None for arguments in whole):
+        return message
+    message.tool_calls, message.invalid_tool_calls = [], []
+    for chunk, arguments in zip(answer.tool_call_chunks, whole, strict=True):
+        call: dict[str, Any] = {"name": chunk["name"] or "", "id": chunk["id"]}
+        if arguments is not None:
+            message.tool_calls.append({**call, "args": arguments, "type": "tool_call"})  # type: ignore[typeddict-item]
+        else:
+            cut: dict[str, Any] = {"args": chunk["args"] or "", "error": "the arguments are not whole"}
+            message.invalid_tool_calls.append({**call, **cut, "type": "invalid_tool_call"})  # type: ignore[typeddict-item]
+    return message
+
+
+def _arguments(chunk: ToolCallChunk, unfinished: bool) -> dict[str, Any] | None:
+    if not chunk["args"]:
+        return None if unfinished else {}
+    try:
+        arguments = json.loads(chunk["args"], strict=False)  # a line end inside a string is valid here
+    except ValueError:
+        return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+# Ids of calls, unique in the whole conversation.
+#
+# Decisions and answers belong to a call by its id. If a model named two calls the same, one would run with the decision
+# about the other; and providers refuse such a conversation.
+
+MAX_ID = 40
+"""Characters of a call's id that every provider accepts."""
+
+_BLOCK_IDS = {"tool_use": "id", "tool_call": "id", "invalid_tool_call": "id", "function_call": "call_id"}
+"""Types of content blocks that are calls -> the key of their id."""
+
+
+def with_own_ids(answer: AIMessage, before: Iterable[BaseMessage] = ()) -> AIMessage:
+    """Return a turn in which each call has an id that is unique in the conversation; the first of equal ids stays.
+
+    >>> from langchain_core.messages import AIMessage
+    >>> calls = [{"name": name, "args": {}, "id": "call_1"} for name in ("prod__delete", "test__delete")]
+    >>> [call["id"] for call in with_own_ids(AIMessage("", tool_calls=calls)).tool_calls]
+    ['call_1', 'call_1_2']
+    """
+    if not calls_of(answer):
+        return answer
+    taken = {call["id"] for message in before if message.type == "ai" for call in calls_of(message)}
+    given: dict[str, list[str]] = defaultdict(list)
+
+    def own(call: Any) -> Any:
+        old = call.get("id") or ""
+        new = free_name(old, taken, MAX_ID) if old else f"call_{uuid.uuid4().hex[:12]}"
+        taken.add(new)
+        given[old].append(new)
+        return {**call, "id": new}
+
+    changed = {name: [own(call) for call in getattr(answer, name)] for name in ("tool_calls", "invalid_tool_calls")}
+    if all(new == [old] for old, new in given.items()):
+        return answer
+    if not isinstance(answer.content, str):
+        changed["content"] = [_renamed(block, given) for block in answer.content]
+    return answer.model_copy(update=changed)
+
+
+def _renamed(block: Any, given: dict[str, list[str]]) -> Any:
+    """Return a content block with its call's new id; provider packages send such blocks unchanged."""
+    key = _BLOCK_IDS.get(block.get("type", "")) if isinstance(block, dict) else None
+    new = given.get(block.get(key)) if key else None
+    return {**block, key: new.pop(0)} if new else block
+
+
+# Integers beyond 64 bits in arguments: threads are stored as msgpack, which has none.
+# They are stored as strings of digits, and become numbers again where the tool's schema asks for one.
+
+MAX_NUMBERS = 20
+"""Long integers of one call that become numbers again, at most: each needs a validation of all arguments."""
+
+_DIGITS = re.compile(r"-?[1-9]\d{18,}")
+
+
+def kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments in a form that a thread can store.
+
+    >>> kept({"n": 2**70, "m": 1})
+    {'n': '1180591620717411303424', 'm': 1}
+    """
+    stored: dict[str, Any] = storable(dict(arguments))
+    return stored
+
+
+def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
+    """Whether a value has more nested levels than a thread can store.
+
+    >>> is_too_deep([[1]], levels=2), is_too_deep([[{}]], levels=2)
+    (False, True)
+    """
+    if not isinstance(value, dict | list):
+        return False
+    return not levels or any(
+        is_too_deep(each, levels - 1) for each in (value.values() if isinstance(value, dict) else value)
+    )
+
+
+def sent(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return stored arguments as they are sent: digits become a number if the schema rejects the text only.
+
+    >>> schema = {"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}
+    >>> sent({"n": "1180591620717411303424", "s": "1180591620717411303424"}, schema)
+    {'n': 1180591620717411303424, 's': '1180591620717411303424'}
+    """
+    numbers: dict[str, Any] = dict(arguments)
+    paths = list(islice(_digits(numbers), MAX_NUMBERS))
+    wrong = len(schema_errors(numbers, input_schema) or ()) if paths else 0
+    for path in paths if wrong else ():
+        tried = _with_number(numbers, path)
+        fewer = len(schema_errors(tried, input_schema) or ())
+        if fewer < wrong:
+            numbers, wrong = tried, fewer
+    return numbers
+
+
+def _digits(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of strings that are long integers."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in items:
+        yield from _digits(each, (*path, key))
+
+
+def _with_number(value: Any, path: tuple[Any, ...]) -> Any:
+    if not path:
+        return int(value)
+    copy = value.copy()
+    copy[path[0]] = _with_number(copy[path[0]], path[1:])
+    return copy
