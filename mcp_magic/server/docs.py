@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic._text import HIDDEN
+from mcp_magic._text import json_text
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.document import NO_HINTS, tool_badges
 from mcp_magic.display.text import harmless, one_line
@@ -295,8 +295,7 @@ async def interface_of(connection: Connection) -> dict[str, Any]:
 
 def written(interface: Mapping[str, Any]) -> str:
     """Return a snapshot as text for a file, indented and sorted so that version control shows small differences."""
-    text = json.dumps(interface, indent=2, sort_keys=True, ensure_ascii=False)
-    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n"
+    return json_text(interface, indent=2, sort_keys=True) + "\n"
 
 
 def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:

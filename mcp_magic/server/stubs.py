@@ -8,6 +8,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._text import clean
 from mcp_magic.display.text import one_line
 from mcp_magic.schema.fields import MISSING, Field, root_field
 from mcp_magic.schema.signature import identifier, make_docstring
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
-__all__ = ["USED", "Types", "stubs"]
+__all__ = ["USED", "Types", "docstring", "stubs"]
 
 
 # JSON Schema as the code of Python type hints: TypedDicts for objects, Literals for choices.
@@ -114,18 +115,19 @@ def _class(name: str, children: list[tuple[str, str, Field]], description: str, 
     if any(key != identifier(key) or key in types or key.startswith("__") for key, *_ in keys):
         members = ", ".join(f"{key!r}: {hint}" for key, hint, _ in keys)
         return f"{name} = TypedDict({name!r}, {{{members}}})"
-    lines = [f"class {name}(TypedDict):", f"    {docstring(description or 'An object.')}", ""]
+    lines = [f"class {name}(TypedDict):", f"    {docstring(' '.join(description.split()) or 'An object.')}", ""]
     for key, hint, said in keys:
         lines.append(f"    {key}: {hint}")
         if said:
-            lines.append(f"    {docstring(said)}")
+            lines.append(f"    {docstring(' '.join(said.split()))}")
     return "\n".join(lines)
 
 
 def docstring(text: str) -> str:
-    """Return a text as a one-line docstring; quotes and backslashes in it cannot end it early."""
-    shown = " ".join(text.split()).replace("\\", "\\\\").replace('"""', "'''")
-    return f'"""{shown} """' if shown.endswith('"') else f'"""{shown}"""'
+    """Return the code of a docstring: nothing in the text can end it, and nothing in it is hidden."""
+    shown = clean(inspect.cleandoc(text)).replace("\\", "\\\\").replace('"""', "'''")
+    shown = shown + " " if shown.endswith('"') else shown
+    return f'"""{shown}\n"""' if "\n" in shown else f'"""{shown}"""'
 
 
 def _camel(name: str) -> str:
@@ -217,7 +219,7 @@ def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str]
     call = ", ".join([repr(tool.name), *(f"{parameter}={parameter}" for parameter in fields)])
     lines = [
         f"async def {name}({', '.join(parameters)}) -> {returned}:",
-        textwrap.indent(_docstring(said), "    "),
+        textwrap.indent(docstring(said), "    "),
         f"    return await _call({call})" + ("" if returned == "Any" else "  # type: ignore[no-any-return]"),
     ]
     return "\n".join(lines)
@@ -255,9 +257,3 @@ def _returned(schema: Mapping[str, Any] | None, base: str, types: Types) -> str:
     if len(root.children) == 1 and root.children[0].name == "result":  # `.data` unwraps `{"result": ...}`
         return types.hint(root.children[0], f"{base}Result")
     return types.hint(root, f"{base}Result")
-
-
-def _docstring(text: str) -> str:
-    shown = inspect.cleandoc(text).replace("\\", "\\\\").replace('"""', "'''")
-    shown = shown + " " if shown.endswith('"') else shown
-    return f'"""{shown}\n"""' if "\n" in shown else f'"""{shown}"""'

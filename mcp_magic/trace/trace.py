@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp_magic._text import json_text
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
@@ -104,6 +105,10 @@ class Entry:
         if self.kind in ("answer", "error"):
             return f"answer to {self.pair} {self.method}" if self.pair else "answer to nothing"
         return self.method or self.kind
+
+    def as_json(self) -> str:
+        """Return one line of an export: `as_dict` as JSON."""
+        return json_text(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields of an export."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import time
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -189,8 +188,8 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> TraceLis
         return timeline(chosen)
     notes = []
     if arguments.export:
-        lines = (json.dumps(entry.as_dict(), ensure_ascii=False) + "\n" for entry in chosen)
-        write_text(invocation.directory / Path(arguments.export).expanduser(), "".join(lines))
+        lines = "".join(f"{entry.as_json()}\n" for entry in chosen)
+        write_text(invocation.directory / Path(arguments.export).expanduser(), lines)
         notes.append(f"{len(chosen):,} messages written to {arguments.export}, secrets masked")
     shown = chosen[-SHOWN:] if arguments.last is None else chosen
     if len(shown) < len(found):
