@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import time
@@ -34,6 +35,7 @@ from mcp_magic.doctor.session import (
 from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_closing, judge_ending, judge_eras
 from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
+from mcp_magic.session.failures import not_started
 from mcp_magic.session.supervisor import quiet_sdk_logging
 from mcp_magic.stderr import ErrorLog
 from mcp_magic.trace.trace import Recorder
@@ -132,18 +134,12 @@ async def _command(spec: StdioSpec, step: Step) -> bool:
             "this Python runs in a browser and starts no programs", "connect to a URL or to a server in this kernel"
         )
         return False
-    if spec.cwd is not None and not Path(spec.cwd).is_dir():
-        step.fail(f"the working directory {str(spec.cwd)!r} does not exist", "mend cwd (--cwd)")
-        return False
-    path = spec.env.get("PATH") or os.environ.get("PATH")
-    program = shutil.which(spec.command, path=path)
+    program = shutil.which(spec.command, path=spec.env.get("PATH") or os.environ.get("PATH"))
     if program is None and spec.cwd is not None:
         program = shutil.which(str(Path(spec.cwd) / spec.command))
-    if program is None:
-        exists = Path(spec.command).is_file()
-        said = "is not executable" if exists else "is not found on PATH"
-        todo = f"chmod +x {spec.command}" if exists else "install it, or name its whole path"
-        step.fail(f"the command {spec.command!r} {said}", todo)
+    if program is None or (spec.cwd is not None and not Path(spec.cwd).is_dir()):
+        refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        step.fail(*not_started(spec, refused if Path(spec.command).is_file() else FileNotFoundError()))
         return False
     version = await _version(program)
     named = program if program == spec.command else f"{spec.command} is {program}"

@@ -19,7 +19,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.doctor.network import is_local
 from mcp_magic.doctor.stdio import Reply, discover, initialize, is_message
 from mcp_magic.errors import AuthorizationError
-from mcp_magic.protocol import of_status, who
+from mcp_magic.session.failures import refused_with
 from mcp_magic.session.negotiation import ACCEPT
 from mcp_magic.session.transports import CONNECT_SECONDS
 from mcp_magic.trace.trace import Recorder
@@ -412,15 +412,13 @@ async def _refused(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step)
         return True
     if reply.message is not None or not (status in _FINAL or status >= 500):
         return False
-    fault = of_status(status)
-    later = (
-        f"; it says to try again in {one_line(reply.headers['retry-after'], 40)} s"
-        if "retry-after" in reply.headers
-        else ""
-    )
+    what, todo = refused_with(status)
     body = one_line(reply.body, 120)
-    said = f": {spec.masked(body)!r}" if body and "<" not in body else ""
-    step.fail(f"HTTP {status} ({fault.meaning}; fault: {who(fault)}){said}{later}", fault.help)
+    if body and "<" not in body:
+        what += f": {spec.masked(body)!r}"
+    if "retry-after" in reply.headers:
+        what += f"; it says to try again in {one_line(reply.headers['retry-after'], 40)} s"
+    step.fail(what, todo)
     return True
 
 

@@ -17,6 +17,7 @@ from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import duration, listed
 from mcp_magic.config.masking import mask_url
 from mcp_magic.config.specs import tls_context
+from mcp_magic.session.failures import no_host, tls_failure, unreachable
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -129,39 +130,23 @@ async def reach(spec: UrlSpec, step: Step) -> bool:
     looked_up = time.perf_counter()
     if addresses != [host]:
         step.ok(f"{host} is {listed(addresses, 4)} ({duration(looked_up - started)})")
-    problem, todo = "", ""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(host, port)
-    except TimeoutError:
-        problem, todo = f"no connection in {CONNECT_SECONDS:g} s", "is a firewall between? is the address right?"
     except OSError as error:
-        problem, todo = _refused(error, port)
-    if problem:
-        step.fail(f"{host}:{port}: {problem}", todo)
+        step.fail(*unreachable(error, f"{host}:{port}"))
         return False
     writer.close()
     step.ok(f"{host}:{port} takes a TCP connection ({duration(time.perf_counter() - looked_up)})")
     return True
 
 
-def _refused(error: OSError, port: int) -> tuple[str, str]:
-    if isinstance(error, ConnectionRefusedError) or "refused" in str(error).lower():
-        return "nobody listens there", f"start the server, or mend the port ({port})"
-    return str(error.strerror or error), "is this machine on the network?"
-
-
 async def _addresses(host: str, port: int, step: Step) -> list[str] | None:
-    problem = ""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except TimeoutError:
-        problem = f"the name {host} is not resolved in {CONNECT_SECONDS:g} s"
     except (OSError, UnicodeError):
-        problem = f"there is no host {host}"
-    if problem:
-        step.fail(problem, "mend the host name; `ping` or `nslookup` from this machine finds no more than this")
+        step.fail(*no_host(host))
         return None
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
@@ -187,9 +172,11 @@ async def look_at_tls(spec: UrlSpec, step: Step) -> bool:
     if spec.verify is False:
         step.warn("the certificate is not checked (--insecure)", "--ca FILE names the authority to trust instead")
         return True
-    reason = await _verified(spec, host, port)
-    if reason:
-        step.fail(f"it is not trusted: {reason}", _trust(reason, certificate))
+    try:
+        await _handshake(tls_context(spec), host, port)
+    except OSError as error:
+        what, todo = tls_failure(error, certificate.names if certificate else ())
+        step.fail(f"it is not trusted: {what}", todo)
         return False
     step.ok("it is trusted" + (f" by {spec.verify}" if isinstance(spec.verify, str) else ""))
     return True
@@ -211,33 +198,15 @@ def _judge_days(certificate: Certificate, step: Step) -> None:
 async def _certificate(host: str, port: int, step: Step) -> tuple[str, Certificate | None] | None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    problem = ""
     try:
         version, der = await _handshake(context, host, port)
-    except TimeoutError:
-        problem, todo = f"no TLS handshake in {CONNECT_SECONDS:g} s", "does this port speak TLS?"
-    except (ssl.SSLError, OSError) as error:
-        problem = f"no TLS handshake: {_ssl_reason(error)}"
-        todo = (
-            "this port speaks no TLS: is it http:// (ws://)?" if _is_plain(error) else "see the server's TLS settings"
-        )
-    if problem:
-        step.fail(problem, todo)
+    except OSError as error:
+        what, todo = tls_failure(error)
+        step.fail(f"no TLS handshake: {what}", todo)
         return None
     with suppress(ValueError):
         return version, read_certificate(der)
     return version, None
-
-
-async def _verified(spec: UrlSpec, host: str, port: int) -> str:
-    """Return why the certificate is not trusted, or "" if it is."""
-    try:
-        await _handshake(tls_context(spec), host, port)
-    except TimeoutError:
-        return f"no handshake in {CONNECT_SECONDS:g} s"
-    except (ssl.SSLError, OSError) as error:
-        return _ssl_reason(error)
-    return ""
 
 
 async def _handshake(context: Any, host: str, port: int) -> tuple[str, bytes]:
@@ -250,22 +219,3 @@ async def _handshake(context: Any, host: str, port: int) -> tuple[str, bytes]:
         writer.close()
         transport: Any = writer.transport
         transport.abort()
-
-
-def _ssl_reason(error: BaseException) -> str:
-    text = str(getattr(error, "verify_message", "") or error)
-    return text.partition("failed: ")[2].split(" (_ssl")[0] or text.split(" (_ssl")[0]
-
-
-def _is_plain(error: BaseException) -> bool:
-    return "WRONG_VERSION_NUMBER" in str(error) or "RECORD_LAYER" in str(error) or isinstance(error, ConnectionError)
-
-
-def _trust(reason: str, certificate: Certificate | None) -> str:
-    low = reason.lower()
-    if "expired" in low:
-        return "renew the certificate"
-    if "hostname" in low or "ip address" in low:
-        names = listed(certificate.names, 4) if certificate else "other names"
-        return f"connect by a name that it is for ({names}), or get one for this name"
-    return "--ca FILE names the authority to trust; --insecure trusts anybody, for a test"

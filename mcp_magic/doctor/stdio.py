@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
 from mcp_magic.protocol import of_code
-from mcp_magic.session.failures import NO_SERVER
+from mcp_magic.session.failures import NO_SERVER, not_started
 from mcp_magic.session.negotiation import NOISE, ListensError, named_url, unless_listening
 from mcp_magic.stderr import ErrorLog, cause, is_read, not_passed_on
 
@@ -432,7 +432,7 @@ async def begin_by_hand(
     except NotImplementedError:
         problem = "this event loop starts no processes, so it was not looked at by hand"
     except OSError as error:
-        step.fail(f"it cannot be started: {error.strerror or error}", "is it executable, and made for this machine?")
+        step.fail(*not_started(spec, error))
         return None
     if problem:
         step.skip(problem)

@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
-from mcp_magic.trace.trace import OUT
+from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -191,11 +191,9 @@ class Metrics:
             series = self._new(server, tool)
         series.add(seconds, error)
 
-    def moved(self, server: str, direction: str, size: int) -> None:
-        """Count a message of `size` bytes."""
-        messages, total = self._traffic.get((server, direction), (0, 0))
-        if messages or len(self._traffic) < LIMIT:
-            self._traffic[server, direction] = (messages + 1, total + size)
+    def tap(self, server: str) -> Tap:
+        """Return a tap that counts the messages of a connection and their bytes."""
+        return _Traffic(server, self._traffic)
 
     @property
     def traffic(self) -> Mapping[tuple[str, str], tuple[int, int]]:
@@ -276,3 +274,14 @@ class Metrics:
 
     def __repr__(self) -> str:
         return f"<Metrics: {self.calls} calls of {len(self)} tools, {sum(self.errors.values())} failed>"
+
+
+class _Traffic(Tap):
+    def __init__(self, server: str, counts: dict[tuple[str, str], tuple[int, int]]) -> None:
+        self._server = server
+        self._counts = counts
+
+    def kept(self, direction: str, size: int) -> None:
+        messages, total = self._counts.get((self._server, direction), (0, 0))
+        if messages or len(self._counts) < LIMIT:
+            self._counts[self._server, direction] = (messages + 1, total + size)

@@ -134,18 +134,12 @@ class Trace:
     Attributes:
         messages: Most messages that are kept; 0 keeps none.
         bytes: Most bytes that they may take.
-        moved: Called for each message with its server, direction and size.
+        flush: Called before the trace is read, by the id of the recorder that follows a server's stderr.
     """
 
-    def __init__(
-        self,
-        messages: int = MAX_MESSAGES,
-        bytes: int = MAX_BYTES,
-        moved: Callable[[str, str, int], None] = lambda server, direction, size: None,
-    ) -> None:
+    def __init__(self, messages: int = MAX_MESSAGES, bytes: int = MAX_BYTES) -> None:
         self.messages = messages
         self.bytes = bytes
-        self.moved = moved
         self.flush: dict[int, Callable[[], None]] = {}
         self._fresh: list[tuple[Row, Settles]] = []
         self._rows: deque[Row] = deque()
@@ -275,6 +269,9 @@ class Tap:
     def message(self, direction: str, message: dict[str, Any]) -> None:
         """A JSON-RPC message is about to be sent (`OUT`) or has arrived (`IN`)."""
 
+    def kept(self, direction: str, size: int) -> None:
+        """The trace has kept a message of `size` bytes."""
+
     def answered(self, number: Any, status: int) -> None:
         """HTTP has answered the request with this id."""
 
@@ -335,7 +332,7 @@ class Recorder:
     def __repr__(self) -> str:
         return f"<Recorder of {self.server!r}: {len(self.entries)} messages>"
 
-    def message(self, direction: str, message: dict[str, Any]) -> Row | None:
+    def message(self, direction: str, message: dict[str, Any]) -> Row:
         """Record a JSON-RPC message.
 
         Runs twice per call, between unrelated work, so most of its cost is filling the processor's caches. It therefore
@@ -346,15 +343,15 @@ class Recorder:
             message: The members of the message.
 
         Returns:
-            The kept row, or None if the trace is off.
+            The row, which `http` completes; the trace keeps it unless it is off.
         """
         if self._lines is not None:
             self.stderr()
         for tap in self._taps:
             tap.message(direction, message)
-        if not self.trace.messages:
-            return None
         method, number = message.get("method", ""), message.get("id")
+        if not self.trace.messages:
+            return [0, 0.0, self.server, direction, "", method, number, 0, b"", False, None, None, None, None]
         if len(method) > MAX_NAME:
             method = method[:MAX_NAME]
         if isinstance(number, str) and len(number) > MAX_NAME:
@@ -385,7 +382,8 @@ class Recorder:
         row[SECONDS] = None
         if kind in ("line", "garbage"):
             return
-        self.trace.moved(self.server, direction, row[SIZE])
+        for tap in self._taps:
+            tap.kept(direction, row[SIZE])
         asked = self._asked[direction]
         if kind == "request":
             asked[str(row[ID])] = (row, moment)
