@@ -1,14 +1,20 @@
-"""The doctor's steps over HTTP: statuses, redirects, challenges and the log-in."""
+"""The doctor's steps for a URL: name, port, certificate, HTTP statuses, redirects and the log-in."""
 
 from __future__ import annotations
 
 import asyncio
+import datetime
+import ipaddress
 import json
 import re
+import socket
+import ssl
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import duration, listed
@@ -16,10 +22,9 @@ from mcp_magic.auth.addresses import Reach
 from mcp_magic.config.masking import mask_url
 from mcp_magic.config.specs import tls_context
 from mcp_magic.display.text import one_line
-from mcp_magic.doctor.network import is_local
 from mcp_magic.doctor.stdio import Reply, discover, initialize, is_message
 from mcp_magic.errors import AuthorizationError
-from mcp_magic.session.failures import refused_with
+from mcp_magic.session.failures import no_host, refused_with, tls_failure, unreachable
 from mcp_magic.session.negotiation import ACCEPT
 from mcp_magic.session.transports import CONNECT_SECONDS
 from mcp_magic.trace.trace import Recorder
@@ -30,10 +35,135 @@ if TYPE_CHECKING:
     import httpx2
 
     from mcp_magic.auth.login import LogIn, LogIns
-    from mcp_magic.config.specs import HttpSpec, SseSpec
+    from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec
     from mcp_magic.doctor.report import Step
 
-__all__ = ["HttpProbe", "LogInProbe", "look_at_http", "read_challenge"]
+__all__ = ["HttpProbe", "LogInProbe", "host_and_port", "look_at_connection", "look_at_http", "look_at_tls", "proxy_of"]
+
+
+# The way to a URL: name, connection, TLS.
+
+FEW_DAYS = 14
+"""A certificate that expires within so many days gets a warning."""
+
+_UNSEEN = "the browser makes the connection"
+
+
+def host_and_port(spec: UrlSpec) -> tuple[str, int]:
+    """Return the host and the port of a URL."""
+    parts = urlsplit(spec.url)
+    return parts.hostname or "", parts.port or (443 if spec.url.startswith(("https:", "wss:")) else 80)
+
+
+def proxy_of(spec: UrlSpec) -> str:
+    """Return the proxy that the environment sets for a URL, without its credentials, or "" if there is none."""
+    parts = urlsplit(spec.url)
+    scheme = {"wss": "https", "ws": "http"}.get(parts.scheme, parts.scheme)
+    found = getproxies().get(scheme) or getproxies().get("all")
+    return mask_url(found) if found and not proxy_bypass(parts.hostname or "") else ""
+
+
+async def look_at_connection(spec: UrlSpec, step: Step) -> bool:
+    """Look the name up and connect; return whether the server accepts connections."""
+    if IN_BROWSER:
+        step.skip(_UNSEEN)
+        return True
+    host, port = host_and_port(spec)
+    started = time.perf_counter()
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        step.fail(*no_host(host))
+        return False
+    looked_up = time.perf_counter()
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    if addresses != [host]:
+        step.ok(f"{host} is {listed(addresses, 4)} ({duration(looked_up - started)})")
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
+    except OSError as error:
+        step.fail(*unreachable(error, f"{host}:{port}"))
+        return False
+    writer.close()
+    step.ok(f"{host}:{port} takes a TCP connection ({duration(time.perf_counter() - looked_up)})")
+    return True
+
+
+async def look_at_tls(spec: UrlSpec, step: Step) -> bool:
+    """Read the certificate without verification, then verify it as a session does; return whether a session may go."""
+    if IN_BROWSER:
+        step.skip(_UNSEEN)
+        return True
+    host, port = host_and_port(spec)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        version, der = await _handshake(context, host, port)
+    except OSError as error:
+        what, todo = tls_failure(error)
+        step.fail(f"no TLS handshake: {what}", todo)
+        return False
+    names = _read_certificate(der, version, step)
+    if spec.verify is False:
+        step.warn("the certificate is not checked (--insecure)", "--ca FILE names the authority to trust instead")
+        return True
+    try:
+        await _handshake(tls_context(spec), host, port)
+    except OSError as error:
+        what, todo = tls_failure(error, names)
+        step.fail(f"it is not trusted: {what}", todo)
+        return False
+    step.ok("it is trusted" + (f" by {spec.verify}" if isinstance(spec.verify, str) else ""))
+    return True
+
+
+def _read_certificate(der: bytes, version: str, step: Step) -> list[str]:
+    """Note for whom a certificate (X.509, DER) is and for how long; return the names that it is for."""
+    from cryptography import x509
+
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+    except ValueError:
+        return []
+    subject, issuer = certificate.subject.rfc4514_string(), certificate.issuer.rfc4514_string()
+    names = []
+    with suppress(x509.ExtensionNotFound, ValueError):
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names += extension.get_values_for_type(x509.DNSName)
+        names += map(str, extension.get_values_for_type(x509.IPAddress))
+    hosts, by = listed(names, 4) if names else "no host", "itself" if issuer == subject else issuer
+    step.ok(f"{version}; certificate of {subject or 'no one'}, for {hosts}, issued by {by}")
+    days = (certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).total_seconds() / 86_400
+    if days < 0:
+        step.fail(f"it expired {-days:.0f} days ago", "renew the certificate")
+    elif days < FEW_DAYS:
+        step.warn(f"it expires in {days:.1f} days", "renew the certificate")
+    else:
+        step.ok(f"it is valid for another {days:,.0f} days")
+    return names
+
+
+async def _handshake(context: Any, host: str, port: int) -> tuple[str, bytes]:
+    """Return the version of TLS and the certificate (DER) of a server."""
+    async with asyncio.timeout(CONNECT_SECONDS):
+        _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
+    try:
+        found = writer.get_extra_info("ssl_object")
+        return str(found.version()), found.getpeercert(binary_form=True) or b""
+    finally:
+        writer.close()
+        transport: Any = writer.transport
+        transport.abort()
+
+
+def _is_local(spec: UrlSpec) -> bool:
+    host = urlsplit(spec.url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 # Plain HTTP requests, without the SDK, so that statuses, content types and redirects can be seen.
@@ -377,8 +507,7 @@ async def _let_in(
 
 
 def _judge_scheme(spec: HttpSpec, step: Step) -> None:
-    parts = urlsplit(spec.url)
-    if parts.scheme != "http" or is_local(parts.hostname or ""):
+    if not spec.url.startswith("http:") or _is_local(spec):
         return
     what = "the credentials in its headers" if spec.secrets else "everything"
     step.warn(f"http:// without TLS: whoever is on the way reads {what}", "https://, if the server has it")
@@ -450,7 +579,7 @@ async def _speaks(patient: HttpProbe, path: str) -> bool:
 
 async def _judge_origin(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
     """Warn if any web page may use a server on this machine (specification, "Security Warning" of transports)."""
-    if IN_BROWSER or not is_local(urlsplit(spec.url).hostname or ""):
+    if IN_BROWSER or not _is_local(spec):
         return  # a browser sets the origin to that of its own page
     reply = await patient.discover(origin=_FOREIGN_PAGE)
     if reply.status is not None and reply.status < 400 and reply.message is not None:

@@ -30,7 +30,6 @@ __all__ = [
     "begin_by_hand",
     "discover",
     "initialize",
-    "initialized",
     "is_message",
     "judge_closing",
     "judge_ending",
@@ -102,11 +101,6 @@ def initialize(number: int = 2) -> dict[str, Any]:
 
     params = {"protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": _client()}
     return {"jsonrpc": "2.0", "id": number, "method": "initialize", "params": params}
-
-
-def initialized() -> dict[str, Any]:
-    """Return the notification that ends the handshake."""
-    return {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 def is_message(text: str | bytes, number: int | None = None) -> dict[str, Any] | None:
