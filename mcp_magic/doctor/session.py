@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.connection import Connection
 
 __all__ = [
-    "Asked",
-    "Offer",
-    "ask",
     "fetch_offers",
     "judge_call",
     "judge_capabilities",
@@ -45,7 +42,7 @@ __all__ = [
 # Requests on an open session that do not change its counters, and messages for their failures.
 
 
-class Asked(NamedTuple):
+class _Asked(NamedTuple):
     """The outcome of a request.
 
     Attributes:
@@ -63,7 +60,7 @@ class Asked(NamedTuple):
     unread: Any = None
 
 
-async def ask(connection: Connection, method: str, params: Mapping[str, Any] | None = None, *, seconds: float) -> Asked:
+async def _ask(connection: Connection, method: str, seconds: float, params: Mapping[str, Any] | None = None) -> _Asked:
     """Send one request and return its raw `result`, unchecked.
 
     Bypasses health, retries and renewal of the session: an examination must not change what it examines.
@@ -80,7 +77,7 @@ async def ask(connection: Connection, method: str, params: Mapping[str, Any] | N
     try:
         async with asyncio.timeout(seconds):
             result = await connection.client.session.send_request(request, answer)
-        return Asked(result, time.perf_counter() - started)
+        return _Asked(result, time.perf_counter() - started)
     except Exception as error:
         failure = error
     finally:
@@ -88,7 +85,7 @@ async def ask(connection: Connection, method: str, params: Mapping[str, Any] | N
         current.reset(token)
     explained = request_error(failure, connection.place, method, seconds, outcome)
     code = getattr(leaf(failure), "code", None)
-    return Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, outcome.result)
+    return _Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, outcome.result)
 
 
 # Checks of an open session: version, ping, a call.
@@ -135,7 +132,7 @@ async def judge_ping(connection: Connection, step: Step, seconds: float) -> None
     method = "server/discover" if modern else "ping"
     taken = []
     for _ in range(PINGS):
-        asked = await ask(connection, method, seconds=seconds)
+        asked = await _ask(connection, method, seconds)
         if asked.result is None:
             step.fail(asked.problem, f"{method} must be answered at any time")
             return
@@ -229,16 +226,6 @@ LIST_SECONDS = 30.0
 PAGE_SECONDS = 15.0
 """Deadline of one page, in seconds."""
 
-_WIRE = {
-    "tools": ("tools/list", "tools", "name"),
-    "resources": ("resources/list", "resources", "uri"),
-    "templates": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
-    "prompts": ("prompts/list", "prompts", "name"),
-}
-"""Kind -> method, field of a page, field that identifies an item."""
-
-_MODELS = {"tools": "Tool", "resources": "Resource", "templates": "ResourceTemplate", "prompts": "Prompt"}
-
 
 @dataclass
 class Offer:
@@ -273,28 +260,28 @@ class Offer:
 
 async def fetch_offers(connection: Connection, seconds: float) -> dict[str, Offer]:
     """Fetch all lists concurrently, including those that the server does not announce."""
-    fetched = await asyncio.gather(*(_fetch(connection, kind, min(seconds, PAGE_SECONDS)) for kind in _WIRE))
+    fetched = await asyncio.gather(*(_fetch(connection, kind, min(seconds, PAGE_SECONDS)) for kind in KINDS))
     return {offer.kind: offer for offer in fetched}
 
 
 async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
-    method, member, _ = _WIRE[kind]
-    announced = getattr(connection.capabilities, KINDS[kind].capability, None) is not None
-    offer = Offer(kind, announced)
+    listed_by = KINDS[kind]
+    offer = Offer(kind, getattr(connection.capabilities, listed_by.capability, None) is not None)
     cursor: Any = None
     seen: set[str] = set()
     while offer.pages < MAX_PAGES and offer.seconds < LIST_SECONDS:
-        asked = await ask(connection, method, {} if cursor is None else {"cursor": cursor}, seconds=seconds)
+        params = {} if cursor is None else {"cursor": cursor}
+        asked = await _ask(connection, listed_by.request, seconds, params)
         offer.seconds += asked.seconds
         if asked.result is None:
             offer.problem, offer.code = asked.problem, asked.code
-            found = asked.unread.get(member) if isinstance(asked.unread, dict) else None
+            found = asked.unread.get(listed_by.member) if isinstance(asked.unread, dict) else None
             if isinstance(found, list):
                 offer.items += found
                 offer.todo = "hosts lose the whole list by that; mend what it names"
             break
         offer.pages += 1
-        offer.items += asked.result[member]
+        offer.items += asked.result[listed_by.member]
         cursor = asked.result.get("nextCursor")
         if cursor in (None, ""):
             break
@@ -313,7 +300,7 @@ def _parse(offer: Offer) -> None:
     import mcp_types
     from pydantic import ValidationError
 
-    model, key = getattr(mcp_types, _MODELS[offer.kind]), _WIRE[offer.kind][2]
+    model, key = getattr(mcp_types, KINDS[offer.kind].definition), KINDS[offer.kind].key
     names: Counter[str] = Counter()
     for number, item in enumerate(offer.items):
         name = item.get(key) if isinstance(item, dict) else None
@@ -335,7 +322,7 @@ def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: S
     said = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
     step.ok(f"announced: {listed(_words(said), 12)}" if said else "it announces nothing")
     for offer in offers.values():
-        method = _WIRE[offer.kind][0]
+        method = KINDS[offer.kind].request
         if offer.announced and offer.code == METHOD_NOT_FOUND and offer.kind != "templates":
             step.fail(f"{offer.kind} are announced, and {method} is not known", "announce only what is there")
         elif not offer.announced and offer.items:

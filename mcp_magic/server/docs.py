@@ -19,6 +19,7 @@ from mcp_magic.errors import ConfigError
 from mcp_magic.schema.diff import schema_changes
 from mcp_magic.schema.fields import constraints_text
 from mcp_magic.schema.resolve import json_equal
+from mcp_magic.session.catalog import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,21 +66,22 @@ async def page(connection: Connection) -> str:
     Raises:
         SessionError: A listing failed.
     """
+    offers = await _offers(connection)
     parts = [_heading(connection)]
-    tools = await connection.listing("tools")
-    if tools:
-        parts.append("## Tools")
-        parts += [_tool(connection, tool) for tool in tools]
-    prompts = await connection.listing("prompts")
-    if prompts:
-        parts.append("## Prompts")
-        parts += [_prompt(connection.name, prompt) for prompt in prompts]
-    for kind, uri in (("resources", "uri"), ("templates", "uri_template")):
-        found = await connection.listing(kind)
-        if found:
-            parts.append("## Resources" if kind == "resources" else "## Resource templates")
-            parts.append(_resources(found, uri))
+    if offers["tools"]:
+        parts += ["## Tools", *(_tool(connection, tool) for tool in offers["tools"])]
+    if offers["prompts"]:
+        parts += ["## Prompts", *(_prompt(connection.name, prompt) for prompt in offers["prompts"])]
+    if offers["resources"]:
+        parts += ["## Resources", _resources(offers["resources"], "uri")]
+    if offers["templates"]:
+        parts += ["## Resource templates", _resources(offers["templates"], "uri_template")]
     return "\n\n".join(parts) + "\n"
+
+
+async def _offers(connection: Connection) -> dict[str, tuple[Any, ...]]:
+    """Return all that a server lists, by kind."""
+    return dict(zip(KINDS, await asyncio.gather(*(connection.listing(kind) for kind in KINDS)), strict=True))
 
 
 def _heading(connection: Connection) -> str:
@@ -245,9 +247,6 @@ def _blocks(lines: list[str]) -> list[Token]:
 FORMAT = 1
 """The version of the snapshot format, stored in the member "mcp_magic"."""
 
-_KEYS = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "uriTemplate"}
-"""Kinds of items in a snapshot, and the member that identifies an item."""
-
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
@@ -280,14 +279,14 @@ async def interface_of(connection: Connection) -> dict[str, Any]:
     Raises:
         SessionError: A listing failed.
     """
-    kinds = await asyncio.gather(*(connection.listing(kind) for kind in _KEYS))
     info = connection.server_info
     found: dict[str, Any] = {
         "mcp_magic": FORMAT,
         "server": {"name": info.name, "version": info.version} if info else {},
         "instructions": connection.instructions or "",
     }
-    for (kind, key), items in zip(_KEYS.items(), kinds, strict=True):
+    for kind, items in (await _offers(connection)).items():
+        key = KINDS[kind].key
         plain = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
         found[kind] = {each.pop(key): each for each in sorted(plain, key=lambda each: str(each[key]))}
     return found
@@ -317,7 +316,7 @@ def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
         problem = f"{path} is no JSON ({error}); {advice}"
     else:
         version = found.get("mcp_magic") if isinstance(found, dict) else None
-        if version == FORMAT and all(isinstance(found.get(kind), dict) for kind in _KEYS):
+        if version == FORMAT and all(isinstance(found.get(kind), dict) for kind in KINDS):
             return dict(found)
         newer = isinstance(version, int) and version > FORMAT
         problem = f"{path} is of a newer mcp_magic" if newer else f"{path} is no snapshot of a server; {advice}"
@@ -327,7 +326,7 @@ def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
 def compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """Return the changes from one interface to another, breaking ones first."""
     changes = list(_server(old, new))
-    for kind in _KEYS:
+    for kind in KINDS:
         changes += _listed(kind.removesuffix("s"), old[kind], new[kind])
     return sorted(changes, key=lambda change: not change.breaking)
 

@@ -105,7 +105,9 @@ class Telemetry:
         return f"telemetry: {self._exporter.sent:,} spans went to {where}{failed}"
 
     def _start(self, to: Any) -> None:
-        from mcp_magic.telemetry.export import CleanExporter, processor
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+
+        from mcp_magic.telemetry.export import CleanExporter
 
         for name in _NOISY:
             logger = logging.getLogger(name)
@@ -113,7 +115,7 @@ class Telemetry:
                 logger.setLevel(logging.CRITICAL)
         switch = self._switch = self._switch or _installed_switch()
         self._exporter = CleanExporter(_made(to))
-        switch.target = processor(self._exporter, at_once=to == "console")
+        switch.target = (SimpleSpanProcessor if to == "console" else BatchSpanProcessor)(self._exporter)
         atexit.unregister(self._at_exit)
         atexit.register(self._at_exit)
 

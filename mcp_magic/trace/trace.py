@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import json_text
 from mcp_magic.errors import NotFoundError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.stderr import ErrorLog
 
-__all__ = ["IN", "OUT", "STDERR", "Entry", "Recorder", "Row", "Tap", "Trace", "being_sent", "fault", "meaning"]
+__all__ = ["IN", "OUT", "STDERR", "Entry", "Recorder", "Row", "Tap", "Trace", "being_sent", "fault"]
 
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
@@ -121,13 +121,6 @@ class Entry:
         return f"<Entry {self.number}: {self.server} {self.direction} {self.label}, {self.size} bytes>"
 
 
-class Settles(Protocol):
-    """The owner of messages in the trace."""
-
-    def settled(self, row: Row) -> None:
-        """Pair a message, which has just got its number, with its request."""
-
-
 class Trace:
     """The messages of one host, a bounded ring.
 
@@ -141,13 +134,13 @@ class Trace:
         self.messages = messages
         self.bytes = bytes
         self.flush: dict[int, Callable[[], None]] = {}
-        self._fresh: list[tuple[Row, Settles]] = []
+        self._fresh: list[tuple[Row, Callable[[Row], None]]] = []
         self._rows: deque[Row] = deque()
         self._number = self._size = self._dropped = 0
 
-    def add(self, row: Row, settles: Settles) -> None:
-        """Keep a message; `settles` is called when it gets its number."""
-        self._fresh.append((row, settles))
+    def add(self, row: Row, settled: Callable[[Row], None]) -> None:
+        """Keep a message; `settled` is called when it gets its number."""
+        self._fresh.append((row, settled))
         self._size += len(row[TEXT]) + ENTRY_BYTES
         if len(self._fresh) >= FRESH or self._size > self.bytes:
             self.settle()
@@ -155,9 +148,9 @@ class Trace:
     def settle(self) -> None:
         """Number the new messages, and drop the oldest beyond the limits."""
         fresh, self._fresh = self._fresh, []
-        for row, settles in fresh:
+        for row, settled in fresh:
             self._number = row[NUMBER] = self._number + 1
-            settles.settled(row)
+            settled(row)
             self._rows.append(row)
         while self._rows and (len(self._rows) > self.messages or self._size > self.bytes):
             self._size -= len(self._rows.popleft()[TEXT]) + ENTRY_BYTES
@@ -338,10 +331,6 @@ class Recorder:
         Runs twice per call, between unrelated work, so most of its cost is filling the processor's caches. It therefore
         creates few objects and calls few functions.
 
-        Args:
-            direction: `OUT` or `IN`.
-            message: The members of the message.
-
         Returns:
             The row, which `http` completes; the trace keeps it unless it is off.
         """
@@ -365,7 +354,7 @@ class Recorder:
             )
         row: Row = [0, time(), self.server, direction, kind, method, number, size, text, whole, None, None, None, None]
         row[SECONDS] = perf_counter()
-        self.trace.add(row, self)
+        self.trace.add(row, self._settled)
         return row
 
     def _has_schemas(self, method: str, number: Any) -> bool:
@@ -376,7 +365,7 @@ class Recorder:
             method = asked[0][METHOD] if asked else ""
         return method in _SCHEMAS
 
-    def settled(self, row: Row) -> None:
+    def _settled(self, row: Row) -> None:
         """Pair an answer with its request, set their duration, and count the message."""
         direction, kind, moment = row[DIRECTION], row[KIND], row[SECONDS]
         row[SECONDS] = None
@@ -471,19 +460,9 @@ class Recorder:
         size = len(text.encode("utf-8", "replace"))
         kept = self._masker.text(text[:4000])
         shown = kept.encode("utf-8", "replace")
-        self.trace.add([0, when, self.server, direction, kind, "", None, size, shown, kept == text, *(None,) * 4], self)
-
-
-# The meaning of a failed message, and whose fault it is.
-
-
-def meaning(code: object) -> str:
-    """Return the meaning of an error code.
-
-    >>> meaning(-32602)
-    'invalid params'
-    """
-    return of_code(code).meaning
+        self.trace.add(
+            [0, when, self.server, direction, kind, "", None, size, shown, kept == text, *(None,) * 4], self._settled
+        )
 
 
 def fault(entry: Entry) -> str | None:

@@ -16,7 +16,8 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError
 from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
-from mcp_magic.trace.trace import OUT, STDERR, fault, meaning
+from mcp_magic.protocol import of_code
+from mcp_magic.trace.trace import OUT, STDERR, fault
 
 if TYPE_CHECKING:
     import argparse
@@ -66,7 +67,7 @@ def summary(entry: Entry) -> str:
         return one_line(str(message), SAYS)
     if isinstance(error := message.get("error"), dict):
         code = error.get("code")
-        return one_line(f"{code} ({meaning(code)}): {error.get('message')}", SAYS)
+        return one_line(f"{code} ({of_code(code).meaning}): {error.get('message')}", SAYS)
     if "result" in message:
         return _answer(message["result"])
     return _params(message.get("params"))
