@@ -75,18 +75,18 @@ class Finding(NamedTuple):
 
 
 class Findings(Listing):
-    """A listing of findings, the worst first.
-
-    Attributes:
-        findings: The findings, sorted by severity.
-    """
+    """A listing of findings, the worst first."""
 
     def __init__(self, findings: Iterable[Finding], *, title: str = "Lint", looked_at: str = "") -> None:
         self.findings = sorted(findings, key=lambda found: _ORDER.index(found.severity))
+        columns = ("severity", "code", "where", "what", "to do")
         super().__init__(
-            [_row(found) for found in self.findings],
+            [
+                dict(zip(columns, (_MARKS[severity], code, *rest), strict=True))
+                for code, severity, *rest in self.findings
+            ],
             title=title,
-            columns=("severity", "code", "where", "what", "to do"),
+            columns=columns,
             empty=f"nothing to complain about: {looked_at}" if looked_at else "nothing to complain about",
             note=f"looked at {looked_at}: {counted(self.findings)}" if looked_at and self.findings else "",
             kind="findings",
@@ -95,7 +95,12 @@ class Findings(Listing):
     def part(self) -> Part:
         """Return the findings as text and as markup."""
         shown = [
-            {"": row["severity"], "code": row["code"], "where": row["where"], "what, and what to do": _told(row)}
+            {
+                "": row["severity"],
+                "code": row["code"],
+                "where": row["where"],
+                "what, and what to do": f"{row['what']} → {row['to do']}",
+            }
             for row in self.rows
         ]
         part = Listing(shown, title=self.title, empty=self.empty, note=self.note, kind=self.kind).part()
@@ -137,20 +142,6 @@ def wrapped(text: str, width: int, indent: str, first: str | None = None) -> lis
         flat, width, initial_indent=begun, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
     return found or [begun]
-
-
-def _told(row: Mapping[str, Any]) -> str:
-    return f"{row['what']} → {row['to do']}"
-
-
-def _row(found: Finding) -> dict[str, Any]:
-    return {
-        "severity": _MARKS[found.severity],
-        "code": found.code,
-        "where": found.where,
-        "what": found.what,
-        "to do": found.todo,
-    }
 
 
 def counted(findings: Iterable[Finding]) -> str:
@@ -195,13 +186,7 @@ _ALIKE = frozenset(("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "CHEROKEE", "COPTI
 
 
 class Hidden(NamedTuple):
-    """The hidden characters of one kind in a text.
-
-    Attributes:
-        kind: The kind, for example `"tag characters"`.
-        points: Code points and positions: `"U+200B ZERO WIDTH SPACE at 12"`.
-        says: The text that tag characters spell, else "".
-    """
+    """The hidden characters of one kind in a text: their code points and positions, and what tag characters spell."""
 
     kind: str
     points: str
@@ -224,7 +209,8 @@ def hidden(text: str) -> list[Hidden]:
     for kind, pattern in _HIDDEN_KINDS:
         places = [found.start() for found in pattern.finditer(text) if not _honest(text, found.start())]
         if places:
-            rows.append(Hidden(kind, _named(text, places), _spelt(text, places) if kind == _HIDDEN_KINDS[0][0] else ""))
+            letters = [chr(ord(text[at]) - 0xE0000) for at in places if "\U000e0020" <= text[at] <= "\U000e007e"]
+            rows.append(Hidden(kind, _named(text, places), "".join(letters)[:80]))
     return rows
 
 
@@ -281,11 +267,6 @@ def _named(text: str, places: list[int]) -> str:
     return ", ".join(named) + more
 
 
-def _spelt(text: str, places: list[int]) -> str:
-    letters = (ord(text[place]) - 0xE0000 for place in places)
-    return "".join(chr(letter) for letter in letters if 0x20 <= letter < 0x7F)[:80]
-
-
 # Text of a definition that gives the model instructions about something other than the tool. The heuristics avoid false
 # alarms on honest servers: a person must read each match, and no match proves nothing. Sources: the published attacks
 # "tool poisoning", "tool shadowing" and "full-schema poisoning".
@@ -316,7 +297,7 @@ _PATTERNS = (
         rf"\b(?:previous|prior|above|earlier|preceding|all|any|other|your|system|user'?s?)\b[^.\n]{{0,30}}\b(?:{_ORDERS})\b",
     ),
     (
-        "tells the model to keep something from the person",
+        "tells the model to keep something from you",
         rf"\b(?:do not|don'?t|never|must not|mustn'?t|should not|without|avoid)\b[^.\n]{{0,25}}\b(?:{_KEEP})(?:ing)?\b"
         rf"[^.\n]{{0,30}}\b(?:the |to )*(?:user|human|person|anyone|anybody)\b(?!['\u2019]s)",
     ),
@@ -344,7 +325,7 @@ _PATTERNS = (
         r"\byou are (?:now|no longer)\b|\bnew (?:system )?(?:instructions|prompt)\s*:"
         r"|\bact as (?:if )?(?:the )?(?:root|admin)",
     ),
-    ("hides text where nobody scrolls", r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S"),
+    ("hides text far out of sight", r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S"),
     ("has an HTML comment, which no page shows", r"<!--(?!\s*-->)"),
 )
 _COMPILED = tuple((seems, re.compile(pattern, re.IGNORECASE)) for seems, pattern in _PATTERNS)
@@ -394,13 +375,6 @@ def _described(text: str | None, owner: str, severity: str = WARNING) -> Iterato
         tokens = len(text) // CHARACTERS_A_TOKEN
         said = f"the description has {len(text):,} characters, about {tokens:,} tokens at each turn of a model"
         yield Finding("description-long", WARNING, owner, said, "say what is needed to choose and call it")
-
-
-def _size_findings(definition: Any, owner: str) -> Iterator[Finding]:
-    tokens = len(json.dumps(definition, default=str, ensure_ascii=False)) // CHARACTERS_A_TOKEN
-    if tokens > MANY_TOKENS:
-        said = f"its definition is about {tokens:,} tokens, which a model reads at each turn"
-        yield Finding("definition-large", NOTE, owner, said, "fewer arguments, shorter texts")
 
 
 def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
@@ -567,7 +541,6 @@ class SchemaPart(NamedTuple):
 
     Attributes:
         where: The names of the properties that lead to it, with `[]` for items.
-        node: The schema.
         branch: Whether it is an alternative, a condition or a part of `allOf`: other schemas also constrain its value.
     """
 
@@ -661,13 +634,7 @@ _PYTHON = {"string": (str,), "integer": (int,), "number": (int, float), "boolean
 
 
 def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator[Finding]:
-    """Yield the problems of a schema.
-
-    Args:
-        schema: A tool's input or output schema.
-        owner: The place of the schema, for example `"tool add"`.
-        kind: What its properties are: `"argument"` or `"output"`.
-    """
+    """Yield the problems of an input (`kind` is "argument") or output schema ("output")."""
     root_type = schema.get("type") if isinstance(schema, Mapping) else None
     if root_type != "object" and kind == "argument":
         said = f"the root is of type {root_type!r}" if root_type else "the root names no type"
@@ -676,8 +643,10 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
         )
     invalid = list(_metaschema(schema, owner, kind))
     yield from invalid
-    if kind == "argument" and isinstance(schema, Mapping):
-        yield from _root_choice(schema, owner)
+    choice = next((name for name in ("anyOf", "oneOf", "allOf") if isinstance(schema, Mapping) and name in schema), "")
+    if choice and kind == "argument":
+        said = f"{choice} at the root, which OpenAI and Anthropic refuse"
+        yield Finding("schema-root-choice", NOTE, owner, said, "put the choice into an argument")
     checker = None if invalid else make_validator(schema)
     resolver = Resolver(schema)
     count = 0
@@ -727,13 +696,6 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         yield Finding("schema-invalid", ERROR, named, said, "mend the schema: hosts refuse the tool or its calls")
 
 
-def _root_choice(schema: Mapping[str, Any], owner: str) -> Iterator[Finding]:
-    found = [name for name in ("anyOf", "oneOf", "allOf") if name in schema]
-    if found:
-        said = f"{found[0]} at the root, which OpenAI and Anthropic refuse"
-        yield Finding("schema-root-choice", NOTE, owner, said, "put the choice into an argument")
-
-
 def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Iterator[Finding]:
     for keyword in REFERENCES:
         ref = node.get(keyword)
@@ -742,12 +704,12 @@ def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Itera
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", ref) and resolver.find(ref) is True:
             said = f"{keyword} {ref[:120]!r} leads to another document; hosts do not fetch it"
             yield Finding("schema-ref", WARNING, here, said, "copy what it refers to into $defs")
-        elif resolver.find(ref) is True and not _is_true(resolver.root, ref):
+        elif resolver.find(ref) is True and not _leads_to_true(resolver.root, ref):
             said = f"{keyword} {ref[:120]!r} leads nowhere in this schema"
             yield Finding("schema-ref", ERROR, here, said, "add what it refers to, under $defs")
 
 
-def _is_true(root: Any, ref: str) -> bool:
+def _leads_to_true(root: Any, ref: str) -> bool:
     """Whether a pointer leads to the schema `true`."""
     for part in ref.removeprefix("#/").split("/"):
         root = root.get(part) if isinstance(root, Mapping) else None
@@ -793,7 +755,9 @@ def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, her
     given = [("default", node["default"])] if "default" in node else []
     examples = node.get("examples")
     given += [("example", value) for value in examples[:20]] if isinstance(examples, list) else []
-    if not given or all(_fits_plainly(value, node) for _, value in given) or not _is_small(node, resolver):
+    only_typed = node.keys() <= {"type", "title", "description", "default", "examples"}
+    kinds = _PYTHON.get(str(node.get("type")), ()) if only_typed else ()
+    if all(type(value) in kinds for _, value in given) or not _is_small(node, resolver):
         return
     judge = checker.evolve(schema={key: value for key, value in node.items() if key not in ("default", "examples")})
     for name, value in given:
@@ -804,12 +768,6 @@ def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, her
         if problem is not None and not (name == "default" and value is None):
             said = f"the {name} {brief(value, 60)} does not fit: {problem.message[:120]}"
             yield Finding("schema-default", WARNING, here, said, f"mend the {name}, or the schema")
-
-
-def _fits_plainly(value: Any, node: Mapping[str, Any]) -> bool:
-    """Whether a value fits a schema that constrains only the type."""
-    kinds = _PYTHON.get(str(node.get("type")), ())
-    return type(value) in kinds and node.keys() <= {"type", "title", "description", "default", "examples"}
 
 
 def _is_small(node: Mapping[str, Any], resolver: Resolver) -> bool:
@@ -878,7 +836,10 @@ def lint_tool(tool: Tool, server: str) -> Iterator[Finding]:
             (place(owner, where, kind), text) for where, text in itertools.islice(_texts_of_schema(schema), MAX_TEXTS)
         )
     definition = (tool.name, tool.description, tool.input_schema)
-    yield from _size_findings(definition, owner)
+    tokens = len(json.dumps(definition, default=str, ensure_ascii=False)) // CHARACTERS_A_TOKEN
+    if tokens > MANY_TOKENS:
+        said = f"its definition is about {tokens:,} tokens, which a model reads at each turn"
+        yield Finding("definition-large", NOTE, owner, said, "fewer arguments, shorter texts")
 
 
 def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
@@ -886,14 +847,21 @@ def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
     if not isinstance(names, Mapping):
         return
     yield from _argument_name_findings([str(name) for name in names], owner)
-    silent = [name for name, schema in names.items() if not _says_something(schema)]
-    if silent:
-        said = f"arguments without a description: {listed(str(name)[:60] for name in silent)}"
+    descriptions = {
+        name: [part.node.get("description") for part in parts(schema) if not part.where]
+        for name, schema in names.items()
+    }
+    yield from _undescribed([name for name, found in descriptions.items() if not any(map(_is_text, found))], owner)
+
+
+def _is_text(value: Any) -> bool:
+    return bool(str(value or "").strip())
+
+
+def _undescribed(names: Sequence[str], owner: str) -> Iterator[Finding]:
+    if names:
+        said = f"arguments without a description: {listed(str(name)[:60] for name in names)}"
         yield Finding("argument-description", NOTE, owner, said, "say what each means, with its unit")
-
-
-def _says_something(schema: Any) -> bool:
-    return any(str(part.node.get("description") or "").strip() for part in parts(schema) if not part.where)
 
 
 def _hints(tool: Tool, owner: str) -> Iterator[Finding]:
@@ -913,10 +881,7 @@ def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
     arguments = prompt.arguments or []
     yield from _described(prompt.description, owner, severity=NOTE)
     yield from _duplicate_findings([argument.name for argument in arguments], f"{owner}, argument")
-    silent = [argument.name for argument in arguments if not (argument.description or "").strip()]
-    if silent:
-        said = f"arguments without a description: {listed(name[:60] for name in silent)}"
-        yield Finding("argument-description", NOTE, owner, said, "say what each means")
+    yield from _undescribed([argument.name for argument in arguments if not _is_text(argument.description)], owner)
     yield from _common(prompt, owner)
     given = [(a.name, text) for a in arguments for text in (a.name, a.title, a.description) if text]
     yield from _text_findings((place(owner, name), text) for name, text in given)

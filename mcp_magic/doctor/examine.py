@@ -160,18 +160,7 @@ STEPS = (
 
 
 class _Examination:
-    """The examination of one server.
-
-    Args:
-        host: Provides the rules and the trace.
-        call: The tool to call, "" to pick one, None for none.
-        title: The name of the target in the report.
-        login: Whether the user may be asked to log in.
-
-    Attributes:
-        steps: The steps by name.
-        title: The name of the target in the report.
-    """
+    """The examination of one server. `call` is the tool to call, "" to pick one, None for none."""
 
     def __init__(self, host: Host, call: str | None, title: str, *, login: bool = False) -> None:
         self.title = title
@@ -365,13 +354,7 @@ class _Examination:
 
 
 class _Recording:
-    """One examination and its record on the inserted cassette.
-
-    Args:
-        titles: Possible titles of the report: the session name, or the default name of the target.
-        target: A description of the target.
-        call: The tool to call, "" to pick one, None for none.
-    """
+    """One examination and its record on the inserted cassette; `titles` are possible titles of the report."""
 
     def __init__(self, titles: list[str], target: str, call: str | None) -> None:
         self._titles, self._target, self._call = titles, target, call
@@ -391,11 +374,7 @@ class _Recording:
         return found
 
     def replayed(self, host: Host) -> DoctorReport | None:
-        """Return the recorded report, and add the recorded messages to the trace; None if the server is to be examined.
-
-        Raises:
-            CassetteError: There is no such report, and the cassette only replays.
-        """
+        """Return the recorded report, and add the recorded messages to the trace; None to examine the server."""
         cassette = self._cassette
         if cassette is None or not cassette.replays:
             return None

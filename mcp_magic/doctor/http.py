@@ -30,7 +30,7 @@ from mcp_magic.session.transports import CONNECT_SECONDS
 from mcp_magic.trace.trace import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     import httpx2
 
@@ -134,7 +134,7 @@ def _read_certificate(der: bytes, version: str, step: Step) -> list[str]:
         names += extension.get_values_for_type(x509.DNSName)
         names += map(str, extension.get_values_for_type(x509.IPAddress))
     hosts, by = listed(names, 4) if names else "no host", "itself" if issuer == subject else issuer
-    step.ok(f"{version}; certificate of {subject or 'no one'}, for {hosts}, issued by {by}")
+    step.ok(f"{version}; certificate of {subject or 'an unnamed owner'}, for {hosts}, issued by {by}")
     days = (certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).total_seconds() / 86_400
     if days < 0:
         step.fail(f"it expired {-days:.0f} days ago", "renew the certificate")
@@ -175,15 +175,10 @@ MAX_REDIRECTS = 5
 
 
 class HttpProbe:
-    """A URL that the doctor queries without a session.
-
-    Args:
-        spec: The spec of the server.
-        seconds: The deadline of each answer, in seconds.
-        entrance: Logs in if the server asks for it; None for never.
+    """A URL that the doctor queries without a session, each answer within some seconds.
 
     Attributes:
-        entrance: As above.
+        entrance: Logs in if the server asks for it; None for never.
         redirects: The targets of the redirects, in order.
         session: The session id from a handshake, or "".
     """
@@ -291,23 +286,16 @@ async def _read(response: httpx2.Response, reply: Reply, number: int) -> None:
     """Read an answer: a document to its end, an event stream until the answer arrives."""
     stream = "event-stream" in reply.headers.get("content-type", "")
     data = b""
-    async for chunk in _chunks(response):
+    async for chunk in response.aiter_bytes():
         data += chunk
         if stream and ((found := _event(data, number)) or not number):
             reply.message = found
             break
+        if len(data) > BODY_BYTES:
+            break
     reply.body = data[:20_000].decode("utf-8", "replace")
     if not stream:
         reply.message = is_message(data, number) if number else None
-
-
-async def _chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
-    size = 0
-    async for chunk in response.aiter_bytes():
-        size += len(chunk)
-        yield chunk
-        if size > BODY_BYTES:
-            return
 
 
 def _event(data: bytes, number: int) -> dict[str, Any] | None:
@@ -331,16 +319,7 @@ MAX_DOCUMENTS = 6
 async def read_challenge(
     reply: Reply, patient: HttpProbe, url: str, step: Step, *, sent: bool, last: bool = True
 ) -> None:
-    """Note the log-in that a 401 asks for.
-
-    Args:
-        reply: The answer with status 401.
-        patient: Fetches the documents.
-        url: The URL of the server.
-        step: Gets the remarks.
-        sent: Whether credentials were sent.
-        last: Whether nothing else is tried: then the step fails.
-    """
+    """Note the log-in that a 401 asks for; the step fails if this is the last try."""
     header = reply.headers.get("www-authenticate", "")
     scheme = header.split(maxsplit=1)[0].rstrip(",") if header else ""
     said = dict(_parameters(header))
@@ -356,7 +335,7 @@ async def read_challenge(
         return
     if resource is None:
         how = "--header 'Authorization: Bearer TOKEN'" + (": the one that was sent is refused" if sent else "")
-        step.fail("HTTP 401: it wants credentials, and says nowhere how to come by them (no OAuth metadata)", how)
+        step.fail("HTTP 401: it wants credentials, and does not say how to get them (no OAuth metadata)", how)
         return
     issuers = [str(issuer)[:200] for issuer in resource.get("authorization_servers") or ()]
     scopes = resource.get("scopes_supported")
@@ -369,7 +348,7 @@ async def read_challenge(
         todo = "`%mcp connect URL` logs in; then `%mcp doctor NAME` looks at the session"
         step.fail("HTTP 401: the token that was sent is refused", todo)
     elif last:
-        step.fail("HTTP 401: one has to log in first", "`--login` logs in and goes on")
+        step.fail("HTTP 401: you have to log in first", "`--login` logs in and goes on")
 
 
 def _parameters(header: str) -> list[tuple[str, str]]:
@@ -408,7 +387,7 @@ async def _issuer(patient: HttpProbe, issuer: str, url: str, step: Step) -> None
         if "S256" not in methods:
             step.warn(f"{issuer} does not say that it takes PKCE with S256", "the specification wants it announced")
         return
-    step.warn(f"the metadata of {issuer} cannot be had", "is the authorization server running? (RFC 8414)")
+    step.warn(f"the metadata of {issuer} cannot be fetched", "is the authorization server running? (RFC 8414)")
 
 
 async def _document(patient: HttpProbe, url: str) -> dict[str, Any] | None:
@@ -434,11 +413,7 @@ _FINAL = (401, 403, 407, 408, 413, 429)
 
 
 async def look_at_http(spec: HttpSpec, patient: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:
-    """Send both opening requests of a session.
-
-    Returns:
-        The answers to `server/discover` and to `initialize`, or None if this is not an MCP endpoint.
-    """
+    """Send both opening requests of a session; return their answers, or None if this is not an MCP endpoint."""
     _judge_scheme(spec, step)
     first = await patient.discover()
     _judge_redirects(spec, patient, step)
@@ -471,20 +446,10 @@ async def look_at_http(spec: HttpSpec, patient: HttpProbe, step: Step) -> tuple[
 async def _let_in(
     spec: HttpSpec, patient: HttpProbe, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
 ) -> Reply | None:
-    """Get past a 401, if that is possible.
-
-    Args:
-        spec: The spec of the server.
-        patient: The URL of the server.
-        reply: Its answer.
-        again: Repeats the request with a token. The first time takes as long as the user's log-in.
-        step: Gets the remarks.
+    """Get past a 401, if that is possible; `again` repeats the request with a token, the first time after the log-in.
 
     Returns:
         The answer with the token; `reply` if there is no log-in to try, None if the log-in did not help.
-
-    Raises:
-        AuthorizationError: The log-in failed.
     """
     entrance = patient.entrance
     if reply.status != 401 or entrance is None or entrance.open or not await entrance.try_it():
@@ -510,7 +475,7 @@ def _judge_scheme(spec: HttpSpec, step: Step) -> None:
     if not spec.url.startswith("http:") or _is_local(spec):
         return
     what = "the credentials in its headers" if spec.secrets else "everything"
-    step.warn(f"http:// without TLS: whoever is on the way reads {what}", "https://, if the server has it")
+    step.warn(f"http:// without TLS: every network on the way can read {what}", "https://, if the server has it")
 
 
 def _judge_redirects(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
@@ -591,12 +556,7 @@ async def _judge_origin(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
 
 
 class LogInProbe:
-    """The log-in of an examination.
-
-    Args:
-        logins: Asks the user; without an authorizer no user is asked.
-        name: The name of the server.
-        spec: The spec of the server.
+    """The log-in of an examination; without an authorizer no user is asked.
 
     Attributes:
         open: Whether requests are sent with a token.

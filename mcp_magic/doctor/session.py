@@ -46,8 +46,6 @@ class _Asked(NamedTuple):
     """The outcome of a request.
 
     Attributes:
-        result: The result, or None.
-        seconds: How long the request took.
         problem: Why there is no result, or "".
         code: The JSON-RPC error code, or None.
         unread: The raw result that breaks the protocol, or None.
@@ -104,7 +102,7 @@ def judge_version(connection: Connection, step: Step) -> None:
     newest = " (the newest)" if version == LATEST_PROTOCOL_VERSION else f"; the newest is {LATEST_PROTOCOL_VERSION}"
     step.ok(f"the session speaks protocol {version}{newest}")
     if version in KNOWN_PROTOCOL_VERSIONS[:2]:
-        step.warn(f"{version} has no structured results and no questions to the person", "update the server's SDK")
+        step.warn(f"{version} has no structured results and no questions to you", "update the server's SDK")
     info = connection.server_info
     if info is None or not info.name:
         step.warn("it does not say who it is", "give serverInfo a name and a version")
@@ -144,15 +142,7 @@ async def judge_ping(connection: Connection, step: Step, seconds: float) -> None
 async def judge_call(
     connection: Connection, tools: Sequence[Tool], wanted: str | None, step: Step, seconds: float
 ) -> None:
-    """Call one harmless tool as the user's own call, so that the consent rules apply.
-
-    Args:
-        connection: The session.
-        tools: The tools of the server.
-        wanted: The tool; "" to pick one, None to call none.
-        step: Gets the remarks.
-        seconds: The deadline of the answer, in seconds.
-    """
+    """Call one harmless tool as the user's own call: the wanted one, one of its choice for "", none for None."""
     if wanted is None:
         step.skip("no call was asked for (--call)")
         return
@@ -232,16 +222,11 @@ class Offer:
     """One list of a server.
 
     Attributes:
-        kind: `"tools"`, `"resources"`, `"templates"` or `"prompts"`.
         announced: Whether the server announces its capability.
         items: The raw items; also those of an answer that as a whole breaks the protocol.
         parsed: The valid items as definitions.
         unread: The invalid items: which one, and what is wrong with it.
-        pages: How many pages the list has.
-        seconds: How long the pages took.
         problem: Why the list could not be fetched, or "".
-        code: The JSON-RPC error code of the problem.
-        todo: What to do about the problem.
         odd: Problems of a list that could be fetched, each with what to do.
     """
 
@@ -330,7 +315,7 @@ def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: S
             todo = f"announce the capability {KINDS[offer.kind].capability!r}: hosts do not ask otherwise"
             step.warn(f"{method} answers with {count} {offer.kind}, which are not announced", todo)
     if not any(offer.announced for offer in offers.values()) and not any(offer.items for offer in offers.values()):
-        step.warn("it offers no tools, resources or prompts", "is that meant so?")
+        step.warn("it offers no tools, resources or prompts", "is that intended?")
 
 
 def _words(said: dict[str, Any]) -> list[str]:

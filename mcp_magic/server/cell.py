@@ -126,8 +126,6 @@ class Substitute:
     Attributes:
         names: The names of the replaced type in code.
         code: The replacement in code.
-        type: The replacement.
-        replaces: Whether a type is to be replaced.
     """
 
     names: tuple[str, ...]
@@ -239,15 +237,7 @@ HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 @dataclass
 class Marks:
-    """The decorators `@tool`, `@resource` and `@prompt` of a cell, and what they have recorded.
-
-    They return the decorated function unchanged.
-
-    Attributes:
-        tools: Function and options of each `@tool`.
-        resources: Function, URI and options of each `@resource`.
-        prompts: Function and options of each `@prompt`.
-    """
+    """The decorators `@tool`, `@resource` and `@prompt` of a cell, and the functions and options that they record."""
 
     tools: list[tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
     resources: list[tuple[Callable[..., Any], str, dict[str, Any]]] = field(default_factory=list)
@@ -287,16 +277,20 @@ class Marks:
 
 
 class CellServer(MCPServer[Any]):
-    """A server made from a cell.
-
-    Attributes:
-        source: The code of its cell.
-    """
+    """A server made from a cell, with the cell's code."""
 
     def __init__(self, name: str, source: str, instructions: str | None) -> None:
         # at the SDK's default log level, every call would write a line into the notebook
         super().__init__(name, instructions=instructions, log_level="CRITICAL")
         self.source = source
+
+    def add_resource_function(self, function: Callable[..., Any], uri: str, options: Mapping[str, Any]) -> None:
+        """Add a function as a resource or a resource template."""
+        self.resource(uri, **options)(function)
+
+    def add_prompt_function(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        """Add a function as a prompt."""
+        self.prompt(**options)(function)
 
     def add_function(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         """Add a function as a tool; its docstring describes the tool and the arguments."""
@@ -327,14 +321,7 @@ def make_server(
     source: str = "",
     instructions: str | None = None,
 ) -> CellServer:
-    """Return a server with the given functions.
-
-    Args:
-        name: The server's name.
-        functions: The cell's functions; they become tools unless a decorator makes them resources or prompts.
-        marks: What the cell's decorators have recorded.
-        source: The code of the cell, for `%mcp export`.
-        instructions: The server's instructions for models.
+    """Return a server with the given functions, which become tools unless a decorator makes them something else.
 
     Raises:
         CommandError: A function cannot be offered; the message says why.
@@ -346,9 +333,9 @@ def make_server(
         if id(function) not in elsewhere:
             _offer(function, server.add_function, function, marked.get(id(function), {}))
     for function, uri, options in marks.resources:
-        _offer(function, _add_resource, server, function, uri, options)
+        _offer(function, server.add_resource_function, function, uri, options)
     for function, options in marks.prompts:
-        _offer(function, _add_prompt, server, function, options)
+        _offer(function, server.add_prompt_function, function, options)
     return server
 
 
@@ -378,11 +365,3 @@ def _may_give_tables(function: Callable[..., Any]) -> bool:
     except Exception:  # the SDK has reported what is wrong with the annotation
         return False
     return kind in (inspect.Signature.empty, Any, object) or ROWS.in_type(kind) is not kind
-
-
-def _add_resource(server: CellServer, function: Callable[..., Any], uri: str, options: Mapping[str, Any]) -> None:
-    server.resource(uri, **options)(function)
-
-
-def _add_prompt(server: CellServer, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    server.prompt(**options)(function)

@@ -37,11 +37,7 @@ class Needs:
 
     Follows each name that the code uses but does not define: imports are repeated, functions and classes of the
     notebook are copied, secrets are read from the environment, plain data becomes a literal. For any other value it
-    raises an error that names it.
-
-    Args:
-        namespace: The notebook's variables.
-        cells: The code of the cells that were run, oldest first.
+    raises a CommandError that names it.
 
     Attributes:
         imports: Lines that import modules and names.
@@ -58,15 +54,7 @@ class Needs:
         self._known: set[str] = set()
 
     def follow(self, source: str, given: Iterable[str] = ()) -> None:
-        """Collect what `source` needs.
-
-        Args:
-            source: The code.
-            given: Names that are defined elsewhere.
-
-        Raises:
-            CommandError: The code needs a value that cannot be written as code.
-        """
+        """Collect what `source` needs besides the given names."""
         self._known |= set(given)
         for name, user in _free(source):
             if name not in self._known and not hasattr(builtins, name):
@@ -223,11 +211,12 @@ def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[st
     options = f", instructions={server.instructions!r}" if server.instructions else ""
     imports = ["import argparse", *(["import os"] if needs.environment else []), *needs.imports, *edits.imports]
     imports.append("from mcp.server.mcpserver import MCPServer")
+    ordered = sorted(set(imports), key=lambda line: (line.startswith("from"), line))
     names = f"\nIt reads from the environment: {', '.join(needs.environment)}\n" if needs.environment else ""
     return (
         docstring(_HEAD.format(name=server.name, file=file, environment=names))
         + "\n\n"
-        + "".join(f"{line}\n" for line in [*future, *sorted(set(imports), key=_order)])
+        + "".join(f"{line}\n" for line in [*future, *ordered])
         + f"\n{variable} = MCPServer({server.name!r}{options})\n"
         + "".join(f"\n{definition}\n" for definition in [*needs.definitions, *edits.definitions])
         + f"\n\n{body}\n{_TAIL.format(server=variable, main=main)}"
@@ -240,29 +229,18 @@ def _names(source: str) -> set[str]:
     return {str(getattr(node, member, "")) for node in nodes for member in ("id", "name", "asname", "arg")}
 
 
-def _order(line: str) -> tuple[bool, str]:
-    return line.startswith("from"), line
-
-
 def _parsed(source: str) -> ast.Module:
     try:
         tree = ast.parse(source)
         compile(tree, "cell", "exec", dont_inherit=True)
+        return tree
     except SyntaxError as error:
         problem = f"line {(error.lineno or 0) + 1} of its cell is no plain Python (a magic, or an await): {error.msg}"
-    else:
-        return tree
     raise CommandError(f"%mcp export: {problem}")
 
 
 class _Edits:
-    """Edits a cell's code by position, so that the rest stays exactly as written.
-
-    Args:
-        source: The code.
-        server: The name of the variable with the server.
-        tables: Whether functions without a return annotation may return DataFrames.
-    """
+    """Edits a cell's code by position, so that the rest stays exactly as written."""
 
     def __init__(self, source: str, server: str, *, tables: bool) -> None:
         self.imports: set[str] = set()

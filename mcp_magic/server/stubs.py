@@ -33,10 +33,7 @@ _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 
 
 class Types:
-    """Writes type hints and the classes that they need.
-
-    Args:
-        taken: Names in the module that no class may have.
+    """Writes type hints and the classes that they need, under names that are not taken.
 
     Attributes:
         classes: The code of each class, in the order in which a module can define them.
@@ -49,13 +46,7 @@ class Types:
         self._made: dict[tuple[str, str], str] = {}
 
     def hint(self, field: Field, called: str, depth: int = 0) -> str:
-        """Return the type hint of a field.
-
-        Args:
-            field: The field.
-            called: The name for a class of this field.
-            depth: The number of objects around the field.
-        """
+        """Return the type hint of a field, which is so many objects deep; its class gets the name `called`."""
         text = self._plain(field, called, depth)
         return f"{text} | None" if field.nullable and text not in ("None", "Any") else text
 
@@ -167,12 +158,7 @@ _RESERVED = USED | {"_NAMES", "_UNSET", "_call", "annotations", "host", "object"
 
 
 def stubs(server: str, tools: Iterable[Tool]) -> str:
-    """Return the code of a module with one async function per tool.
-
-    Args:
-        server: The name of the session.
-        tools: The tools' definitions.
-    """
+    """Return the code of a module with one async function per tool, which calls the session of this name."""
     named: dict[str, Tool] = {}
     for tool in tools:
         named[_free(tool.name, named)] = tool
@@ -180,9 +166,7 @@ def stubs(server: str, tools: Iterable[Tool]) -> str:
     mangled: dict[tuple[str, str], str] = {}
     functions = [_function(name, tool, types, mangled) for name, tool in named.items()]
     code = "\n\n\n".join([*types.classes, *functions])
-    words = [word for word in ("Literal", "NotRequired", "TypedDict") if f"{word}[" in code or f"{word})" in code]
-    if "TypedDict(" in code and "TypedDict" not in words:
-        words.append("TypedDict")
+    words = [word for word in ("Literal", "NotRequired", "TypedDict") if re.search(rf"\b{word}[\[()]", code)]
     head = _HEAD.format(
         server=server,
         typing=", ".join(["Any", *sorted(set(words))]),

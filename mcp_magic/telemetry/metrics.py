@@ -15,53 +15,7 @@ from mcp_magic.trace.trace import OUT, Tap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series", "exposition"]
-
-
-# The Prometheus text format 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
-
-
-def exposition(metrics: Metrics) -> str:
-    """Return counters as text; a metric without values has only its head."""
-    calls, errors, seconds, messages, sizes = [], [], [], [], []
-    for (server, tool), series in metrics.items():
-        of = {"server": server, "tool": tool}
-        calls.append(_sample("mcp_magic_calls_total", of, series.calls))
-        errors += [_sample("mcp_magic_errors_total", {**of, "error": kind}, n) for kind, n in series.errors.items()]
-        seconds += [_sample("mcp_magic_call_seconds_bucket", {**of, "le": le}, n) for le, n in series.cumulative()]
-        seconds.append(_sample("mcp_magic_call_seconds_sum", of, series.seconds))
-        seconds.append(_sample("mcp_magic_call_seconds_count", of, series.calls))
-    for (server, direction), (count, size) in metrics.traffic.items():
-        of = {"server": server, "direction": "out" if direction == OUT else "in"}
-        messages.append(_sample("mcp_magic_messages_total", of, count))
-        sizes.append(_sample("mcp_magic_bytes_total", of, size))
-    families = (
-        ("mcp_magic_calls_total", "counter", "Tool calls that were sent and have ended.", calls),
-        ("mcp_magic_errors_total", "counter", "Tool calls that failed, by kind of failure.", errors),
-        ("mcp_magic_call_seconds", "histogram", "Seconds from a tool call to its answer.", seconds),
-        ("mcp_magic_messages_total", "counter", "JSON-RPC messages, while the trace is on.", messages),
-        ("mcp_magic_bytes_total", "counter", "Bytes of JSON-RPC messages, while the trace is on.", sizes),
-    )
-    lines = [
-        line
-        for name, kind, about, samples in families
-        for line in (f"# HELP {name} {about}", f"# TYPE {name} {kind}", *samples)
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _sample(name: str, labels: dict[str, str], value: float) -> str:
-    r"""Return one line.
-
-    >>> _sample("calls", {"tool": 'a"b\\c\n'}, 3)
-    'calls{tool="a\\"b\\\\c\\n"} 3'
-    """
-    written = []
-    for label, text in labels.items():
-        text = text.encode("utf-8", "replace").decode("utf-8")  # UTF-8 cannot encode a lone surrogate
-        escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-        written.append(f'{label}="{escaped}"')
-    return f"{name}{{{','.join(written)}}} {value!r}"
+__all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series"]
 
 
 # The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
@@ -125,11 +79,6 @@ class Series:
                 return low + (top - low) * (wanted - seen) / count
             seen, low = seen + count, high
         return self.longest
-
-    def cumulative(self) -> list[tuple[str, int]]:
-        """Return how many calls took up to each bound, as Prometheus counts them; the last bound is `+Inf`."""
-        bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
-        return list(zip(bounds, accumulate(self.buckets), strict=True))
 
     def add(self, seconds: float, error: str = "") -> None:
         """Count a call."""
@@ -223,8 +172,37 @@ class Metrics(Mapping[tuple[str, str], Series]):
         ]
 
     def text(self) -> str:
-        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file."""
-        return exposition(self)
+        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file.
+
+        A metric without values has only its head. https://prometheus.io/docs/instrumenting/exposition_formats/
+        """
+        bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
+        calls, errors, seconds, messages, sizes = [], [], [], [], []
+        for (server, tool), series in self.items():
+            of = {"server": server, "tool": tool}
+            calls.append(_sample("mcp_magic_calls_total", of, series.calls))
+            errors += [_sample("mcp_magic_errors_total", {**of, "error": kind}, n) for kind, n in series.errors.items()]
+            for le, count in zip(bounds, accumulate(series.buckets), strict=True):
+                seconds.append(_sample("mcp_magic_call_seconds_bucket", {**of, "le": le}, count))
+            seconds.append(_sample("mcp_magic_call_seconds_sum", of, series.seconds))
+            seconds.append(_sample("mcp_magic_call_seconds_count", of, series.calls))
+        for (server, direction), (count, size) in self.traffic.items():
+            of = {"server": server, "direction": "out" if direction == OUT else "in"}
+            messages.append(_sample("mcp_magic_messages_total", of, count))
+            sizes.append(_sample("mcp_magic_bytes_total", of, size))
+        families = (
+            ("mcp_magic_calls_total", "counter", "Tool calls that were sent and have ended.", calls),
+            ("mcp_magic_errors_total", "counter", "Tool calls that failed, by kind of failure.", errors),
+            ("mcp_magic_call_seconds", "histogram", "Seconds from a tool call to its answer.", seconds),
+            ("mcp_magic_messages_total", "counter", "JSON-RPC messages, while the trace is on.", messages),
+            ("mcp_magic_bytes_total", "counter", "Bytes of JSON-RPC messages, while the trace is on.", sizes),
+        )
+        lines = [
+            line
+            for name, kind, about, samples in families
+            for line in (f"# HELP {name} {about}", f"# TYPE {name} {kind}", *samples)
+        ]
+        return "\n".join(lines) + "\n"
 
     def __getitem__(self, key: tuple[str, str]) -> Series:
         return self._series[key]
@@ -248,3 +226,17 @@ class _Traffic(Tap):
         messages, total = self._counts.get((self._server, direction), (0, 0))
         if messages or len(self._counts) < LIMIT:
             self._counts[self._server, direction] = (messages + 1, total + size)
+
+
+def _sample(name: str, labels: dict[str, str], value: float) -> str:
+    r"""Return one line.
+
+    >>> _sample("calls", {"tool": 'a"b\\c\n'}, 3)
+    'calls{tool="a\\"b\\\\c\\n"} 3'
+    """
+    written = []
+    for label, text in labels.items():
+        text = text.encode("utf-8", "replace").decode("utf-8")  # UTF-8 cannot encode a lone surrogate
+        escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+        written.append(f'{label}="{escaped}"')
+    return f"{name}{{{','.join(written)}}} {value!r}"

@@ -150,12 +150,7 @@ def fail(made: Span, kind: str) -> None:
 
 
 class WireSpans(Tap):
-    """Adds server, place and tool to the SDK's spans of one connection, and the errors that tools report.
-
-    Args:
-        server: The name of the connection.
-        spec: The spec of the server.
-    """
+    """Adds server, place and tool to the SDK's spans of one connection, and the errors that tools report."""
 
     def __init__(self, server: str, spec: Spec) -> None:
         self._attributes: dict[str, str | int] = {SERVER: server, **place(spec)}
@@ -207,12 +202,6 @@ class Measured:
     """A context around an approved call: counts and times it, in a span `execute_tool NAME`.
 
     The SDK's span of each request of the call is a child of it, and so is the server's own span.
-
-    Args:
-        server: The name of the connection.
-        tool: The name of the tool.
-        spec: The spec of the server.
-        counter: Counts the call, or None.
 
     Attributes:
         seconds: How long the call took, set at its end.

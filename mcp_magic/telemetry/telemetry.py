@@ -32,10 +32,7 @@ _NOISY = ("opentelemetry.exporter", "opentelemetry.sdk")
 
 
 def check(to: Any) -> None:
-    """Check that spans can be exported to a target.
-
-    Args:
-        to: "" for nowhere, a name of `TARGETS`, or a `SpanExporter` of OpenTelemetry.
+    """Check that spans can be exported to "" (nowhere), a name of `TARGETS`, or a `SpanExporter` of OpenTelemetry.
 
     Raises:
         ConfigError: The target is none of these.
@@ -59,11 +56,7 @@ def _installed(module: str) -> bool:
 
 
 class Telemetry:
-    """The export of this process's spans.
-
-    Attributes:
-        to: The target: "", a name, or an exporter.
-    """
+    """The export of this process's spans."""
 
     def __init__(self) -> None:
         self.to: Any = ""

@@ -285,13 +285,7 @@ class Tap:
 
 
 class Recorder:
-    """Records the messages of one connection in the trace.
-
-    Args:
-        server: The name of the connection.
-        spec: The spec of the server; its secrets are masked.
-        trace: The host's trace, or None for a new one.
-        taps: Other observers of the connection.
+    """Records the messages of one connection in a trace, with the secrets of its spec masked.
 
     Attributes:
         trace: The trace that gets the messages.
