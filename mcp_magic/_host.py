@@ -37,6 +37,7 @@ from mcp_magic.session.negotiation import KnownProtocols
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.services import Services
 from mcp_magic.telemetry.metrics import Metrics
+from mcp_magic.telemetry.spans import span_taps
 from mcp_magic.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -380,8 +381,8 @@ class Host:
         self.logins = LogIns()
         self.sampling = SamplingSettings()
         self.protocols = KnownProtocols()
-        self.metrics = Metrics(lambda: self.trace.settle())
-        self.trace = Trace(moved=self.metrics.moved)
+        self.trace = Trace()
+        self.metrics = Metrics(self.trace.settle)
         self.reports = Reports()
         self.reconnection = Reconnection()
         self.failed: dict[str, str] = {}
@@ -617,6 +618,7 @@ class Host:
             reports=self.reports,
             trace=self.trace,
             metrics=self.metrics,
+            taps=lambda name, spec: (*span_taps(name, spec), self.metrics.tap(name)),
             open_transport=open_transport,
             host=self,
         )

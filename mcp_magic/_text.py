@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import json
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-__all__ = ["HIDDEN", "ago", "clause", "clean", "counted", "did_you_mean", "duration", "free_name", "listed", "sentence"]
+__all__ = [
+    "HIDDEN",
+    "ago",
+    "clause",
+    "clean",
+    "counted",
+    "did_you_mean",
+    "duration",
+    "free_name",
+    "json_text",
+    "listed",
+    "sentence",
+]
 
 MAX_COMPARED = 1_000
 """Most valid names that an unknown name is compared with."""
@@ -43,6 +56,16 @@ def clean(text: str) -> str:
     """
     text = text.replace("\r\n", "\n")
     return HIDDEN.sub(_visible, _COLOUR.sub("", text))
+
+
+def json_text(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:
+    r"""Return JSON as text for a file, with hidden characters as escapes.
+
+    >>> json_text({"name": "user\u202egnp.exe"})
+    '{"name": "user\\u202egnp.exe"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent, sort_keys=sort_keys)
+    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def clause(text: str) -> str:

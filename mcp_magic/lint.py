@@ -10,7 +10,7 @@ import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import did_you_mean, listed
@@ -25,41 +25,24 @@ from mcp_magic.schema.validate import is_bounded, is_surely_valid, make_validato
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
-    from mcp_types import Implementation, Prompt, Resource, ResourceTemplate, Tool
+    from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
 __all__ = [
     "CHARACTERS_A_TOKEN",
     "ERROR",
+    "MAX_NAME",
     "NOTE",
     "WARNING",
     "Finding",
     "Findings",
     "Hidden",
-    "SchemaPart",
-    "Suspicion",
-    "argument_name_findings",
-    "counted",
-    "described",
-    "duplicate_findings",
     "hidden",
-    "icon_findings",
-    "lint_connection",
     "lint_offers",
     "lint_tool",
-    "lookalikes",
-    "mime_findings",
-    "name_findings",
-    "parts",
-    "place",
     "schema_findings",
-    "schema_texts",
-    "size_findings",
     "suspicions",
-    "template_findings",
-    "text_findings",
-    "texts",
+    "template_problem",
     "unhidden",
-    "uri_findings",
     "wrapped",
 ]
 
@@ -92,18 +75,18 @@ class Finding(NamedTuple):
 
 
 class Findings(Listing):
-    """A listing of findings, the worst first.
-
-    Attributes:
-        findings: The findings, sorted by severity.
-    """
+    """A listing of findings, the worst first."""
 
     def __init__(self, findings: Iterable[Finding], *, title: str = "Lint", looked_at: str = "") -> None:
         self.findings = sorted(findings, key=lambda found: _ORDER.index(found.severity))
+        columns = ("severity", "code", "where", "what", "to do")
         super().__init__(
-            [_row(found) for found in self.findings],
+            [
+                dict(zip(columns, (_MARKS[severity], code, *rest), strict=True))
+                for code, severity, *rest in self.findings
+            ],
             title=title,
-            columns=("severity", "code", "where", "what", "to do"),
+            columns=columns,
             empty=f"nothing to complain about: {looked_at}" if looked_at else "nothing to complain about",
             note=f"looked at {looked_at}: {counted(self.findings)}" if looked_at and self.findings else "",
             kind="findings",
@@ -112,7 +95,12 @@ class Findings(Listing):
     def part(self) -> Part:
         """Return the findings as text and as markup."""
         shown = [
-            {"": row["severity"], "code": row["code"], "where": row["where"], "what, and what to do": _told(row)}
+            {
+                "": row["severity"],
+                "code": row["code"],
+                "where": row["where"],
+                "what, and what to do": f"{row['what']} → {row['to do']}",
+            }
             for row in self.rows
         ]
         part = Listing(shown, title=self.title, empty=self.empty, note=self.note, kind=self.kind).part()
@@ -154,20 +142,6 @@ def wrapped(text: str, width: int, indent: str, first: str | None = None) -> lis
         flat, width, initial_indent=begun, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
     return found or [begun]
-
-
-def _told(row: Mapping[str, Any]) -> str:
-    return f"{row['what']} → {row['to do']}"
-
-
-def _row(found: Finding) -> dict[str, Any]:
-    return {
-        "severity": _MARKS[found.severity],
-        "code": found.code,
-        "where": found.where,
-        "what": found.what,
-        "to do": found.todo,
-    }
 
 
 def counted(findings: Iterable[Finding]) -> str:
@@ -212,13 +186,7 @@ _ALIKE = frozenset(("LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "CHEROKEE", "COPTI
 
 
 class Hidden(NamedTuple):
-    """The hidden characters of one kind in a text.
-
-    Attributes:
-        kind: The kind, for example `"tag characters"`.
-        points: Code points and positions: `"U+200B ZERO WIDTH SPACE at 12"`.
-        says: The text that tag characters spell, else "".
-    """
+    """The hidden characters of one kind in a text: their code points and positions, and what tag characters spell."""
 
     kind: str
     points: str
@@ -241,7 +209,8 @@ def hidden(text: str) -> list[Hidden]:
     for kind, pattern in _HIDDEN_KINDS:
         places = [found.start() for found in pattern.finditer(text) if not _honest(text, found.start())]
         if places:
-            rows.append(Hidden(kind, _named(text, places), _spelt(text, places) if kind == _HIDDEN_KINDS[0][0] else ""))
+            letters = [chr(ord(text[at]) - 0xE0000) for at in places if "\U000e0020" <= text[at] <= "\U000e007e"]
+            rows.append(Hidden(kind, _named(text, places), "".join(letters)[:80]))
     return rows
 
 
@@ -251,10 +220,10 @@ def unhidden(text: str) -> str:
     return unicodedata.normalize("NFKC", _ANY.sub(lambda found: " " if found[0] == "\x0b" else "", tags))
 
 
-def lookalikes(name: str) -> str:
+def _lookalikes(name: str) -> str:
     """Return which scripts with similar letters a name mixes, or "" if it does not.
 
-    >>> lookalikes("get_p\u0430ssword"), lookalikes("get_password"), lookalikes("\u65e5\u672c_tool")
+    >>> _lookalikes("get_p\u0430ssword"), _lookalikes("get_password"), _lookalikes("\u65e5\u672c_tool")
     ('LATIN and CYRILLIC (U+0430 CYRILLIC SMALL LETTER A at 5)', '', '')
     """
     if name.isascii():
@@ -298,11 +267,6 @@ def _named(text: str, places: list[int]) -> str:
     return ", ".join(named) + more
 
 
-def _spelt(text: str, places: list[int]) -> str:
-    letters = (ord(text[place]) - 0xE0000 for place in places)
-    return "".join(chr(letter) for letter in letters if 0x20 <= letter < 0x7F)[:80]
-
-
 # Text of a definition that gives the model instructions about something other than the tool. The heuristics avoid false
 # alarms on honest servers: a person must read each match, and no match proves nothing. Sources: the published attacks
 # "tool poisoning", "tool shadowing" and "full-schema poisoning".
@@ -333,7 +297,7 @@ _PATTERNS = (
         rf"\b(?:previous|prior|above|earlier|preceding|all|any|other|your|system|user'?s?)\b[^.\n]{{0,30}}\b(?:{_ORDERS})\b",
     ),
     (
-        "tells the model to keep something from the person",
+        "tells the model to keep something from you",
         rf"\b(?:do not|don'?t|never|must not|mustn'?t|should not|without|avoid)\b[^.\n]{{0,25}}\b(?:{_KEEP})(?:ing)?\b"
         rf"[^.\n]{{0,30}}\b(?:the |to )*(?:user|human|person|anyone|anybody)\b(?!['\u2019]s)",
     ),
@@ -361,7 +325,7 @@ _PATTERNS = (
         r"\byou are (?:now|no longer)\b|\bnew (?:system )?(?:instructions|prompt)\s*:"
         r"|\bact as (?:if )?(?:the )?(?:root|admin)",
     ),
-    ("hides text where nobody scrolls", r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S"),
+    ("hides text far out of sight", r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S"),
     ("has an HTML comment, which no page shows", r"<!--(?!\s*-->)"),
 )
 _COMPILED = tuple((seems, re.compile(pattern, re.IGNORECASE)) for seems, pattern in _PATTERNS)
@@ -403,31 +367,18 @@ _INNOCENT = "private use characters"
 """Icon fonts use these: odd, but seldom an attack."""
 
 
-def described(text: str | None, owner: str, what: str = "description", severity: str = WARNING) -> Iterator[Finding]:
-    """Yield a finding if a description is missing, empty or long."""
-    if not (text or "").strip():
-        said = f"the {what} is {'missing' if text is None else 'empty'}; a model has only the name to go by"
+def _described(text: str | None, owner: str, severity: str = WARNING) -> Iterator[Finding]:
+    if text is None or not text.strip():
+        said = f"the description is {'missing' if text is None else 'empty'}; a model has only the name to go by"
         yield Finding("description-missing", severity, owner, said, "say in a sentence what it does and returns")
-    elif len(text or "") > LONG_DESCRIPTION:
-        tokens = len(text or "") // CHARACTERS_A_TOKEN
-        said = f"the {what} has {len(text or ''):,} characters, about {tokens:,} tokens at each turn of a model"
+    elif len(text) > LONG_DESCRIPTION:
+        tokens = len(text) // CHARACTERS_A_TOKEN
+        said = f"the description has {len(text):,} characters, about {tokens:,} tokens at each turn of a model"
         yield Finding("description-long", WARNING, owner, said, "say what is needed to choose and call it")
 
 
-def size_findings(definition: Any, owner: str) -> Iterator[Finding]:
-    """Yield a finding if a definition is large."""
-    tokens = len(json.dumps(definition, default=str, ensure_ascii=False)) // CHARACTERS_A_TOKEN
-    if tokens > MANY_TOKENS:
-        said = f"its definition is about {tokens:,} tokens, which a model reads at each turn"
-        yield Finding("definition-large", NOTE, owner, said, "fewer arguments, shorter texts")
-
-
-def text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
-    """Yield hidden characters in texts, and parts that look like instructions.
-
-    Args:
-        placed: Pairs of a place and its text.
-    """
+def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """Yield hidden characters in texts, each with its place, and parts that look like instructions."""
     seen: set[tuple[str, str]] = set()
     for where, text in placed:
         if (where, text) in seen:
@@ -453,18 +404,12 @@ _SPECIFIED = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
-def name_findings(name: str, server: str, owner: str) -> Iterator[Finding]:
-    """Yield the problems of a tool's name (specification, "Tool Names").
-
-    Args:
-        name: The name.
-        server: The name of the server, which hosts put before it.
-        owner: The place for the findings.
-    """
+def _name_findings(name: str, server: str, owner: str) -> Iterator[Finding]:
+    """Yield the problems of a tool's name, before which hosts put the server's (specification, "Tool Names")."""
     if not name:
         yield Finding("name-empty", ERROR, owner, "the name is empty", "give it a name")
         return
-    if scripts := lookalikes(name):
+    if scripts := _lookalikes(name):
         said = f"the name mixes letters that look alike: {scripts}"
         yield Finding("name-lookalike", ERROR, owner, said, "write it in one script")
     if not _PROVIDERS.fullmatch(name):
@@ -483,10 +428,9 @@ def _why_not(name: str) -> str:
     return f" (it has {len(name)} characters)"
 
 
-def argument_name_findings(names: Iterable[str], owner: str) -> Iterator[Finding]:
-    """Yield the problems of argument names."""
+def _argument_name_findings(names: Iterable[str], owner: str) -> Iterator[Finding]:
     for name in names:
-        if scripts := lookalikes(name):
+        if scripts := _lookalikes(name):
             said = f"the argument {name[:60]!r} mixes letters that look alike: {scripts}"
             yield Finding("name-lookalike", ERROR, owner, said, "write it in one script")
         elif not _ARGUMENT.fullmatch(name):
@@ -494,13 +438,8 @@ def argument_name_findings(names: Iterable[str], owner: str) -> Iterator[Finding
             yield Finding("name-argument", WARNING, owner, said, "up to 64 letters, digits, _, . and -")
 
 
-def duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
-    """Yield names that occur more than once, and names that differ only by case.
-
-    Args:
-        names: All names (or URIs) of a list.
-        kind: `"tool"`, `"prompt"`, `"resource"` or `"template"`.
-    """
+def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
+    """Yield names or URIs that occur more than once, and names that differ only by case."""
     for name, count in Counter(names).items():
         if count > 1:
             said = f"it is listed {count} times; only one of them can be reached"
@@ -526,7 +465,7 @@ _EXPRESSION = re.compile(rf"[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*")
 _MIME = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[^\s;\"]+|\"[^\"]*\"))*")
 
 
-def uri_findings(uri: str, owner: str) -> Iterator[Finding]:
+def _uri_findings(uri: str, owner: str) -> Iterator[Finding]:
     """Yield the problems of a URI (RFC 3986; non-ASCII characters are allowed as in an IRI, RFC 3987)."""
     if not _SCHEME.match(uri):
         said = "it has no scheme, so it is no URI"
@@ -538,7 +477,7 @@ def uri_findings(uri: str, owner: str) -> Iterator[Finding]:
         yield Finding("uri-invalid", WARNING, owner, said, "encode them: a space is %20")
 
 
-def template_findings(template: str, owner: str) -> Iterator[Finding]:
+def _template_findings(template: str, owner: str) -> Iterator[Finding]:
     """Yield the problems of a URI template (RFC 6570)."""
     problem = template_problem(template)
     if problem:
@@ -571,14 +510,14 @@ def template_problem(template: str) -> str:
     return ""
 
 
-def mime_findings(mime_type: str | None, owner: str) -> Iterator[Finding]:
+def _mime_findings(mime_type: str | None, owner: str) -> Iterator[Finding]:
     """Yield a finding if a MIME type is not valid (RFC 6838)."""
     if mime_type is not None and not _MIME.fullmatch(mime_type):
         said = f"{mime_type[:80]!r} is no MIME type"
         yield Finding("mime-invalid", WARNING, owner, said, "for example text/plain or application/json")
 
 
-def icon_findings(sources: list[str], owner: str) -> Iterator[Finding]:
+def _icon_findings(sources: list[str], owner: str) -> Iterator[Finding]:
     """Yield icons that no host should load: the specification allows https: and data:."""
     for source in sources:
         scheme = source.partition(":")[0].lower()
@@ -602,7 +541,6 @@ class SchemaPart(NamedTuple):
 
     Attributes:
         where: The names of the properties that lead to it, with `[]` for items.
-        node: The schema.
         branch: Whether it is an alternative, a condition or a part of `allOf`: other schemas also constrain its value.
     """
 
@@ -656,12 +594,8 @@ def place(owner: str, where: str, kind: str = "argument") -> str:
     return f"{owner}, {kind} {where}" if where else owner
 
 
-def schema_texts(schema: Any) -> Iterator[tuple[str, str]]:
+def _texts_of_schema(schema: Any) -> Iterator[tuple[str, str]]:
     """Yield each text of a schema, property names included, with the place of the schema that holds it."""
-    yield from itertools.islice(_schema_texts(schema), MAX_TEXTS)
-
-
-def _schema_texts(schema: Any) -> Iterator[tuple[str, str]]:
     for where, node, _ in parts(schema):
         for keyword, value in node.items():
             if keyword in _NAMED and isinstance(value, Mapping):
@@ -700,13 +634,7 @@ _PYTHON = {"string": (str,), "integer": (int,), "number": (int, float), "boolean
 
 
 def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator[Finding]:
-    """Yield the problems of a schema.
-
-    Args:
-        schema: A tool's input or output schema.
-        owner: The place of the schema, for example `"tool add"`.
-        kind: What its properties are: `"argument"` or `"output"`.
-    """
+    """Yield the problems of an input (`kind` is "argument") or output schema ("output")."""
     root_type = schema.get("type") if isinstance(schema, Mapping) else None
     if root_type != "object" and kind == "argument":
         said = f"the root is of type {root_type!r}" if root_type else "the root names no type"
@@ -715,8 +643,10 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
         )
     invalid = list(_metaschema(schema, owner, kind))
     yield from invalid
-    if kind == "argument" and isinstance(schema, Mapping):
-        yield from _root_choice(schema, owner)
+    choice = next((name for name in ("anyOf", "oneOf", "allOf") if isinstance(schema, Mapping) and name in schema), "")
+    if choice and kind == "argument":
+        said = f"{choice} at the root, which OpenAI and Anthropic refuse"
+        yield Finding("schema-root-choice", NOTE, owner, said, "put the choice into an argument")
     checker = None if invalid else make_validator(schema)
     resolver = Resolver(schema)
     count = 0
@@ -766,13 +696,6 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         yield Finding("schema-invalid", ERROR, named, said, "mend the schema: hosts refuse the tool or its calls")
 
 
-def _root_choice(schema: Mapping[str, Any], owner: str) -> Iterator[Finding]:
-    found = [name for name in ("anyOf", "oneOf", "allOf") if name in schema]
-    if found:
-        said = f"{found[0]} at the root, which OpenAI and Anthropic refuse"
-        yield Finding("schema-root-choice", NOTE, owner, said, "put the choice into an argument")
-
-
 def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Iterator[Finding]:
     for keyword in REFERENCES:
         ref = node.get(keyword)
@@ -781,12 +704,12 @@ def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Itera
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", ref) and resolver.find(ref) is True:
             said = f"{keyword} {ref[:120]!r} leads to another document; hosts do not fetch it"
             yield Finding("schema-ref", WARNING, here, said, "copy what it refers to into $defs")
-        elif resolver.find(ref) is True and not _is_true(resolver.root, ref):
+        elif resolver.find(ref) is True and not _leads_to_true(resolver.root, ref):
             said = f"{keyword} {ref[:120]!r} leads nowhere in this schema"
             yield Finding("schema-ref", ERROR, here, said, "add what it refers to, under $defs")
 
 
-def _is_true(root: Any, ref: str) -> bool:
+def _leads_to_true(root: Any, ref: str) -> bool:
     """Whether a pointer leads to the schema `true`."""
     for part in ref.removeprefix("#/").split("/"):
         root = root.get(part) if isinstance(root, Mapping) else None
@@ -832,7 +755,9 @@ def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, her
     given = [("default", node["default"])] if "default" in node else []
     examples = node.get("examples")
     given += [("example", value) for value in examples[:20]] if isinstance(examples, list) else []
-    if not given or all(_fits_plainly(value, node) for _, value in given) or not _is_small(node, resolver):
+    only_typed = node.keys() <= {"type", "title", "description", "default", "examples"}
+    kinds = _PYTHON.get(str(node.get("type")), ()) if only_typed else ()
+    if all(type(value) in kinds for _, value in given) or not _is_small(node, resolver):
         return
     judge = checker.evolve(schema={key: value for key, value in node.items() if key not in ("default", "examples")})
     for name, value in given:
@@ -843,12 +768,6 @@ def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, her
         if problem is not None and not (name == "default" and value is None):
             said = f"the {name} {brief(value, 60)} does not fit: {problem.message[:120]}"
             yield Finding("schema-default", WARNING, here, said, f"mend the {name}, or the schema")
-
-
-def _fits_plainly(value: Any, node: Mapping[str, Any]) -> bool:
-    """Whether a value fits a schema that constrains only the type."""
-    kinds = _PYTHON.get(str(node.get("type")), ())
-    return type(value) in kinds and node.keys() <= {"type", "title", "description", "default", "examples"}
 
 
 def _is_small(node: Mapping[str, Any], resolver: Resolver) -> bool:
@@ -873,36 +792,6 @@ _CHANGES = re.compile(
 Lister = Callable[[Any, str], Iterator[Finding]]
 
 
-class Offering(Protocol):
-    """The part of a connection that the lint needs."""
-
-    name: str
-
-    @property
-    def server_info(self) -> Implementation | None:
-        """The name and version that the server gives itself, or None."""
-
-    @property
-    def instructions(self) -> str | None:
-        """The server's instructions for models, or None."""
-
-    async def listing(self, kind: str) -> tuple[Any, ...]:
-        """Return all items of one kind."""
-
-
-async def lint_connection(connection: Offering) -> Findings:
-    """Lint all that a connected server offers. Fetches the lists that are not cached.
-
-    Raises:
-        SessionError: A list cannot be fetched.
-    """
-    offers = {kind: await connection.listing(kind) for kind in ("tools", "resources", "templates", "prompts")}
-    info = connection.server_info
-    said = [(name, getattr(info, name, None)) for name in ("name", "title", "version")]
-    texts = [("server", text) for _, text in [*said, ("", connection.instructions)] if text]
-    return await lint_offers(connection.name, offers, texts)
-
-
 async def lint_offers(
     server: str,
     offers: Mapping[str, Sequence[Any]],
@@ -917,12 +806,12 @@ async def lint_offers(
         texts: Other texts of the server, each with its place.
         unread: Items that are not valid definitions: which one, and why.
     """
-    found = list(text_findings(texts))
+    found = list(_text_findings(texts))
     todo = "mend it: hosts lose the whole list by it"
     found += [Finding("definition-invalid", ERROR, where, f"no definition: {why}", todo) for where, why in unread]
     for kind, (singular, name_of, lint) in _KINDS.items():
         items = offers.get(kind, ())
-        found += duplicate_findings([name_of(item) for item in items], singular)
+        found += _duplicate_findings([name_of(item) for item in items], singular)
         for item in items:
             found += lint(item, server)
             await asyncio.sleep(0)
@@ -934,8 +823,8 @@ async def lint_offers(
 def lint_tool(tool: Tool, server: str) -> Iterator[Finding]:
     """Yield the problems of a tool."""
     owner = f"tool {tool.name[:80]}" if tool.name else "a tool without a name"
-    yield from name_findings(tool.name, server, owner)
-    yield from described(tool.description, owner)
+    yield from _name_findings(tool.name, server, owner)
+    yield from _described(tool.description, owner)
     yield from schema_findings(tool.input_schema, owner)
     if tool.output_schema is not None:
         yield from schema_findings(tool.output_schema, owner, "output")
@@ -943,24 +832,36 @@ def lint_tool(tool: Tool, server: str) -> Iterator[Finding]:
     yield from _hints(tool, owner)
     yield from _common(tool, owner)
     for kind, schema in (("argument", tool.input_schema), ("output", tool.output_schema)):
-        yield from text_findings((place(owner, where, kind), text) for where, text in schema_texts(schema))
+        yield from _text_findings(
+            (place(owner, where, kind), text) for where, text in itertools.islice(_texts_of_schema(schema), MAX_TEXTS)
+        )
     definition = (tool.name, tool.description, tool.input_schema)
-    yield from size_findings(definition, owner)
+    tokens = len(json.dumps(definition, default=str, ensure_ascii=False)) // CHARACTERS_A_TOKEN
+    if tokens > MANY_TOKENS:
+        said = f"its definition is about {tokens:,} tokens, which a model reads at each turn"
+        yield Finding("definition-large", NOTE, owner, said, "fewer arguments, shorter texts")
 
 
 def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
     names = tool.input_schema.get("properties") if isinstance(tool.input_schema, Mapping) else None
     if not isinstance(names, Mapping):
         return
-    yield from argument_name_findings([str(name) for name in names], owner)
-    silent = [name for name, schema in names.items() if not _says_something(schema)]
-    if silent:
-        said = f"arguments without a description: {listed(str(name)[:60] for name in silent)}"
+    yield from _argument_name_findings([str(name) for name in names], owner)
+    descriptions = {
+        name: [part.node.get("description") for part in parts(schema) if not part.where]
+        for name, schema in names.items()
+    }
+    yield from _undescribed([name for name, found in descriptions.items() if not any(map(_is_text, found))], owner)
+
+
+def _is_text(value: Any) -> bool:
+    return bool(str(value or "").strip())
+
+
+def _undescribed(names: Sequence[str], owner: str) -> Iterator[Finding]:
+    if names:
+        said = f"arguments without a description: {listed(str(name)[:60] for name in names)}"
         yield Finding("argument-description", NOTE, owner, said, "say what each means, with its unit")
-
-
-def _says_something(schema: Any) -> bool:
-    return any(str(part.node.get("description") or "").strip() for part in parts(schema) if not part.where)
 
 
 def _hints(tool: Tool, owner: str) -> Iterator[Finding]:
@@ -975,36 +876,30 @@ def _hints(tool: Tool, owner: str) -> Iterator[Finding]:
         yield Finding("hints-doubtful", WARNING, owner, said, "hosts do not ask before it: is it true?")
 
 
-def lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
-    """Yield the problems of a prompt."""
+def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
     owner = f"prompt {prompt.name[:80]}"
     arguments = prompt.arguments or []
-    yield from described(prompt.description, owner, severity=NOTE)
-    yield from duplicate_findings([argument.name for argument in arguments], f"{owner}, argument")
-    silent = [argument.name for argument in arguments if not (argument.description or "").strip()]
-    if silent:
-        said = f"arguments without a description: {listed(name[:60] for name in silent)}"
-        yield Finding("argument-description", NOTE, owner, said, "say what each means")
+    yield from _described(prompt.description, owner, severity=NOTE)
+    yield from _duplicate_findings([argument.name for argument in arguments], f"{owner}, argument")
+    yield from _undescribed([argument.name for argument in arguments if not _is_text(argument.description)], owner)
     yield from _common(prompt, owner)
     given = [(a.name, text) for a in arguments for text in (a.name, a.title, a.description) if text]
-    yield from text_findings((place(owner, name), text) for name, text in given)
+    yield from _text_findings((place(owner, name), text) for name, text in given)
 
 
-def lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
-    """Yield the problems of a resource."""
+def _lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
     uri = str(resource.uri)
     owner = f"resource {uri[:120]}"
-    yield from uri_findings(uri, owner)
-    yield from mime_findings(resource.mime_type, owner)
-    yield from text_findings([(owner, uri)])
+    yield from _uri_findings(uri, owner)
+    yield from _mime_findings(resource.mime_type, owner)
+    yield from _text_findings([(owner, uri)])
     yield from _common(resource, owner)
 
 
-def lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]:
-    """Yield the problems of a resource template."""
+def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]:
     owner = f"template {template.uri_template[:120]}"
-    yield from template_findings(template.uri_template, owner)
-    yield from mime_findings(template.mime_type, owner)
+    yield from _template_findings(template.uri_template, owner)
+    yield from _mime_findings(template.mime_type, owner)
     yield from _common(template, owner)
 
 
@@ -1012,14 +907,14 @@ def _common(item: Any, owner: str) -> Iterator[Finding]:
     """Yield the problems of the names, texts and icons that all kinds have."""
     hints_title = getattr(getattr(item, "annotations", None), "title", None)
     written = (item.name, item.title, hints_title, item.description)
-    yield from text_findings((owner, text) for text in written if text)
-    yield from icon_findings([str(icon.src) for icon in item.icons or ()], owner)
+    yield from _text_findings((owner, text) for text in written if text)
+    yield from _icon_findings([str(icon.src) for icon in item.icons or ()], owner)
 
 
 _KINDS: dict[str, tuple[str, Callable[[Any], str], Lister]] = {
     "tools": ("tool", lambda tool: str(tool.name), lint_tool),
-    "resources": ("resource", lambda resource: str(resource.uri), lint_resource),
-    "templates": ("template", lambda template: str(template.uri_template), lint_template),
-    "prompts": ("prompt", lambda prompt: str(prompt.name), lint_prompt),
+    "resources": ("resource", lambda resource: str(resource.uri), _lint_resource),
+    "templates": ("template", lambda template: str(template.uri_template), _lint_template),
+    "prompts": ("prompt", lambda prompt: str(prompt.name), _lint_prompt),
 }
 """Kind -> its singular, the identifier of an item, and the lint of an item."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import time
@@ -19,8 +20,15 @@ from mcp_magic.cassette.replay import retell
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.doctor.http import HttpProbe, LogInProbe, look_at_http
-from mcp_magic.doctor.network import look_at_tls, proxy_of, reach
+from mcp_magic.doctor.http import (
+    HttpProbe,
+    LogInProbe,
+    host_and_port,
+    look_at_connection,
+    look_at_http,
+    look_at_tls,
+    proxy_of,
+)
 from mcp_magic.doctor.report import FAILED, DoctorReport, Remark, Step, Stop
 from mcp_magic.doctor.session import (
     fetch_offers,
@@ -34,6 +42,7 @@ from mcp_magic.doctor.session import (
 from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_closing, judge_ending, judge_eras
 from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
+from mcp_magic.session.failures import not_started
 from mcp_magic.session.supervisor import quiet_sdk_logging
 from mcp_magic.stderr import ErrorLog
 from mcp_magic.trace.trace import Recorder
@@ -48,7 +57,7 @@ if TYPE_CHECKING:
     from mcp_magic.doctor.stdio import Ending
     from mcp_magic.session.connection import Connection
 
-__all__ = ["STEPS", "Examination", "Recording", "Stop", "examine", "meant", "older", "resolve"]
+__all__ = ["STEPS", "examine"]
 
 
 # The step resolve: what a target means, and where that is written.
@@ -59,26 +68,14 @@ _TELL_VERSIONS = ("python", "python3", "node", "npx", "npm", "uvx", "uv", "deno"
 """Programs known to print only their version when they are called with `--version`."""
 
 
-def meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
-    """Return the spec and the session name that a target means.
-
-    Args:
-        target: Anything that `Host.connect` takes.
-        options: The options of `Host.connect`.
-
-    Raises:
-        MCPMagicError: The target means nothing.
-    """
+def _meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
+    """Return the spec and the session name that a target means; raise an MCPMagicError if it means nothing."""
     command = target if isinstance(target, list | tuple) else ()
     return resolve_target(None if command else target, command=command, **options)
 
 
-async def resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str] | None:
-    """Resolve a target and note what it means.
-
-    Returns:
-        The spec and a session name, or None if the target means nothing.
-    """
+async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str] | None:
+    """Note what a target means; return its spec and a session name, or None if it cannot be used."""
     found: list[ServerEntry] = []
     find = options.get("find_entry") or find_server
 
@@ -88,7 +85,7 @@ async def resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[
         return entry
 
     try:
-        spec, name = meant(target, {**options, "find_entry": find_entry})
+        spec, name = _meant(target, {**options, "find_entry": find_entry})
     except MCPMagicError as error:
         first, _, rest = str(error).partition(". ")
         step.fail(first, " ".join(rest.split()))
@@ -97,7 +94,11 @@ async def resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[
     if isinstance(spec, StdioSpec):
         return (spec, name) if await _command(spec, step) else None
     if isinstance(spec, UrlSpec):
-        _url(spec, step)
+        host, port = host_and_port(spec)
+        path, headers = urlsplit(spec.url).path, ", ".join(sorted(spec.headers)) or "none"
+        step.ok(f"host {host}, port {port}, path {spec.masked(path) or '/'}, headers: {headers}")
+        if path in ("", "/"):
+            step.ok("the URL has no path; most servers are under /mcp")
     return spec, name
 
 
@@ -112,19 +113,6 @@ def _meaning(target: Any, spec: Spec, found: list[ServerEntry]) -> str:
     return what
 
 
-def _url(spec: UrlSpec, step: Step) -> None:
-    parts = urlsplit(spec.url)
-    headers = ", ".join(sorted(spec.headers)) or "none"
-    path = spec.masked(parts.path) or "/"
-    step.ok(f"host {parts.hostname}, port {_port(parts.port, parts.scheme)}, path {path}, headers: {headers}")
-    if parts.path in ("", "/"):
-        step.ok("the URL has no path; most servers are under /mcp")
-
-
-def _port(port: int | None, scheme: str) -> int:
-    return port or (443 if scheme in ("https", "wss") else 80)
-
-
 async def _command(spec: StdioSpec, step: Step) -> bool:
     """Find the program, its folder and its version."""
     if IN_BROWSER:
@@ -132,18 +120,12 @@ async def _command(spec: StdioSpec, step: Step) -> bool:
             "this Python runs in a browser and starts no programs", "connect to a URL or to a server in this kernel"
         )
         return False
-    if spec.cwd is not None and not Path(spec.cwd).is_dir():
-        step.fail(f"the working directory {str(spec.cwd)!r} does not exist", "mend cwd (--cwd)")
-        return False
-    path = spec.env.get("PATH") or os.environ.get("PATH")
-    program = shutil.which(spec.command, path=path)
+    program = shutil.which(spec.command, path=spec.env.get("PATH") or os.environ.get("PATH"))
     if program is None and spec.cwd is not None:
         program = shutil.which(str(Path(spec.cwd) / spec.command))
-    if program is None:
-        exists = Path(spec.command).is_file()
-        said = "is not executable" if exists else "is not found on PATH"
-        todo = f"chmod +x {spec.command}" if exists else "install it, or name its whole path"
-        step.fail(f"the command {spec.command!r} {said}", todo)
+    if program is None or (spec.cwd is not None and not Path(spec.cwd).is_dir()):
+        refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        step.fail(*not_started(spec, refused if Path(spec.command).is_file() else FileNotFoundError()))
         return False
     version = await _version(program)
     named = program if program == spec.command else f"{spec.command} is {program}"
@@ -169,11 +151,6 @@ async def _version(program: str) -> str:
     return " ".join(said.decode("utf-8", "replace").split())[:80]
 
 
-def older(spec: HttpSpec) -> SseSpec:
-    """Return the spec that a session falls back to if the server does not support streamable HTTP."""
-    return SseSpec(**{field.name: getattr(spec, field.name) for field in fields(SseSpec)})
-
-
 # One examination: the steps in their order, their dependencies, and the cleanup.
 
 STEPS = (
@@ -182,19 +159,8 @@ STEPS = (
 )
 
 
-class Examination:
-    """The examination of one server.
-
-    Args:
-        host: Provides the rules and the trace.
-        call: The tool to call, "" to pick one, None for none.
-        title: The name of the target in the report.
-        login: Whether the user may be asked to log in.
-
-    Attributes:
-        steps: The steps by name.
-        title: The name of the target in the report.
-    """
+class _Examination:
+    """The examination of one server. `call` is the tool to call, "" to pick one, None for none."""
 
     def __init__(self, host: Host, call: str | None, title: str, *, login: bool = False) -> None:
         self.title = title
@@ -216,7 +182,7 @@ class Examination:
 
     @contextmanager
     def step(self, name: str) -> Iterator[Step]:
-        """Time a step. An `MCPMagicError` in it fails the step and raises `Stop`."""
+        """Time a step, or a further part of it. An `MCPMagicError` in it fails the step and raises `Stop`."""
         step = self.steps[name]
         started = time.perf_counter()
         failure: MCPMagicError | None = None
@@ -225,7 +191,7 @@ class Examination:
         except MCPMagicError as error:
             failure = error
         finally:
-            step.seconds = time.perf_counter() - started
+            step.seconds = (step.seconds or 0.0) + time.perf_counter() - started
         if failure is not None:
             first, _, more = str(failure).partition("\n")
             step.fail(first, " ".join(more.split()))
@@ -279,7 +245,7 @@ class Examination:
         with self.step("connect") as step:
             if proxy:
                 step.ok(f"it goes over the proxy {proxy}, so nothing of the way can be seen from here")
-            elif not await reach(spec, step):
+            elif not await look_at_connection(spec, step):
                 raise Stop
         with self.step("TLS") as step:
             if not secure or proxy:
@@ -296,7 +262,7 @@ class Examination:
         if answers is None:  # the server has the old transport, which a session falls back to, or does not answer
             if step.status == FAILED:
                 raise Stop
-            return older(spec)
+            return SseSpec(**{field.name: getattr(spec, field.name) for field in fields(SseSpec)})
         with self.step("handshake") as step:
             if not judge_eras(step, *answers):
                 raise Stop
@@ -305,7 +271,7 @@ class Examination:
     async def _open(self, spec: Spec, name: str) -> None:
         """Open a session."""
         self._host.loop = self._host.loop or asyncio.get_running_loop()
-        with self._going_on("handshake") as step:
+        with self.step("handshake") as step:
             connection = self._connection = self._host.make(name, replace(spec, reconnect=False), logins=self._logins)
             try:
                 await connection.open()
@@ -377,16 +343,6 @@ class Examination:
         with self.step("call") as step:
             await judge_call(connection, offers["tools"].parsed, self._call, step, spec.timeout)
 
-    @contextmanager
-    def _going_on(self, name: str) -> Iterator[Step]:
-        """Add to an earlier step; the times are summed."""
-        before = self.steps[name].seconds or 0.0
-        try:
-            with self.step(name) as step:
-                yield step
-        finally:
-            self.steps[name].seconds = (self.steps[name].seconds or 0.0) + before
-
     def _skip(self, *names: str, why: str) -> None:
         for name in names:
             self.steps[name].seconds = 0.0
@@ -397,14 +353,8 @@ class Examination:
 # Open sessions and in-process servers are still examined, because the steps that follow depend on them.
 
 
-class Recording:
-    """One examination and its record on the inserted cassette.
-
-    Args:
-        titles: Possible titles of the report: the session name, or the default name of the target.
-        target: A description of the target.
-        call: The tool to call, "" to pick one, None for none.
-    """
+class _Recording:
+    """One examination and its record on the inserted cassette; `titles` are possible titles of the report."""
 
     def __init__(self, titles: list[str], target: str, call: str | None) -> None:
         self._titles, self._target, self._call = titles, target, call
@@ -424,11 +374,7 @@ class Recording:
         return found
 
     def replayed(self, host: Host) -> DoctorReport | None:
-        """Return the recorded report, and add the recorded messages to the trace; None if the server is to be examined.
-
-        Raises:
-            CassetteError: There is no such report, and the cassette only replays.
-        """
+        """Return the recorded report, and add the recorded messages to the trace; None to examine the server."""
         cassette = self._cassette
         if cassette is None or not cassette.replays:
             return None
@@ -526,7 +472,7 @@ async def examine(
     if deck.cassette is None:
         return await _examine(host, known, target, name, call, login, options)
     titles, live = _called_by(known, target, name, options)
-    recording = Recording(titles, _called(target), call)
+    recording = _Recording(titles, _called(target), call)
     if not live and (kept := recording.replayed(host)) is not None:
         return kept
     with recording.examining():
@@ -544,7 +490,7 @@ async def _examine(
     options: dict[str, Any],
 ) -> DoctorReport:
     title = name or (known.name if known is not None else _called(target))
-    examination = Examination(host, call, title, login=login)
+    examination = _Examination(host, call, title, login=login)
     with suppress(Stop):
         if known is not None and known.state == "open":
             with examination.step("resolve") as step:
@@ -554,7 +500,7 @@ async def _examine(
         with examination.step("resolve") as step:
             if known is not None:
                 step.warn(f"the session {known.name!r} is {known.state}", f"%mcp reconnect {known.name}")
-            found = await resolve(known.spec if known is not None else target, options, step)
+            found = await _resolve(known.spec if known is not None else target, options, step)
         if found is not None:
             spec, default = found
             examination.title = name or (known.name if known is not None else default)
@@ -575,7 +521,7 @@ def _called_by(
     if known is not None and (known.state == "open" or not name):
         return [name or known.name], known.state == "open"
     try:
-        spec, default = meant(target, options)
+        spec, default = _meant(target, options)
     except MCPMagicError:
         return [name or _called(target)], False
     assert deck.cassette is not None

@@ -1,14 +1,20 @@
-"""The doctor's steps over HTTP: statuses, redirects, challenges and the log-in."""
+"""The doctor's steps for a URL: name, port, certificate, HTTP statuses, redirects and the log-in."""
 
 from __future__ import annotations
 
 import asyncio
+import datetime
+import ipaddress
 import json
 import re
+import socket
+import ssl
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import duration, listed
@@ -16,24 +22,148 @@ from mcp_magic.auth.addresses import Reach
 from mcp_magic.config.masking import mask_url
 from mcp_magic.config.specs import tls_context
 from mcp_magic.display.text import one_line
-from mcp_magic.doctor.network import is_local
 from mcp_magic.doctor.stdio import Reply, discover, initialize, is_message
 from mcp_magic.errors import AuthorizationError
-from mcp_magic.protocol import of_status, who
+from mcp_magic.session.failures import no_host, refused_with, tls_failure, unreachable
 from mcp_magic.session.negotiation import ACCEPT
 from mcp_magic.session.transports import CONNECT_SECONDS
 from mcp_magic.trace.trace import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     import httpx2
 
     from mcp_magic.auth.login import LogIn, LogIns
-    from mcp_magic.config.specs import HttpSpec, SseSpec
+    from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec
     from mcp_magic.doctor.report import Step
 
-__all__ = ["HttpProbe", "LogInProbe", "look_at_http", "read_challenge"]
+__all__ = ["HttpProbe", "LogInProbe", "host_and_port", "look_at_connection", "look_at_http", "look_at_tls", "proxy_of"]
+
+
+# The way to a URL: name, connection, TLS.
+
+FEW_DAYS = 14
+"""A certificate that expires within so many days gets a warning."""
+
+_UNSEEN = "the browser makes the connection"
+
+
+def host_and_port(spec: UrlSpec) -> tuple[str, int]:
+    """Return the host and the port of a URL."""
+    parts = urlsplit(spec.url)
+    return parts.hostname or "", parts.port or (443 if spec.url.startswith(("https:", "wss:")) else 80)
+
+
+def proxy_of(spec: UrlSpec) -> str:
+    """Return the proxy that the environment sets for a URL, without its credentials, or "" if there is none."""
+    parts = urlsplit(spec.url)
+    scheme = {"wss": "https", "ws": "http"}.get(parts.scheme, parts.scheme)
+    found = getproxies().get(scheme) or getproxies().get("all")
+    return mask_url(found) if found and not proxy_bypass(parts.hostname or "") else ""
+
+
+async def look_at_connection(spec: UrlSpec, step: Step) -> bool:
+    """Look the name up and connect; return whether the server accepts connections."""
+    if IN_BROWSER:
+        step.skip(_UNSEEN)
+        return True
+    host, port = host_and_port(spec)
+    started = time.perf_counter()
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        step.fail(*no_host(host))
+        return False
+    looked_up = time.perf_counter()
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    if addresses != [host]:
+        step.ok(f"{host} is {listed(addresses, 4)} ({duration(looked_up - started)})")
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
+    except OSError as error:
+        step.fail(*unreachable(error, f"{host}:{port}"))
+        return False
+    writer.close()
+    step.ok(f"{host}:{port} takes a TCP connection ({duration(time.perf_counter() - looked_up)})")
+    return True
+
+
+async def look_at_tls(spec: UrlSpec, step: Step) -> bool:
+    """Read the certificate without verification, then verify it as a session does; return whether a session may go."""
+    if IN_BROWSER:
+        step.skip(_UNSEEN)
+        return True
+    host, port = host_and_port(spec)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        version, der = await _handshake(context, host, port)
+    except OSError as error:
+        what, todo = tls_failure(error)
+        step.fail(f"no TLS handshake: {what}", todo)
+        return False
+    names = _read_certificate(der, version, step)
+    if spec.verify is False:
+        step.warn("the certificate is not checked (--insecure)", "--ca FILE names the authority to trust instead")
+        return True
+    try:
+        await _handshake(tls_context(spec), host, port)
+    except OSError as error:
+        what, todo = tls_failure(error, names)
+        step.fail(f"it is not trusted: {what}", todo)
+        return False
+    step.ok("it is trusted" + (f" by {spec.verify}" if isinstance(spec.verify, str) else ""))
+    return True
+
+
+def _read_certificate(der: bytes, version: str, step: Step) -> list[str]:
+    """Note for whom a certificate (X.509, DER) is and for how long; return the names that it is for."""
+    from cryptography import x509
+
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+    except ValueError:
+        return []
+    subject, issuer = certificate.subject.rfc4514_string(), certificate.issuer.rfc4514_string()
+    names = []
+    with suppress(x509.ExtensionNotFound, ValueError):
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names += extension.get_values_for_type(x509.DNSName)
+        names += map(str, extension.get_values_for_type(x509.IPAddress))
+    hosts, by = listed(names, 4) if names else "no host", "itself" if issuer == subject else issuer
+    step.ok(f"{version}; certificate of {subject or 'an unnamed owner'}, for {hosts}, issued by {by}")
+    days = (certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).total_seconds() / 86_400
+    if days < 0:
+        step.fail(f"it expired {-days:.0f} days ago", "renew the certificate")
+    elif days < FEW_DAYS:
+        step.warn(f"it expires in {days:.1f} days", "renew the certificate")
+    else:
+        step.ok(f"it is valid for another {days:,.0f} days")
+    return names
+
+
+async def _handshake(context: Any, host: str, port: int) -> tuple[str, bytes]:
+    """Return the version of TLS and the certificate (DER) of a server."""
+    async with asyncio.timeout(CONNECT_SECONDS):
+        _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
+    try:
+        found = writer.get_extra_info("ssl_object")
+        return str(found.version()), found.getpeercert(binary_form=True) or b""
+    finally:
+        writer.close()
+        transport: Any = writer.transport
+        transport.abort()
+
+
+def _is_local(spec: UrlSpec) -> bool:
+    host = urlsplit(spec.url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 # Plain HTTP requests, without the SDK, so that statuses, content types and redirects can be seen.
@@ -45,15 +175,10 @@ MAX_REDIRECTS = 5
 
 
 class HttpProbe:
-    """A URL that the doctor queries without a session.
-
-    Args:
-        spec: The spec of the server.
-        seconds: The deadline of each answer, in seconds.
-        entrance: Logs in if the server asks for it; None for never.
+    """A URL that the doctor queries without a session, each answer within some seconds.
 
     Attributes:
-        entrance: As above.
+        entrance: Logs in if the server asks for it; None for never.
         redirects: The targets of the redirects, in order.
         session: The session id from a handshake, or "".
     """
@@ -161,23 +286,16 @@ async def _read(response: httpx2.Response, reply: Reply, number: int) -> None:
     """Read an answer: a document to its end, an event stream until the answer arrives."""
     stream = "event-stream" in reply.headers.get("content-type", "")
     data = b""
-    async for chunk in _chunks(response):
+    async for chunk in response.aiter_bytes():
         data += chunk
         if stream and ((found := _event(data, number)) or not number):
             reply.message = found
             break
+        if len(data) > BODY_BYTES:
+            break
     reply.body = data[:20_000].decode("utf-8", "replace")
     if not stream:
         reply.message = is_message(data, number) if number else None
-
-
-async def _chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
-    size = 0
-    async for chunk in response.aiter_bytes():
-        size += len(chunk)
-        yield chunk
-        if size > BODY_BYTES:
-            return
 
 
 def _event(data: bytes, number: int) -> dict[str, Any] | None:
@@ -201,16 +319,7 @@ MAX_DOCUMENTS = 6
 async def read_challenge(
     reply: Reply, patient: HttpProbe, url: str, step: Step, *, sent: bool, last: bool = True
 ) -> None:
-    """Note the log-in that a 401 asks for.
-
-    Args:
-        reply: The answer with status 401.
-        patient: Fetches the documents.
-        url: The URL of the server.
-        step: Gets the remarks.
-        sent: Whether credentials were sent.
-        last: Whether nothing else is tried: then the step fails.
-    """
+    """Note the log-in that a 401 asks for; the step fails if this is the last try."""
     header = reply.headers.get("www-authenticate", "")
     scheme = header.split(maxsplit=1)[0].rstrip(",") if header else ""
     said = dict(_parameters(header))
@@ -226,7 +335,7 @@ async def read_challenge(
         return
     if resource is None:
         how = "--header 'Authorization: Bearer TOKEN'" + (": the one that was sent is refused" if sent else "")
-        step.fail("HTTP 401: it wants credentials, and says nowhere how to come by them (no OAuth metadata)", how)
+        step.fail("HTTP 401: it wants credentials, and does not say how to get them (no OAuth metadata)", how)
         return
     issuers = [str(issuer)[:200] for issuer in resource.get("authorization_servers") or ()]
     scopes = resource.get("scopes_supported")
@@ -239,7 +348,7 @@ async def read_challenge(
         todo = "`%mcp connect URL` logs in; then `%mcp doctor NAME` looks at the session"
         step.fail("HTTP 401: the token that was sent is refused", todo)
     elif last:
-        step.fail("HTTP 401: one has to log in first", "`--login` logs in and goes on")
+        step.fail("HTTP 401: you have to log in first", "`--login` logs in and goes on")
 
 
 def _parameters(header: str) -> list[tuple[str, str]]:
@@ -278,7 +387,7 @@ async def _issuer(patient: HttpProbe, issuer: str, url: str, step: Step) -> None
         if "S256" not in methods:
             step.warn(f"{issuer} does not say that it takes PKCE with S256", "the specification wants it announced")
         return
-    step.warn(f"the metadata of {issuer} cannot be had", "is the authorization server running? (RFC 8414)")
+    step.warn(f"the metadata of {issuer} cannot be fetched", "is the authorization server running? (RFC 8414)")
 
 
 async def _document(patient: HttpProbe, url: str) -> dict[str, Any] | None:
@@ -304,11 +413,7 @@ _FINAL = (401, 403, 407, 408, 413, 429)
 
 
 async def look_at_http(spec: HttpSpec, patient: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:
-    """Send both opening requests of a session.
-
-    Returns:
-        The answers to `server/discover` and to `initialize`, or None if this is not an MCP endpoint.
-    """
+    """Send both opening requests of a session; return their answers, or None if this is not an MCP endpoint."""
     _judge_scheme(spec, step)
     first = await patient.discover()
     _judge_redirects(spec, patient, step)
@@ -341,20 +446,10 @@ async def look_at_http(spec: HttpSpec, patient: HttpProbe, step: Step) -> tuple[
 async def _let_in(
     spec: HttpSpec, patient: HttpProbe, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
 ) -> Reply | None:
-    """Get past a 401, if that is possible.
-
-    Args:
-        spec: The spec of the server.
-        patient: The URL of the server.
-        reply: Its answer.
-        again: Repeats the request with a token. The first time takes as long as the user's log-in.
-        step: Gets the remarks.
+    """Get past a 401, if that is possible; `again` repeats the request with a token, the first time after the log-in.
 
     Returns:
         The answer with the token; `reply` if there is no log-in to try, None if the log-in did not help.
-
-    Raises:
-        AuthorizationError: The log-in failed.
     """
     entrance = patient.entrance
     if reply.status != 401 or entrance is None or entrance.open or not await entrance.try_it():
@@ -377,11 +472,10 @@ async def _let_in(
 
 
 def _judge_scheme(spec: HttpSpec, step: Step) -> None:
-    parts = urlsplit(spec.url)
-    if parts.scheme != "http" or is_local(parts.hostname or ""):
+    if not spec.url.startswith("http:") or _is_local(spec):
         return
     what = "the credentials in its headers" if spec.secrets else "everything"
-    step.warn(f"http:// without TLS: whoever is on the way reads {what}", "https://, if the server has it")
+    step.warn(f"http:// without TLS: every network on the way can read {what}", "https://, if the server has it")
 
 
 def _judge_redirects(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
@@ -412,15 +506,13 @@ async def _refused(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step)
         return True
     if reply.message is not None or not (status in _FINAL or status >= 500):
         return False
-    fault = of_status(status)
-    later = (
-        f"; it says to try again in {one_line(reply.headers['retry-after'], 40)} s"
-        if "retry-after" in reply.headers
-        else ""
-    )
+    what, todo = refused_with(status)
     body = one_line(reply.body, 120)
-    said = f": {spec.masked(body)!r}" if body and "<" not in body else ""
-    step.fail(f"HTTP {status} ({fault.meaning}; fault: {who(fault)}){said}{later}", fault.help)
+    if body and "<" not in body:
+        what += f": {spec.masked(body)!r}"
+    if "retry-after" in reply.headers:
+        what += f"; it says to try again in {one_line(reply.headers['retry-after'], 40)} s"
+    step.fail(what, todo)
     return True
 
 
@@ -452,7 +544,7 @@ async def _speaks(patient: HttpProbe, path: str) -> bool:
 
 async def _judge_origin(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
     """Warn if any web page may use a server on this machine (specification, "Security Warning" of transports)."""
-    if IN_BROWSER or not is_local(urlsplit(spec.url).hostname or ""):
+    if IN_BROWSER or not _is_local(spec):
         return  # a browser sets the origin to that of its own page
     reply = await patient.discover(origin=_FOREIGN_PAGE)
     if reply.status is not None and reply.status < 400 and reply.message is not None:
@@ -464,12 +556,7 @@ async def _judge_origin(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
 
 
 class LogInProbe:
-    """The log-in of an examination.
-
-    Args:
-        logins: Asks the user; without an authorizer no user is asked.
-        name: The name of the server.
-        spec: The spec of the server.
+    """The log-in of an examination; without an authorizer no user is asked.
 
     Attributes:
         open: Whether requests are sent with a token.

@@ -32,13 +32,7 @@ class Stop(Exception):
 
 
 class Remark(NamedTuple):
-    """One finding of a step.
-
-    Attributes:
-        status: `OK`, `WARNING`, `FAILED` or `SKIPPED`.
-        text: The finding; text from the server in it is not escaped.
-        todo: What to do about it, or "".
-    """
+    """One finding of a step: its status, what was found (text of the server is not escaped), and what to do or ""."""
 
     status: str
     text: str
@@ -47,13 +41,7 @@ class Remark(NamedTuple):
 
 @dataclass
 class Step:
-    """A step of the examination.
-
-    Attributes:
-        name: The name of the step.
-        remarks: The findings, in order.
-        seconds: How long it took, or None if it was not reached.
-    """
+    """A step of the examination: its findings, in order, and its seconds, or None if it was not reached."""
 
     name: str
     remarks: list[Remark] = field(default_factory=list)
@@ -62,8 +50,7 @@ class Step:
     @property
     def status(self) -> str:
         """The worst status of its remarks; `NOT_REACHED` without any."""
-        said = {remark.status for remark in self.remarks}
-        return next((status for status in _WORST if status in said), NOT_REACHED)
+        return _worst({remark.status for remark in self.remarks})
 
     def ok(self, text: str) -> None:
         """Note that something is as it should be."""
@@ -119,7 +106,7 @@ class DoctorReport:
     def problems(self) -> list[str]:
         """The failures and warnings, one line each."""
         bad = ((step, remark) for step in self.steps for remark in step.remarks if remark.status in (FAILED, WARNING))
-        return [f"{step.name}: {_told(remark)}" for step, remark in bad]
+        return [f"{step.name}: {remark.text}" + (f" → {remark.todo}" if remark.todo else "") for step, remark in bad]
 
     @property
     def df(self) -> pd.DataFrame:
@@ -165,8 +152,11 @@ class DoctorReport:
         plain += wrapped(f"{_MARKS[NOT_REACHED]} {NOT_REACHED}: {missed}", width, "  ", first="") if missed else []
         rows = [_row(step) for step in reached]
         rows += [(_badge(NOT_REACHED), "", missed, "")] if missed else []
-        html = _whole(table(("", "step", "what was found", "ms"), rows, limit=200_000)[0])
-        parts = [tag("p", joined([tag("b", title), " ", _badge(self._status, self.verdict)])), html]
+        html = table(("", "step", "what was found", "ms"), rows, limit=200_000)[0]
+        # its full height, so that its end is visible without scrolling
+        html = Markup(html.replace('<div class="mcp-scroll">', '<div class="mcp-scroll" style="max-height:none">', 1))
+        status = _worst({step.status for step in self.steps} - {SKIPPED})
+        parts = [tag("p", joined([tag("b", title), " ", _badge(status, self.verdict)])), html]
         hint = ""
         if self.findings is not None and len(self.findings):
             parts.append(details(f"{len(self.findings)} findings in the definitions", self.findings.part().html))
@@ -174,19 +164,9 @@ class DoctorReport:
         parts.append(note(hint))
         return Part("\n".join([*plain, hint] if hint else plain), joined(parts))
 
-    @property
-    def _status(self) -> str:
-        found = {step.status for step in self.steps}
-        return next(status for status in (FAILED, WARNING, OK, NOT_REACHED) if status in {*found, NOT_REACHED})
 
-
-def _whole(html: Markup) -> Markup:
-    """Give a table its full height, so that its end is visible without scrolling."""
-    return Markup(html.replace('<div class="mcp-scroll">', '<div class="mcp-scroll" style="max-height:none">', 1))
-
-
-def _told(remark: Remark) -> str:
-    return f"{remark.text} → {remark.todo}" if remark.todo else remark.text
+def _worst(statuses: set[str]) -> str:
+    return next((status for status in _WORST if status in statuses), NOT_REACHED)
 
 
 def _badge(status: str, text: str = "") -> Markup:

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.connection import Connection
 
 __all__ = [
-    "Asked",
-    "Offer",
-    "ask",
     "fetch_offers",
     "judge_call",
     "judge_capabilities",
@@ -45,12 +42,10 @@ __all__ = [
 # Requests on an open session that do not change its counters, and messages for their failures.
 
 
-class Asked(NamedTuple):
+class _Asked(NamedTuple):
     """The outcome of a request.
 
     Attributes:
-        result: The result, or None.
-        seconds: How long the request took.
         problem: Why there is no result, or "".
         code: The JSON-RPC error code, or None.
         unread: The raw result that breaks the protocol, or None.
@@ -63,7 +58,7 @@ class Asked(NamedTuple):
     unread: Any = None
 
 
-async def ask(connection: Connection, method: str, params: Mapping[str, Any] | None = None, *, seconds: float) -> Asked:
+async def _ask(connection: Connection, method: str, seconds: float, params: Mapping[str, Any] | None = None) -> _Asked:
     """Send one request and return its raw `result`, unchecked.
 
     Bypasses health, retries and renewal of the session: an examination must not change what it examines.
@@ -80,7 +75,7 @@ async def ask(connection: Connection, method: str, params: Mapping[str, Any] | N
     try:
         async with asyncio.timeout(seconds):
             result = await connection.client.session.send_request(request, answer)
-        return Asked(result, time.perf_counter() - started)
+        return _Asked(result, time.perf_counter() - started)
     except Exception as error:
         failure = error
     finally:
@@ -88,7 +83,7 @@ async def ask(connection: Connection, method: str, params: Mapping[str, Any] | N
         current.reset(token)
     explained = request_error(failure, connection.place, method, seconds, outcome)
     code = getattr(leaf(failure), "code", None)
-    return Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, outcome.result)
+    return _Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, outcome.result)
 
 
 # Checks of an open session: version, ping, a call.
@@ -107,7 +102,7 @@ def judge_version(connection: Connection, step: Step) -> None:
     newest = " (the newest)" if version == LATEST_PROTOCOL_VERSION else f"; the newest is {LATEST_PROTOCOL_VERSION}"
     step.ok(f"the session speaks protocol {version}{newest}")
     if version in KNOWN_PROTOCOL_VERSIONS[:2]:
-        step.warn(f"{version} has no structured results and no questions to the person", "update the server's SDK")
+        step.warn(f"{version} has no structured results and no questions to you", "update the server's SDK")
     info = connection.server_info
     if info is None or not info.name:
         step.warn("it does not say who it is", "give serverInfo a name and a version")
@@ -135,7 +130,7 @@ async def judge_ping(connection: Connection, step: Step, seconds: float) -> None
     method = "server/discover" if modern else "ping"
     taken = []
     for _ in range(PINGS):
-        asked = await ask(connection, method, seconds=seconds)
+        asked = await _ask(connection, method, seconds)
         if asked.result is None:
             step.fail(asked.problem, f"{method} must be answered at any time")
             return
@@ -147,15 +142,7 @@ async def judge_ping(connection: Connection, step: Step, seconds: float) -> None
 async def judge_call(
     connection: Connection, tools: Sequence[Tool], wanted: str | None, step: Step, seconds: float
 ) -> None:
-    """Call one harmless tool as the user's own call, so that the consent rules apply.
-
-    Args:
-        connection: The session.
-        tools: The tools of the server.
-        wanted: The tool; "" to pick one, None to call none.
-        step: Gets the remarks.
-        seconds: The deadline of the answer, in seconds.
-    """
+    """Call one harmless tool as the user's own call: the wanted one, one of its choice for "", none for None."""
     if wanted is None:
         step.skip("no call was asked for (--call)")
         return
@@ -229,32 +216,17 @@ LIST_SECONDS = 30.0
 PAGE_SECONDS = 15.0
 """Deadline of one page, in seconds."""
 
-_WIRE = {
-    "tools": ("tools/list", "tools", "name"),
-    "resources": ("resources/list", "resources", "uri"),
-    "templates": ("resources/templates/list", "resourceTemplates", "uriTemplate"),
-    "prompts": ("prompts/list", "prompts", "name"),
-}
-"""Kind -> method, field of a page, field that identifies an item."""
-
-_MODELS = {"tools": "Tool", "resources": "Resource", "templates": "ResourceTemplate", "prompts": "Prompt"}
-
 
 @dataclass
 class Offer:
     """One list of a server.
 
     Attributes:
-        kind: `"tools"`, `"resources"`, `"templates"` or `"prompts"`.
         announced: Whether the server announces its capability.
         items: The raw items; also those of an answer that as a whole breaks the protocol.
         parsed: The valid items as definitions.
         unread: The invalid items: which one, and what is wrong with it.
-        pages: How many pages the list has.
-        seconds: How long the pages took.
         problem: Why the list could not be fetched, or "".
-        code: The JSON-RPC error code of the problem.
-        todo: What to do about the problem.
         odd: Problems of a list that could be fetched, each with what to do.
     """
 
@@ -273,28 +245,28 @@ class Offer:
 
 async def fetch_offers(connection: Connection, seconds: float) -> dict[str, Offer]:
     """Fetch all lists concurrently, including those that the server does not announce."""
-    fetched = await asyncio.gather(*(_fetch(connection, kind, min(seconds, PAGE_SECONDS)) for kind in _WIRE))
+    fetched = await asyncio.gather(*(_fetch(connection, kind, min(seconds, PAGE_SECONDS)) for kind in KINDS))
     return {offer.kind: offer for offer in fetched}
 
 
 async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
-    method, member, _ = _WIRE[kind]
-    announced = getattr(connection.capabilities, KINDS[kind].capability, None) is not None
-    offer = Offer(kind, announced)
+    listed_by = KINDS[kind]
+    offer = Offer(kind, getattr(connection.capabilities, listed_by.capability, None) is not None)
     cursor: Any = None
     seen: set[str] = set()
     while offer.pages < MAX_PAGES and offer.seconds < LIST_SECONDS:
-        asked = await ask(connection, method, {} if cursor is None else {"cursor": cursor}, seconds=seconds)
+        params = {} if cursor is None else {"cursor": cursor}
+        asked = await _ask(connection, listed_by.request, seconds, params)
         offer.seconds += asked.seconds
         if asked.result is None:
             offer.problem, offer.code = asked.problem, asked.code
-            found = asked.unread.get(member) if isinstance(asked.unread, dict) else None
+            found = asked.unread.get(listed_by.member) if isinstance(asked.unread, dict) else None
             if isinstance(found, list):
                 offer.items += found
                 offer.todo = "hosts lose the whole list by that; mend what it names"
             break
         offer.pages += 1
-        offer.items += asked.result[member]
+        offer.items += asked.result[listed_by.member]
         cursor = asked.result.get("nextCursor")
         if cursor in (None, ""):
             break
@@ -313,7 +285,7 @@ def _parse(offer: Offer) -> None:
     import mcp_types
     from pydantic import ValidationError
 
-    model, key = getattr(mcp_types, _MODELS[offer.kind]), _WIRE[offer.kind][2]
+    model, key = getattr(mcp_types, KINDS[offer.kind].definition), KINDS[offer.kind].key
     names: Counter[str] = Counter()
     for number, item in enumerate(offer.items):
         name = item.get(key) if isinstance(item, dict) else None
@@ -335,7 +307,7 @@ def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: S
     said = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
     step.ok(f"announced: {listed(_words(said), 12)}" if said else "it announces nothing")
     for offer in offers.values():
-        method = _WIRE[offer.kind][0]
+        method = KINDS[offer.kind].request
         if offer.announced and offer.code == METHOD_NOT_FOUND and offer.kind != "templates":
             step.fail(f"{offer.kind} are announced, and {method} is not known", "announce only what is there")
         elif not offer.announced and offer.items:
@@ -343,7 +315,7 @@ def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: S
             todo = f"announce the capability {KINDS[offer.kind].capability!r}: hosts do not ask otherwise"
             step.warn(f"{method} answers with {count} {offer.kind}, which are not announced", todo)
     if not any(offer.announced for offer in offers.values()) and not any(offer.items for offer in offers.values()):
-        step.warn("it offers no tools, resources or prompts", "is that meant so?")
+        step.warn("it offers no tools, resources or prompts", "is that intended?")
 
 
 def _words(said: dict[str, Any]) -> list[str]:

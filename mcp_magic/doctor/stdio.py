@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
 from mcp_magic.protocol import of_code
-from mcp_magic.session.failures import NO_SERVER
+from mcp_magic.session.failures import NO_SERVER, not_started
 from mcp_magic.session.negotiation import NOISE, ListensError, named_url, unless_listening
 from mcp_magic.stderr import ErrorLog, cause, is_read, not_passed_on
 
@@ -30,7 +30,6 @@ __all__ = [
     "begin_by_hand",
     "discover",
     "initialize",
-    "initialized",
     "is_message",
     "judge_closing",
     "judge_ending",
@@ -47,11 +46,8 @@ class Reply:
     """The answer to a request.
 
     Attributes:
-        message: The JSON-RPC answer, or None.
-        seconds: The time until it arrived.
         failure: Why there is no answer: `"no answer in 5 s"`.
         garbage: The output that arrived instead and is not a message.
-        status: The HTTP status, or None.
         headers: The HTTP headers, names in lower case.
         body: The beginning of the HTTP body.
     """
@@ -104,11 +100,6 @@ def initialize(number: int = 2) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": "initialize", "params": params}
 
 
-def initialized() -> dict[str, Any]:
-    """Return the notification that ends the handshake."""
-    return {"jsonrpc": "2.0", "method": "notifications/initialized"}
-
-
 def is_message(text: str | bytes, number: int | None = None) -> dict[str, Any] | None:
     """Parse a JSON-RPC message, or return None. With a number: only the answer with that id, or an error without id."""
     try:
@@ -124,16 +115,7 @@ def is_message(text: str | bytes, number: int | None = None) -> dict[str, Any] |
 
 
 def judge_eras(step: Step, discovered: Reply | None, initialized: Reply | None) -> bool:
-    """Note which ways of opening a session the server supports.
-
-    Args:
-        step: The step handshake, which gets the remarks.
-        discovered: The answer to `server/discover`, or None if that was not sent.
-        initialized: The answer to `initialize`, or None if that was not sent.
-
-    Returns:
-        Whether one of them works.
-    """
+    """Note which ways of opening a session work, by the answers to them; return whether one does."""
     modern = _discovered(step, discovered) if discovered is not None else False
     legacy = _initialized(step, initialized, modern=modern) if initialized is not None else False
     return modern or legacy
@@ -207,7 +189,6 @@ class Ending:
     Attributes:
         seconds: The time from the end of its input.
         how: `"by itself"`, `"SIGTERM"` or `"SIGKILL"`.
-        code: The exit code; a negative one is the signal.
         children: Whether its child processes outlived it; they were killed.
     """
 
@@ -221,7 +202,6 @@ class ServerProcess:
     """A process that the doctor starts, queries and ends.
 
     Attributes:
-        pid: The process id.
         garbage: The first output lines that are not messages.
         echoes: Whether it sends back its input.
     """
@@ -253,11 +233,7 @@ class ServerProcess:
         return "\n".join([self.stderr, *self.garbage])
 
     async def start(self) -> None:
-        """Start it as the SDK does; start it again after `put_down`.
-
-        Raises:
-            OSError: It cannot be started.
-        """
+        """Start it as the SDK does, again after `put_down`; raise an OSError if it cannot be started."""
         from mcp.client.stdio import get_default_environment
 
         if self._process is not None:  # a restart
@@ -424,28 +400,23 @@ async def begin_by_hand(
     """Start a server and send it both opening requests, `initialize` to a second process if necessary.
 
     Returns:
-        The answers to `server/discover` and to `initialize`, or None if no process could answer.
+        Their answers, or None if no process could answer.
     """
-    problem = ""
     try:
         await patient.start()
     except NotImplementedError:
-        problem = "this event loop starts no processes, so it was not looked at by hand"
-    except OSError as error:
-        step.fail(f"it cannot be started: {error.strerror or error}", "is it executable, and made for this machine?")
-        return None
-    if problem:
-        step.skip(problem)
+        step.skip("this event loop starts no processes, so it was not looked at by hand")
         return None, None
+    except OSError as error:
+        step.fail(*not_started(spec, error))
+        return None
     step.ok(f"process {patient.pid} started")
-    first, second, elsewhere = Reply(), None, ""
     try:
         first, second = await unless_listening(_asked(patient, spec, step), patient.heard, patient.terminate)
     except ListensError as error:
-        elsewhere = spec.masked(error.url)
-    if elsewhere:
-        todo = f"start it in a terminal, then type `%mcp doctor {elsewhere}`"
-        step.fail(f"it speaks HTTP, at {elsewhere}, not over its input and output", todo)
+        url = spec.masked(error.url)
+        todo = f"start it in a terminal, then type `%mcp doctor {url}`"
+        step.fail(f"it speaks HTTP, at {url}, not over its input and output", todo)
         return None
     _judge_output(patient, step)
     if patient.code is not None and first.result is None and (second is None or second.result is None):

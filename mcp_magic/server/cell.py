@@ -25,17 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = [
+    "BASE64",
     "HINTS",
+    "ROWS",
     "CellServer",
     "Marks",
-    "as_json",
     "as_rows",
-    "base64_code",
     "giving_rows",
     "make_server",
     "read_docstring",
-    "rows_code",
-    "rows_type",
 ]
 
 
@@ -70,9 +68,6 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
 # DataFrames and Series as results of tools: they become rows, a list of objects, because JSON has no tables.
 #
 # `program` in `export.py` copies the source of `giving_rows` and `as_rows` into exported programs.
-
-_TABLES = ("DataFrame", "Series")
-_LIBRARIES = ("pandas", "polars")
 
 
 def giving_rows(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,56 +116,94 @@ def as_rows(value: Any) -> Any:
     return to_jsonable_python(value.to_dict("records"), fallback=str, inf_nan_mode="null")
 
 
-def rows_type(kind: Any) -> Any:
-    """Return a type with rows in place of DataFrames and Series, or the type itself if it contains neither."""
-    if isinstance(kind, type) and _is_table(kind):
-        return list[dict[str, Any]]
-    origin, given = get_origin(kind), get_args(kind)
-    changed = tuple(map(rows_type, given))
-    if all(new is old for new, old in zip(changed, given, strict=True)):
-        return kind
-    return Union[changed] if origin in (Union, type(int | str)) else origin[changed]  # noqa: UP007
+# Types that JSON lacks, and what stands in a schema for them, in annotations and in the code of annotations.
 
 
-def _is_table(kind: type) -> bool:
-    return any(each.__name__ in _TABLES and each.__module__.partition(".")[0] in _LIBRARIES for each in kind.__mro__)
+@dataclass(frozen=True)
+class Substitute:
+    """What replaces a type in annotations; an `Annotated` type with validators of its own stays.
 
-
-def rows_code(annotation: ast.expr) -> str | None:
-    """Return the code of a return annotation with rows in place of DataFrames and Series; None if it has neither.
-
-    >>> rows_code(ast.parse("dict[str, pd.DataFrame] | None", mode="eval").body)
-    'dict[str, list[dict[str, Any]]] | None'
-    >>> rows_code(ast.parse("list[int]", mode="eval").body) is None
-    True
+    Attributes:
+        names: The names of the replaced type in code.
+        code: The replacement in code.
     """
-    before = ast.unparse(annotation)
-    after = ast.unparse(_Rows().visit(ast.parse(before, mode="eval").body))
-    return after if after != before else None
+
+    names: tuple[str, ...]
+    code: str
+    type: Any
+    replaces: Callable[[Any], bool]
+
+    def in_type(self, kind: Any) -> Any:
+        """Return a type with the replacement in it, or the type itself if nothing in it is replaced."""
+        if self.replaces(kind):
+            return self.type
+        origin, given = get_origin(kind), get_args(kind)
+        if origin is Annotated and not all(isinstance(each, str | FieldInfo) for each in given[1:]):
+            return kind
+        changed = tuple(map(self.in_type, given))
+        if all(new is old for new, old in zip(changed, given, strict=True)):
+            return kind
+        return Union[changed] if origin in (Union, types.UnionType) else origin[changed]  # noqa: UP007
+
+    def in_code(self, annotation: ast.expr) -> str | None:
+        """Return the code of an annotation with the replacement in it; None if nothing in it is replaced.
+
+        >>> ROWS.in_code(ast.parse("dict[str, pd.DataFrame] | None", mode="eval").body)
+        'dict[str, list[dict[str, Any]]] | None'
+        >>> BASE64.in_code(ast.parse("list[bytes] | None", mode="eval").body)
+        'list[Base64Bytes] | None'
+        >>> BASE64.in_code(ast.parse("Annotated[bytes, EncodedBytes(encoder=Hex)]", mode="eval").body) is None
+        True
+        """
+        before = ast.unparse(annotation)
+        after = ast.unparse(_Replacing(self).visit(ast.parse(before, mode="eval").body))
+        return after if after != before else None
 
 
-class _Rows(ast.NodeTransformer):
-    """Does in code what `rows_type` does with types."""
+class _Replacing(ast.NodeTransformer):
+    def __init__(self, substitute: Substitute) -> None:
+        self._substitute = substitute
+        self._new = ast.parse(substitute.code, mode="eval").body
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self._rows() if node.id in _TABLES else node
+        return self._new if node.id in self._substitute.names else node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        return self._rows() if node.attr in _TABLES else node
+        return self._new if node.attr in self._substitute.names else node
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if isinstance(node.value, str):
             with suppress(SyntaxError):
-                return ast.Constant(rows_code(ast.parse(node.value, mode="eval").body) or node.value)
+                quoted = ast.parse(node.value, mode="eval").body
+                return ast.Constant(self._substitute.in_code(quoted) or node.value)
         return node
 
-    def _rows(self) -> ast.expr:
-        return ast.parse("list[dict[str, Any]]", mode="eval").body
+    def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
+        generic = ast.unparse(node.value).rpartition(".")[2]
+        if generic == "Annotated" and isinstance(node.slice, ast.Tuple):
+            kind, *more = node.slice.elts
+            if all(isinstance(each, ast.Constant) or _is_field(each) for each in more):
+                node.slice.elts[0] = self.visit(kind)
+        elif generic != "Literal":
+            node.slice = self.visit(node.slice)
+        return node
 
 
-# Parameters of type `bytes`: JSON has none, so the schema says base64 and pydantic decodes it.
-#
-# Without this, the function would silently get the base64 text itself, because pydantic accepts any text as bytes.
+def _is_field(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Field"
+
+
+def _is_table(kind: Any) -> bool:
+    return isinstance(kind, type) and any(
+        each.__name__ in ROWS.names and each.__module__.partition(".")[0] in ("pandas", "polars")
+        for each in kind.__mro__
+    )
+
+
+ROWS = Substitute(("DataFrame", "Series"), "list[dict[str, Any]]", list[dict[str, Any]], _is_table)
+
+# Without it the function would silently get the base64 text itself, because pydantic accepts any text as bytes.
+BASE64 = Substitute(("bytes",), "Base64Bytes", Base64Bytes, lambda kind: kind is bytes)
 
 
 @contextmanager
@@ -193,65 +226,8 @@ def _changed(function: Callable[..., Any]) -> dict[str, Any]:
         found = inspect.get_annotations(function, eval_str=True)
     except Exception:  # the SDK reports what is wrong with the annotations
         return {}
-    changed = {name: rows_type(kind) if name == "return" else _decoded(kind) for name, kind in found.items()}
+    changed = {name: (ROWS if name == "return" else BASE64).in_type(kind) for name, kind in found.items()}
     return {name: kind for name, kind in changed.items() if kind is not found[name]}
-
-
-def _decoded(kind: Any) -> Any:
-    """Return a type with base64 in place of bytes, or the type itself; types with custom validators stay."""
-    if kind is bytes:
-        return Base64Bytes
-    origin, given = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        if not all(isinstance(each, str | FieldInfo) for each in given[1:]):
-            return kind
-        inner = _decoded(given[0])
-        return kind if inner is given[0] else Annotated[(inner, *given[1:])]
-    changed = tuple(map(_decoded, given))
-    if all(new is old for new, old in zip(changed, given, strict=True)):
-        return kind
-    return Union[changed] if origin in (Union, types.UnionType) else origin[changed]  # noqa: UP007
-
-
-def base64_code(annotation: ast.expr) -> str | None:
-    """Return the code of an annotation with `Base64Bytes` in place of `bytes`; None if it has no `bytes`.
-
-    >>> base64_code(ast.parse("list[bytes] | None", mode="eval").body)
-    'list[Base64Bytes] | None'
-    >>> base64_code(ast.parse("Annotated[bytes, EncodedBytes(encoder=Hex)]", mode="eval").body) is None
-    True
-    """
-    before = ast.unparse(annotation)
-    after = ast.unparse(_Decoded().visit(ast.parse(before, mode="eval").body))
-    return after if after != before else None
-
-
-class _Decoded(ast.NodeTransformer):
-    """Does in code what `_decoded` does with types."""
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        return ast.Name("Base64Bytes") if node.id == "bytes" else node
-
-    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        if not isinstance(node.value, str):
-            return node
-        with suppress(SyntaxError):
-            return ast.Constant(base64_code(ast.parse(node.value, mode="eval").body) or node.value)
-        return node
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.Subscript:
-        generic = ast.unparse(node.value).rpartition(".")[2]
-        if generic == "Annotated" and isinstance(node.slice, ast.Tuple):
-            kind, *more = node.slice.elts
-            if all(isinstance(each, ast.Constant) or _is_field(each) for each in more):
-                node.slice.elts[0] = self.visit(kind)
-        elif generic != "Literal":
-            node.slice = self.visit(node.slice)
-        return node
-
-
-def _is_field(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Field"
 
 
 # The in-process server.
@@ -261,15 +237,7 @@ HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 @dataclass
 class Marks:
-    """The decorators `@tool`, `@resource` and `@prompt` of a cell, and what they have recorded.
-
-    They return the decorated function unchanged.
-
-    Attributes:
-        tools: Function and options of each `@tool`.
-        resources: Function, URI and options of each `@resource`.
-        prompts: Function and options of each `@prompt`.
-    """
+    """The decorators `@tool`, `@resource` and `@prompt` of a cell, and the functions and options that they record."""
 
     tools: list[tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
     resources: list[tuple[Callable[..., Any], str, dict[str, Any]]] = field(default_factory=list)
@@ -309,15 +277,20 @@ class Marks:
 
 
 class CellServer(MCPServer[Any]):
-    """A server made from a cell.
+    """A server made from a cell, with the cell's code."""
 
-    Attributes:
-        source: The code of its cell.
-        marks: What its decorators have recorded.
-    """
+    def __init__(self, name: str, source: str, instructions: str | None) -> None:
+        # at the SDK's default log level, every call would write a line into the notebook
+        super().__init__(name, instructions=instructions, log_level="CRITICAL")
+        self.source = source
 
-    source: str
-    marks: Marks
+    def add_resource_function(self, function: Callable[..., Any], uri: str, options: Mapping[str, Any]) -> None:
+        """Add a function as a resource or a resource template."""
+        self.resource(uri, **options)(function)
+
+    def add_prompt_function(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        """Add a function as a prompt."""
+        self.prompt(**options)(function)
 
     def add_function(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         """Add a function as a tool; its docstring describes the tool and the arguments."""
@@ -348,30 +321,21 @@ def make_server(
     source: str = "",
     instructions: str | None = None,
 ) -> CellServer:
-    """Return a server with the given functions.
-
-    Args:
-        name: The server's name.
-        functions: The cell's functions; they become tools unless a decorator makes them resources or prompts.
-        marks: What the cell's decorators have recorded.
-        source: The code of the cell, for `%mcp export`.
-        instructions: The server's instructions for models.
+    """Return a server with the given functions, which become tools unless a decorator makes them something else.
 
     Raises:
         CommandError: A function cannot be offered; the message says why.
     """
-    # At the SDK's default log level, every call would write a line into the notebook.
-    server = CellServer(name, instructions=instructions, log_level="CRITICAL")
-    server.source, server.marks = source, marks
+    server = CellServer(name, source, instructions)
     marked = {id(function): options for function, options in marks.tools}
     elsewhere = {id(function) for function, *_ in [*marks.resources, *marks.prompts]}
     for function in [*functions, *(f for f, _ in marks.tools if f not in functions)]:
         if id(function) not in elsewhere:
             _offer(function, server.add_function, function, marked.get(id(function), {}))
     for function, uri, options in marks.resources:
-        _offer(function, _add_resource, server, function, uri, options)
+        _offer(function, server.add_resource_function, function, uri, options)
     for function, options in marks.prompts:
-        _offer(function, _add_prompt, server, function, options)
+        _offer(function, server.add_prompt_function, function, options)
     return server
 
 
@@ -400,12 +364,4 @@ def _may_give_tables(function: Callable[..., Any]) -> bool:
         kind = inspect.signature(function, eval_str=True).return_annotation
     except Exception:  # the SDK has reported what is wrong with the annotation
         return False
-    return kind in (inspect.Signature.empty, Any, object) or rows_type(kind) is not kind
-
-
-def _add_resource(server: CellServer, function: Callable[..., Any], uri: str, options: Mapping[str, Any]) -> None:
-    server.resource(uri, **options)(function)
-
-
-def _add_prompt(server: CellServer, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    server.prompt(**options)(function)
+    return kind in (inspect.Signature.empty, Any, object) or ROWS.in_type(kind) is not kind

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic._text import HIDDEN
+from mcp_magic._text import json_text
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.document import NO_HINTS, tool_badges
 from mcp_magic.display.text import harmless, one_line
@@ -19,6 +19,7 @@ from mcp_magic.errors import ConfigError
 from mcp_magic.schema.diff import schema_changes
 from mcp_magic.schema.fields import constraints_text
 from mcp_magic.schema.resolve import json_equal
+from mcp_magic.session.catalog import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,26 +61,23 @@ _PAIRED = re.compile(r"(?:[^`]*(?<!\\)`[^`]*[^`\\]`)*[^`]*")
 
 
 async def page(connection: Connection) -> str:
-    """Return a connected server's documentation as Markdown.
-
-    Raises:
-        SessionError: A listing failed.
-    """
+    """Return a connected server's documentation as Markdown."""
+    offers = await _offers(connection)
     parts = [_heading(connection)]
-    tools = await connection.listing("tools")
-    if tools:
-        parts.append("## Tools")
-        parts += [_tool(connection, tool) for tool in tools]
-    prompts = await connection.listing("prompts")
-    if prompts:
-        parts.append("## Prompts")
-        parts += [_prompt(connection.name, prompt) for prompt in prompts]
-    for kind, uri in (("resources", "uri"), ("templates", "uri_template")):
-        found = await connection.listing(kind)
-        if found:
-            parts.append("## Resources" if kind == "resources" else "## Resource templates")
-            parts.append(_resources(found, uri))
+    if offers["tools"]:
+        parts += ["## Tools", *(_tool(connection, tool) for tool in offers["tools"])]
+    if offers["prompts"]:
+        parts += ["## Prompts", *(_prompt(connection.name, prompt) for prompt in offers["prompts"])]
+    if offers["resources"]:
+        parts += ["## Resources", _resources(offers["resources"], "uri")]
+    if offers["templates"]:
+        parts += ["## Resource templates", _resources(offers["templates"], "uri_template")]
     return "\n\n".join(parts) + "\n"
+
+
+async def _offers(connection: Connection) -> dict[str, tuple[Any, ...]]:
+    """Return all that a server lists, by kind."""
+    return dict(zip(KINDS, await asyncio.gather(*(connection.listing(kind) for kind in KINDS)), strict=True))
 
 
 def _heading(connection: Connection) -> str:
@@ -138,7 +136,7 @@ def _fields(heading: str, root: Field) -> str:
             _inline(field.type_text),
             "yes" if field.required else "no",
             "" if field.default is schema.MISSING else _code(json.dumps(field.default, ensure_ascii=False)),
-            _inline(" ".join(part for part in (field.description, _limits(field)) if part)),
+            _inline(" ".join([field.description, f"({limits})" if (limits := constraints_text(field.schema)) else ""])),
         )
         for path, field in itertools.islice(_rows(root, "", 0), MAX_ROWS)
     ]
@@ -146,11 +144,6 @@ def _fields(heading: str, root: Field) -> str:
         return f"**{heading}**: none" if heading == "Arguments" else f"**{heading}**: {_inline(root.type_text)}"
     text = f"**{heading}**\n\n{_table(('name', 'type', 'required', 'default', 'description'), rows)}"
     return f"{text}\n\n… and more: the schema is too large for a page" if len(rows) == MAX_ROWS or root.is_cut else text
-
-
-def _limits(field: Field) -> str:
-    limits = constraints_text(field.schema)
-    return f"({limits})" if limits else ""
 
 
 def _rows(field: Field, path: str, depth: int) -> Iterator[tuple[str, Field]]:
@@ -245,9 +238,6 @@ def _blocks(lines: list[str]) -> list[Token]:
 FORMAT = 1
 """The version of the snapshot format, stored in the member "mcp_magic"."""
 
-_KEYS = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "uriTemplate"}
-"""Kinds of items in a snapshot, and the member that identifies an item."""
-
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
@@ -257,9 +247,7 @@ class Change:
 
     Attributes:
         kind: `"tool"`, `"prompt"`, `"resource"`, `"template"` or `"server"`.
-        name: The name or URI of the changed item.
         where: The argument or part that differs, or "".
-        text: The change, in words.
         breaking: Whether code that relies on the old interface may fail with the new one.
     """
 
@@ -275,19 +263,15 @@ class Change:
 
 
 async def interface_of(connection: Connection) -> dict[str, Any]:
-    """Return the snapshot of a connected server.
-
-    Raises:
-        SessionError: A listing failed.
-    """
-    kinds = await asyncio.gather(*(connection.listing(kind) for kind in _KEYS))
+    """Return the snapshot of a connected server."""
     info = connection.server_info
     found: dict[str, Any] = {
         "mcp_magic": FORMAT,
         "server": {"name": info.name, "version": info.version} if info else {},
         "instructions": connection.instructions or "",
     }
-    for (kind, key), items in zip(_KEYS.items(), kinds, strict=True):
+    for kind, items in (await _offers(connection)).items():
+        key = KINDS[kind].key
         plain = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
         found[kind] = {each.pop(key): each for each in sorted(plain, key=lambda each: str(each[key]))}
     return found
@@ -295,16 +279,11 @@ async def interface_of(connection: Connection) -> dict[str, Any]:
 
 def written(interface: Mapping[str, Any]) -> str:
     """Return a snapshot as text for a file, indented and sorted so that version control shows small differences."""
-    text = json.dumps(interface, indent=2, sort_keys=True, ensure_ascii=False)
-    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n"
+    return json_text(interface, indent=2, sort_keys=True) + "\n"
 
 
 def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
-    """Read a snapshot.
-
-    Args:
-        path: The file.
-        server: The server's name, for the advice in error messages.
+    """Read a snapshot of a server.
 
     Raises:
         ConfigError: The file cannot be read, or is not a snapshot that this version reads.
@@ -318,7 +297,7 @@ def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
         problem = f"{path} is no JSON ({error}); {advice}"
     else:
         version = found.get("mcp_magic") if isinstance(found, dict) else None
-        if version == FORMAT and all(isinstance(found.get(kind), dict) for kind in _KEYS):
+        if version == FORMAT and all(isinstance(found.get(kind), dict) for kind in KINDS):
             return dict(found)
         newer = isinstance(version, int) and version > FORMAT
         problem = f"{path} is of a newer mcp_magic" if newer else f"{path} is no snapshot of a server; {advice}"
@@ -327,79 +306,75 @@ def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
 
 def compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """Return the changes from one interface to another, breaking ones first."""
-    changes = list(_server(old, new))
-    for kind in _KEYS:
-        changes += _listed(kind.removesuffix("s"), old[kind], new[kind])
+    changes = list(_server_changes(old, new))
+    for kind in KINDS:
+        singular, before, now = kind.removesuffix("s"), old[kind], new[kind]
+        changes += [Change(singular, name, "", "is gone", breaking=True) for name in before if name not in now]
+        for name, definition in now.items():
+            if name not in before:
+                changes.append(Change(singular, name, "", "is new"))
+            elif not json_equal(before[name], definition):
+                changes += [Change(singular, name, *found) for found in _COMPARE[kind](before[name], definition)]
+                words = [word for word in ("title", "description") if before[name].get(word) != definition.get(word)]
+                changes += [Change(singular, name, word, "changed") for word in words]
     return sorted(changes, key=lambda change: not change.breaking)
 
 
-def _server(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _server_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     before, now = old.get("server", {}), new.get("server", {})
+    name = now.get("name", "")
     if before.get("version") != now.get("version"):
-        yield Change(
-            "server", now.get("name", ""), "version", f"{now.get('version')} instead of {before.get('version')}"
-        )
+        yield Change("server", name, "version", f"{now.get('version')} instead of {before.get('version')}")
     if old.get("instructions", "") != new.get("instructions", ""):
-        yield Change("server", now.get("name", ""), "instructions", "changed")
+        yield Change("server", name, "instructions", "changed")
 
 
-def _listed(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    for name in [name for name in old if name not in new]:
-        yield Change(kind, name, "", "is gone", breaking=True)
-    for name, definition in new.items():
-        if name not in old:
-            yield Change(kind, name, "", "is new")
-        elif not json_equal(old[name], definition):
-            yield from _COMPARE[kind](kind, name, old[name], definition)
-            yield from _described(kind, name, old[name], definition)
+_Difference = tuple[str, str, bool]
+"""Where, what, and whether it breaks code, as in `Change`."""
 
 
-def _tool_changes(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
     for change in schema_changes(old.get("inputSchema"), new.get("inputSchema"), "input"):
-        yield Change(kind, name, change.path, change.text, change.breaking)
+        yield change.path, change.text, change.breaking
     before, now = old.get("outputSchema"), new.get("outputSchema")
     if (before is None) != (now is None):
-        yield Change(kind, name, "result", "has no schema any more" if now is None else "has a schema now", now is None)
+        yield "result", "has no schema any more" if now is None else "has a schema now", now is None
     elif before is not None:
         for change in schema_changes(before, now, "output"):
-            yield Change(kind, name, f"result.{change.path}".rstrip("."), change.text, change.breaking)
-    yield from _hints(kind, name, old.get("annotations") or {}, new.get("annotations") or {})
-
-
-def _hints(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+            yield f"result.{change.path}".rstrip("."), change.text, change.breaking
+    earlier, hints = old.get("annotations") or {}, new.get("annotations") or {}
     for hint in _HINTS:
-        if old.get(hint) != new.get(hint):
-            yield Change(kind, name, hint, f"is {_said(new.get(hint))} instead of {_said(old.get(hint))}")
+        if earlier.get(hint) != hints.get(hint):
+            yield hint, f"is {_shown(hints.get(hint))} instead of {_shown(earlier.get(hint))}", False
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     return "not said" if value is None else str(value).lower()
 
 
-def _prompt_changes(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _prompt_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
     before = {argument["name"]: argument for argument in old.get("arguments") or []}
     now = {argument["name"]: argument for argument in new.get("arguments") or []}
     for gone in [argument for argument in before if argument not in now]:
-        yield Change(kind, name, gone, "is gone", breaking=True)
+        yield gone, "is gone", True
     for argument, definition in now.items():
         needed = bool(definition.get("required"))
         if argument not in before:
-            yield Change(kind, name, argument, f"is new and {'required' if needed else 'optional'}", breaking=needed)
+            yield argument, f"is new and {'required' if needed else 'optional'}", needed
         elif needed != bool(before[argument].get("required")):
-            yield Change(kind, name, argument, f"is {'required' if needed else 'optional'} now", breaking=needed)
+            yield argument, f"is {'required' if needed else 'optional'} now", needed
 
 
-def _resource(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _resource_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:
     before, now = old.get("mimeType"), new.get("mimeType")
     if before != now:
-        yield Change(kind, name, "type", f"is {_said(now)} instead of {_said(before)}", breaking=before is not None)
+        yield "type", f"is {_shown(now)} instead of {_shown(before)}", before is not None
 
 
-def _described(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    for word in ("title", "description"):
-        if old.get(word) != new.get(word):
-            yield Change(kind, name, word, "changed")
-
-
-_COMPARE = {"tool": _tool_changes, "prompt": _prompt_changes, "resource": _resource, "template": _resource}
+_COMPARE = {
+    "tools": _tool_changes,
+    "resources": _resource_changes,
+    "templates": _resource_changes,
+    "prompts": _prompt_changes,
+}
 """Kind -> the function that compares two definitions."""

@@ -12,9 +12,11 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._text import MAX_NAME, free_name
 from mcp_magic.errors import CommandError
 from mcp_magic.schema.validate import is_secret
-from mcp_magic.server.cell import HINTS, as_rows, base64_code, giving_rows, read_docstring, rows_code
+from mcp_magic.server.cell import BASE64, HINTS, ROWS, as_rows, giving_rows, read_docstring
+from mcp_magic.server.stubs import docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,11 +37,7 @@ class Needs:
 
     Follows each name that the code uses but does not define: imports are repeated, functions and classes of the
     notebook are copied, secrets are read from the environment, plain data becomes a literal. For any other value it
-    raises an error that names it.
-
-    Args:
-        namespace: The notebook's variables.
-        cells: The code of the cells that were run, oldest first.
+    raises a CommandError that names it.
 
     Attributes:
         imports: Lines that import modules and names.
@@ -56,15 +54,7 @@ class Needs:
         self._known: set[str] = set()
 
     def follow(self, source: str, given: Iterable[str] = ()) -> None:
-        """Collect what `source` needs.
-
-        Args:
-            source: The code.
-            given: Names that are defined elsewhere.
-
-        Raises:
-            CommandError: The code needs a value that cannot be written as code.
-        """
+        """Collect what `source` needs besides the given names."""
         self._known |= set(given)
         for name, user in _free(source):
             if name not in self._known and not hasattr(builtins, name):
@@ -99,7 +89,7 @@ class Needs:
         for cell in reversed(self._cells):
             try:
                 tree = ast.parse(cell)
-            except SyntaxError:
+            except (SyntaxError, ValueError, RecursionError, MemoryError):  # it never ran
                 continue
             for node in reversed(tree.body):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
@@ -109,7 +99,12 @@ class Needs:
 
 def _segment(source: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return "\n".join(source.split("\n")[first - 1 : node.end_lineno])
+    return "\n".join(_lines(source)[first - 1 : node.end_lineno])
+
+
+def _lines(source: str) -> list[str]:
+    """Return the lines of code as Python numbers them."""
+    return source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _free(source: str) -> Iterator[tuple[str, str]]:
@@ -161,23 +156,26 @@ def _literal(name: str, value: Any, user: str) -> str:
 # The program: a server with the same interface.
 
 _MARKS = ("tool", "resource", "prompt")
-_HEAD = '''"""{name}: an MCP server, written in a notebook.
+_HEAD = """\
+{name}: an MCP server, written in a notebook.
 
     python {file}               over stdio
     python {file} --http 8000   streamable HTTP at http://127.0.0.1:8000/mcp
 {environment}"""
-
-'''
 _TAIL = """
 
-if __name__ == "__main__":
+def {main}() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--http", type=int, metavar="PORT", help="serve streamable HTTP on 127.0.0.1 instead of stdio")
     port = parser.parse_args().http
     if port is None:
-        server.run()
+        {server}.run()
     else:
-        server.run("streamable-http", host="127.0.0.1", port=port)
+        {server}.run("streamable-http", host="127.0.0.1", port=port)
+
+
+if __name__ == "__main__":
+    {main}()
 """
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -199,54 +197,57 @@ def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[st
     needs = Needs(namespace, cells)
     needs.follow(server.source, given=_MARKS)
     tables = any(library in code for code in (server.source, *needs.imports) for library in ("pandas", "polars"))
-    edits = _Edits(server.source, tables=tables)
+    taken = _names("\n".join([*needs.imports, *needs.definitions, server.source]))
+    variable, main = free_name("server", taken, MAX_NAME), free_name("main", taken, MAX_NAME)
+    edits = _Edits(server.source, variable, tables=tables)
+    future = []
     for node in tree.body:
         if isinstance(node, Function):
             edits.offer(node)
+        elif isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            future.append(ast.unparse(node))
+            edits.remove(node)
     body = edits.text().strip("\n")
     options = f", instructions={server.instructions!r}" if server.instructions else ""
     imports = ["import argparse", *(["import os"] if needs.environment else []), *needs.imports, *edits.imports]
     imports.append("from mcp.server.mcpserver import MCPServer")
-    future = [line for line in body.split("\n") if line.startswith("from __future__")]
-    body = "\n".join(line for line in body.split("\n") if line not in future)
+    ordered = sorted(set(imports), key=lambda line: (line.startswith("from"), line))
     names = f"\nIt reads from the environment: {', '.join(needs.environment)}\n" if needs.environment else ""
     return (
-        _HEAD.format(name=server.name, file=file, environment=names)
-        + "".join(f"{line}\n" for line in [*future, *sorted(set(imports), key=_order)])
-        + f"\nserver = MCPServer({server.name!r}{options})\n"
+        docstring(_HEAD.format(name=server.name, file=file, environment=names))
+        + "\n\n"
+        + "".join(f"{line}\n" for line in [*future, *ordered])
+        + f"\n{variable} = MCPServer({server.name!r}{options})\n"
         + "".join(f"\n{definition}\n" for definition in [*needs.definitions, *edits.definitions])
-        + f"\n\n{body}\n{_TAIL}"
+        + f"\n\n{body}\n{_TAIL.format(server=variable, main=main)}"
     )
 
 
-def _order(line: str) -> tuple[bool, str]:
-    return line.startswith("from"), line
+def _names(source: str) -> set[str]:
+    """Return all names in code."""
+    nodes = ast.walk(ast.parse(source))
+    return {str(getattr(node, member, "")) for node in nodes for member in ("id", "name", "asname", "arg")}
 
 
 def _parsed(source: str) -> ast.Module:
     try:
         tree = ast.parse(source)
         compile(tree, "cell", "exec", dont_inherit=True)
+        return tree
     except SyntaxError as error:
         problem = f"line {(error.lineno or 0) + 1} of its cell is no plain Python (a magic, or an await): {error.msg}"
-    else:
-        return tree
     raise CommandError(f"%mcp export: {problem}")
 
 
 class _Edits:
-    """Edits a cell's code by position, so that the rest stays exactly as written.
+    """Edits a cell's code by position, so that the rest stays exactly as written."""
 
-    Args:
-        source: The code.
-        tables: Whether functions without a return annotation may return DataFrames.
-    """
-
-    def __init__(self, source: str, *, tables: bool) -> None:
+    def __init__(self, source: str, server: str, *, tables: bool) -> None:
         self.imports: set[str] = set()
         self.definitions: list[str] = []
         self._tables = tables
-        self._lines = source.split("\n")
+        self._server = server
+        self._lines = _lines(source)
         self._done: list[tuple[int, int, int, int, str]] = []
 
     def offer(self, node: Function) -> None:
@@ -266,7 +267,7 @@ class _Edits:
 
     def _gives_rows(self, node: Function) -> bool:
         """Return whether a function may return DataFrames; if so, change its annotation to rows."""
-        code = rows_code(node.returns) if node.returns is not None else None
+        code = ROWS.in_code(node.returns) if node.returns is not None else None
         if code is None and (node.returns is not None or not self._tables):
             return False
         if node.returns is not None and code is not None:
@@ -281,7 +282,7 @@ class _Edits:
         name = _mark(mark) if mark is not None else "tool"
         if name == "resource":
             assert mark is not None
-            return f"server.{ast.unparse(mark)}"
+            return f"{self._server}.{ast.unparse(mark)}"
         keywords = list(mark.keywords) if isinstance(mark, ast.Call) else []
         hints = [word for word in keywords if word.arg in HINTS]
         words = [ast.unparse(word) for word in keywords if word not in hints]
@@ -293,7 +294,7 @@ class _Edits:
         described, arguments = read_docstring(text)
         if name == "tool" and arguments and not any(word.arg == "description" for word in keywords):
             words.append(f"description={described!r}")
-        return f"server.{name}({', '.join(words)})"
+        return f"{self._server}.{name}({', '.join(words)})"
 
     def _describe(self, node: Function) -> None:
         """Copy the docstring's argument descriptions to where pydantic reads them, and make `bytes` base64."""
@@ -301,7 +302,7 @@ class _Edits:
         for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             if argument.annotation is None:
                 continue
-            decoded = base64_code(argument.annotation)
+            decoded = BASE64.in_code(argument.annotation)
             code = decoded or ast.unparse(argument.annotation)
             if decoded:
                 self.imports.add("from pydantic import Base64Bytes")
@@ -311,7 +312,12 @@ class _Edits:
             if decoded or text:
                 self._replace(argument.annotation, code)
 
-    def _replace(self, node: ast.expr, text: str) -> None:
+    def remove(self, node: ast.stmt) -> None:
+        """Leave a statement out."""
+        after = self._lines[(node.end_lineno or 0) - 1].encode()[node.end_col_offset :]
+        self._replace(node, "pass" if after.lstrip().startswith(b";") else "")
+
+    def _replace(self, node: ast.expr | ast.stmt, text: str) -> None:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         self._done.append((node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text))

@@ -75,14 +75,14 @@ class Serving:
         entrance = _Entrance()
         app = _guarded(server.streamable_http_app(host=HOST), self.token, entrance)
         self._uvicorn = _uvicorn(app, entrance)
-        serving = self._serve(server, listening)
-        self._task = asyncio.get_running_loop().create_task(serving, name=f"mcp_magic serves {self.name}")
+
+        async def serving() -> None:
+            with contained(server):
+                await self._uvicorn.serve(sockets=[listening])
+
+        self._task = asyncio.get_running_loop().create_task(serving(), name=f"mcp_magic serves {self.name}")
         while not self._uvicorn.started and not self._task.done():
             await asyncio.sleep(0.01)
-
-    async def _serve(self, server: MCPServer[Any], listening: socket.socket) -> None:
-        with contained(server):
-            await self._uvicorn.serve(sockets=[listening])
 
     async def stop(self) -> None:
         """Stop serving and delete the token file. Idempotent."""
@@ -99,14 +99,7 @@ class Serving:
 
 
 async def serve(name: str, server: MCPServer[Any], folder: Path, *, port: int = 0, token: str = "") -> Serving:
-    """Serve a server to other programs on this machine.
-
-    Args:
-        name: The server's name.
-        server: The server.
-        folder: The folder for the token file.
-        port: The port; 0 for any free one.
-        token: The token; by default a new one.
+    """Serve a server to other programs on this machine, with a token file in `folder`; port 0 is any free one.
 
     Raises:
         CommandError: The port is taken or invalid, or this Python has no ports (in a browser).

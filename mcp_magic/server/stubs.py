@@ -8,6 +8,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._text import clean
 from mcp_magic.display.text import one_line
 from mcp_magic.schema.fields import MISSING, Field, root_field
 from mcp_magic.schema.signature import identifier, make_docstring
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
-__all__ = ["USED", "Types", "stubs"]
+__all__ = ["USED", "Types", "docstring", "stubs"]
 
 
 # JSON Schema as the code of Python type hints: TypedDicts for objects, Literals for choices.
@@ -32,10 +33,7 @@ _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 
 
 class Types:
-    """Writes type hints and the classes that they need.
-
-    Args:
-        taken: Names in the module that no class may have.
+    """Writes type hints and the classes that they need, under names that are not taken.
 
     Attributes:
         classes: The code of each class, in the order in which a module can define them.
@@ -48,13 +46,7 @@ class Types:
         self._made: dict[tuple[str, str], str] = {}
 
     def hint(self, field: Field, called: str, depth: int = 0) -> str:
-        """Return the type hint of a field.
-
-        Args:
-            field: The field.
-            called: The name for a class of this field.
-            depth: The number of objects around the field.
-        """
+        """Return the type hint of a field, which is so many objects deep; its class gets the name `called`."""
         text = self._plain(field, called, depth)
         return f"{text} | None" if field.nullable and text not in ("None", "Any") else text
 
@@ -114,18 +106,19 @@ def _class(name: str, children: list[tuple[str, str, Field]], description: str, 
     if any(key != identifier(key) or key in types or key.startswith("__") for key, *_ in keys):
         members = ", ".join(f"{key!r}: {hint}" for key, hint, _ in keys)
         return f"{name} = TypedDict({name!r}, {{{members}}})"
-    lines = [f"class {name}(TypedDict):", f"    {docstring(description or 'An object.')}", ""]
+    lines = [f"class {name}(TypedDict):", f"    {docstring(' '.join(description.split()) or 'An object.')}", ""]
     for key, hint, said in keys:
         lines.append(f"    {key}: {hint}")
         if said:
-            lines.append(f"    {docstring(said)}")
+            lines.append(f"    {docstring(' '.join(said.split()))}")
     return "\n".join(lines)
 
 
 def docstring(text: str) -> str:
-    """Return a text as a one-line docstring; quotes and backslashes in it cannot end it early."""
-    shown = " ".join(text.split()).replace("\\", "\\\\").replace('"""', "'''")
-    return f'"""{shown} """' if shown.endswith('"') else f'"""{shown}"""'
+    """Return the code of a docstring: nothing in the text can end it, and nothing in it is hidden."""
+    shown = clean(inspect.cleandoc(text)).replace("\\", "\\\\").replace('"""', "'''")
+    shown = shown + " " if shown.endswith('"') else shown
+    return f'"""{shown}\n"""' if "\n" in shown else f'"""{shown}"""'
 
 
 def _camel(name: str) -> str:
@@ -165,12 +158,7 @@ _RESERVED = USED | {"_NAMES", "_UNSET", "_call", "annotations", "host", "object"
 
 
 def stubs(server: str, tools: Iterable[Tool]) -> str:
-    """Return the code of a module with one async function per tool.
-
-    Args:
-        server: The name of the session.
-        tools: The tools' definitions.
-    """
+    """Return the code of a module with one async function per tool, which calls the session of this name."""
     named: dict[str, Tool] = {}
     for tool in tools:
         named[_free(tool.name, named)] = tool
@@ -178,9 +166,7 @@ def stubs(server: str, tools: Iterable[Tool]) -> str:
     mangled: dict[tuple[str, str], str] = {}
     functions = [_function(name, tool, types, mangled) for name, tool in named.items()]
     code = "\n\n\n".join([*types.classes, *functions])
-    words = [word for word in ("Literal", "NotRequired", "TypedDict") if f"{word}[" in code or f"{word})" in code]
-    if "TypedDict(" in code and "TypedDict" not in words:
-        words.append("TypedDict")
+    words = [word for word in ("Literal", "NotRequired", "TypedDict") if re.search(rf"\b{word}[\[()]", code)]
     head = _HEAD.format(
         server=server,
         typing=", ".join(["Any", *sorted(set(words))]),
@@ -217,7 +203,7 @@ def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str]
     call = ", ".join([repr(tool.name), *(f"{parameter}={parameter}" for parameter in fields)])
     lines = [
         f"async def {name}({', '.join(parameters)}) -> {returned}:",
-        textwrap.indent(_docstring(said), "    "),
+        textwrap.indent(docstring(said), "    "),
         f"    return await _call({call})" + ("" if returned == "Any" else "  # type: ignore[no-any-return]"),
     ]
     return "\n".join(lines)
@@ -255,9 +241,3 @@ def _returned(schema: Mapping[str, Any] | None, base: str, types: Types) -> str:
     if len(root.children) == 1 and root.children[0].name == "result":  # `.data` unwraps `{"result": ...}`
         return types.hint(root.children[0], f"{base}Result")
     return types.hint(root, f"{base}Result")
-
-
-def _docstring(text: str) -> str:
-    shown = inspect.cleandoc(text).replace("\\", "\\\\").replace('"""', "'''")
-    shown = shown + " " if shown.endswith('"') else shown
-    return f'"""{shown}\n"""' if "\n" in shown else f'"""{shown}"""'

@@ -28,18 +28,40 @@ SETTLE_SECONDS = 2.0
 
 
 class Kind(NamedTuple):
-    """How one kind is listed: its capability, the client's method, and the field of a page with the items."""
+    """How one kind is listed.
+
+    Attributes:
+        capability: The capability that announces it.
+        method: The client's method.
+        field: The attribute of a page that has the items.
+        request: The method in the protocol.
+        member: The member of an answer that has the items.
+        key: The member of an item that identifies it.
+        definition: The name of the class of an item.
+    """
 
     capability: str
     method: str
     field: str
+    request: str
+    member: str
+    key: str
+    definition: str
 
 
 KINDS = {
-    "tools": Kind("tools", "list_tools", "tools"),
-    "resources": Kind("resources", "list_resources", "resources"),
-    "templates": Kind("resources", "list_resource_templates", "resource_templates"),
-    "prompts": Kind("prompts", "list_prompts", "prompts"),
+    "tools": Kind("tools", "list_tools", "tools", "tools/list", "tools", "name", "Tool"),
+    "resources": Kind("resources", "list_resources", "resources", "resources/list", "resources", "uri", "Resource"),
+    "templates": Kind(
+        "resources",
+        "list_resource_templates",
+        "resource_templates",
+        "resources/templates/list",
+        "resourceTemplates",
+        "uriTemplate",
+        "ResourceTemplate",
+    ),
+    "prompts": Kind("prompts", "list_prompts", "prompts", "prompts/list", "prompts", "name", "Prompt"),
 }
 
 

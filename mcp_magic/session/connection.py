@@ -889,9 +889,12 @@ class Connection:
         Raises:
             SessionError: A listing could not be fetched.
         """
-        from mcp_magic.lint import lint_connection
+        from mcp_magic.lint import lint_offers
 
-        return await lint_connection(self)
+        offers = {kind: await self.listing(kind) for kind in KINDS}
+        info = self.server_info
+        texts = [*(getattr(info, name, None) for name in ("name", "title", "version")), self.instructions]
+        return await lint_offers(self.name, offers, [("server", text) for text in texts if text])
 
     def __repr__(self) -> str:
         return f"<Connection {self.name!r} {self.state}: {self.spec.transport} {self.spec.where}>"

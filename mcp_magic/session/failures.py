@@ -6,10 +6,11 @@ import errno
 import json
 import os
 import re
+import shlex
 import shutil
 import time
 from itertools import dropwhile, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import errors
 from mcp_magic._compat import IN_BROWSER
@@ -38,7 +39,7 @@ from mcp_magic.session.negotiation import ListensError, named_url
 from mcp_magic.session.wire import Place, not_recorded, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from mcp_magic.inflight import Outcome
     from mcp_magic.session.reconnect import Backoff
@@ -47,29 +48,127 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_SERVER",
     "Place",
+    "Reason",
+    "SpreadOut",
+    "Unreadable",
     "away",
+    "bad_item",
     "cause_in",
     "closed_error",
     "clue",
     "connect_error",
     "ended_error",
     "gave_up",
+    "instead_of",
+    "instead_of_strange",
+    "log_line",
     "lost_error",
+    "no_host",
+    "not_started",
+    "refusal_of",
+    "refused_with",
     "request_error",
+    "stand_in_line",
+    "tls_failure",
+    "unreachable",
+    "unread_text",
+    "unreadable",
     "waited_error",
+    "whole_answer",
     "why_closed",
-    *(
-        "SpreadOut",
-        "Unreadable",
-        "bad_item",
-        "instead_of",
-        "instead_of_strange",
-        "log_line",
-        "refusal_of",
-        "unreadable",
-    ),
-    *("stand_in_line", "unread_text", "whole_answer"),
 ]
+
+
+# Why a server cannot be used, and what to do about it. Errors and the doctor take it from here.
+
+
+class Reason(NamedTuple):
+    """Why a server cannot be used, and what to do about it, or ""; both are clauses without a final period."""
+
+    what: str
+    todo: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both in one clause."""
+        return "; ".join(filter(None, self))
+
+
+def not_started(spec: StdioSpec, error: OSError) -> Reason:
+    """Say why a server's process could not be started."""
+    if spec.cwd is not None and not os.path.isdir(spec.cwd):  # noqa: PTH112
+        return Reason(f"the working directory {str(spec.cwd)!r} does not exist", "--cwd names another")
+    command = spec.masked(spec.command)
+    if isinstance(error, FileNotFoundError):
+        near = did_you_mean(spec.command, (c for c in ("python", "python3", "node", "npx", "uvx", "uv", "deno")))
+        near = near if near and shutil.which(near.split("'")[1]) else ""
+        return Reason(f"the command {command!r} is not found", f"is it installed and on PATH?{near}")
+    todo = ""
+    if error.errno == errno.ENOEXEC:
+        todo = "is it made for this machine, and does a script begin with `#!`?"
+    elif isinstance(error, PermissionError) and os.path.isfile(spec.command):  # noqa: PTH113
+        todo = f"`chmod +x {shlex.quote(command)}` makes it executable"
+    return Reason(f"the command {command!r} cannot be started: {clause(error.strerror or str(error))}", todo)
+
+
+def unreachable(error: BaseException, where: str) -> Reason:
+    """Say why no connection to a place came about, from an error of a socket, httpx2 or websockets."""
+    text = chain_text(error)
+    if f"[Errno {errno.EMFILE}]" in text:
+        what = f"no connection to {where}: this process has as many files open as it may (`ulimit -n`)"
+        return Reason(what, "close some, or make fewer calls at once")
+    if "imeout" in type(error).__name__:
+        return Reason(f"no connection to {where} in time", "is a firewall between?")
+    if "SSL" in text:
+        what, todo = tls_failure(error)
+        return Reason(f"TLS to {where} failed: {what}", todo)
+    if any(sign in text for sign in ("gaierror", "getaddrinfo", "Name or service not known", "No address")):
+        return no_host(where)
+    if "unreachable" in text or "No route to host" in text:
+        return Reason(f"there is no way to {where}", "is this machine on the network?")
+    if IN_BROWSER:  # the browser reports only that the request failed
+        todo = "is the server running, and does it allow pages of other sites (CORS) to call it?"
+        return Reason(f"the browser got nothing from {where}", todo)
+    return Reason(f"nothing listens at {where}", "is the server running?")
+
+
+def no_host(where: str) -> Reason:
+    """Say that a host name could not be looked up."""
+    return Reason(f"no such host: {where}", "is the name right, and this machine on the network?")
+
+
+_TLS = re.compile(r"\[SSL[^\]]*\] (?:certificate verify failed: )?(.+?) \(_ssl")
+
+
+def tls_failure(error: BaseException, names: Sequence[str] = ()) -> Reason:
+    """Say why a TLS handshake failed.
+
+    Args:
+        error: An error of the `ssl` module, or one that it caused.
+        names: The names that the certificate is for, if known.
+    """
+    text = chain_text(error)
+    found = _TLS.search(text)
+    what = found[1] if found else str(error) or type(error).__name__
+    if "imeout" in type(error).__name__:
+        return Reason("no answer in time", "does this port speak TLS?")
+    if "expired" in what:
+        return Reason(what, "renew the certificate")
+    if "Hostname mismatch" in what or "IP address mismatch" in what:
+        return Reason(
+            what, f"connect by a name that it is for ({listed(names, 4) or 'another'}), or get one for this name"
+        )
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return Reason(what, "--ca FILE names the authority to trust")
+    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER" in text or isinstance(error, ConnectionError):
+        return Reason(what, "this port speaks no TLS: is it http:// (ws://)?")
+    return Reason(what, "see the server's TLS settings")
+
+
+def refused_with(status: int) -> Reason:
+    """Say what an HTTP status means and whose fault it is."""
+    fault = of_status(status)
+    return Reason(f"HTTP {status} ({fault.meaning}; fault: {who(fault)})", fault.help)
 
 
 # Errors while a session is opened.
@@ -127,20 +226,9 @@ def _listens(found: BaseException, place: Place) -> Exception:
 
 
 def _no_command(found: BaseException, place: Place) -> Exception:
-    spec = place.spec
-    assert isinstance(spec, StdioSpec)
-    if spec.cwd is not None and not os.path.isdir(spec.cwd):  # noqa: PTH112
-        return errors.CommandNotFoundError(f"{place.name}: the working directory {str(spec.cwd)!r} does not exist.")
-    if isinstance(found, FileNotFoundError):
-        near = did_you_mean(spec.command, (c for c in ("python", "python3", "node", "npx", "uvx", "uv", "deno")))
-        near = near if near and shutil.which(near.split("'")[1]) else ""
-        return errors.CommandNotFoundError(
-            f"{place.name}: the command {spec.masked(spec.command)!r} is not found; is it installed and on PATH?{near}"
-        )
-    reason = getattr(found, "strerror", None) or str(found)
-    return errors.CommandNotFoundError(
-        sentence(f"{place.name}: the command {spec.masked(spec.command)!r} cannot be started", reason)
-    )
+    assert isinstance(place.spec, StdioSpec)
+    assert isinstance(found, OSError)
+    return errors.CommandNotFoundError(sentence(f"{place.name}: {not_started(place.spec, found).text}"))
 
 
 def _exited(found: BaseException, place: Place) -> Exception:
@@ -155,28 +243,7 @@ def _exited(found: BaseException, place: Place) -> Exception:
 
 
 def _unreachable(found: BaseException, place: Place) -> Exception:
-    where, text = place.spec.where, chain_text(found)
-    if f"[Errno {errno.EMFILE}]" in text:
-        return errors.UnreachableError(
-            f"{place.name}: no connection to {where}: this process has as many files open as it may (`ulimit -n`). "
-            "Close some, or make fewer calls at once."
-        )
-    late = "imeout" in type(found).__name__
-    if not late and ("CERTIFICATE_VERIFY_FAILED" in text or "SSL" in text):
-        reason = text.partition("failed: ")[2].split(" (_ssl")[0] or text
-        return errors.UnreachableError(
-            f"{place.name}: TLS to {where} failed: {reason} (--ca FILE names the authority to trust)."
-        )
-    if "Name or service not known" in text or "getaddrinfo" in text or "No address" in text:
-        return errors.UnreachableError(f"{place.name}: no such host: {where}")
-    if late:
-        return errors.UnreachableError(f"{place.name}: no connection to {where} in time; is a firewall between?")
-    if IN_BROWSER:  # the browser reports only that the request failed
-        return errors.UnreachableError(
-            f"{place.name}: the browser got nothing from {where}. "
-            "Is the server running, and does it allow pages of other sites (CORS) to call it?"
-        )
-    return errors.UnreachableError(f"{place.name}: nobody listens at {where}; is the server running?")
+    return errors.UnreachableError(sentence(f"{place.name}: {unreachable(found, place.spec.where).text}"))
 
 
 def _http_status(found: BaseException, place: Place) -> Exception:
@@ -188,10 +255,9 @@ def _http_status(found: BaseException, place: Place) -> Exception:
         status, wait = response.status_code, retry_after(response.headers.get("retry-after"))
     elif opening is not None:
         status, wait = opening.status or 0, opening.retry_after
-    fault = of_status(status)
-    said = f"{place.name}: {place.spec.where} answered HTTP {status} ({fault.meaning}; fault: {who(fault)})"
+    said = sentence(f"{place.name}: {place.spec.where} answered {refused_with(status).what}", refused_with(status).todo)
     asks = f" It asks to wait {wait:.0f} s." if status in BUSY and wait is not None else ""
-    return errors.HTTPStatusError(f"{sentence(said, fault.help)}{asks}", status, wait)
+    return errors.HTTPStatusError(f"{said}{asks}", status, wait)
 
 
 def _no_mcp(found: BaseException, place: Place) -> Exception:
@@ -613,8 +679,8 @@ def _status_words(found: Any, place: Place, status: int | None, wait: float | No
     if wait is not None:
         meaning = own or ("it is asked too often" if status == 429 else "the server is not ready")
         return f"HTTP {status}: {meaning}; it asks to wait {wait:.0f} s. It did not run."
-    fault = of_status(status)
-    return sentence(f"HTTP {status} ({fault.meaning}; fault: {who(fault)})", own or fault.help)
+    reason = refused_with(status)
+    return sentence(reason.what, own or reason.todo)
 
 
 def _code_words(found: Any, place: Place) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import NoOpTracer, Status, Tracer
 
 from mcp_magic._text import clean
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
-__all__ = ["ALLOWED", "CleanExporter", "ConsoleExporter", "Switch", "SwitchedProvider", "cleaned", "processor"]
+__all__ = ["ALLOWED", "CleanExporter", "ConsoleExporter", "Switch", "SwitchedProvider", "cleaned"]
 
 SCOPES = (SCOPE, SDK_SCOPE)
 
@@ -155,11 +155,6 @@ class Switch(SpanProcessor):
         return self.target is None or self.target.force_flush(timeout_millis)
 
 
-def processor(exporter: SpanExporter, *, at_once: bool) -> SpanProcessor:
-    """Return a processor that exports spans at once, or in batches on its own thread."""
-    return SimpleSpanProcessor(exporter) if at_once else BatchSpanProcessor(exporter)
-
-
 class SwitchedProvider(TracerProvider):
     """A provider that makes no spans while the switch is off, so that servers get no trace context either.
 
@@ -184,10 +179,12 @@ class _SwitchedTracer(Tracer):
         self._tracer = tracer
         self._none = NoOpTracer()
 
+    @property
+    def _current(self) -> Tracer:
+        return self._none if self._switch.target is None else self._tracer
+
     def start_span(self, *arguments: Any, **named: Any) -> Span:
-        tracer = self._none if self._switch.target is None else self._tracer
-        return tracer.start_span(*arguments, **named)
+        return self._current.start_span(*arguments, **named)
 
     def start_as_current_span(self, *arguments: Any, **named: Any) -> Any:
-        tracer = self._none if self._switch.target is None else self._tracer
-        return tracer.start_as_current_span(*arguments, **named)
+        return self._current.start_as_current_span(*arguments, **named)

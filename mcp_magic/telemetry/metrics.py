@@ -3,81 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
 from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
-from mcp_magic.trace.trace import OUT
+from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-__all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series", "exposition"]
-
-
-# The Prometheus text format 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
-
-
-def exposition(metrics: Metrics) -> str:
-    """Return counters as text; a metric without values has only its head."""
-    lines = [
-        *_head("mcp_magic_calls_total", "counter", "Tool calls that were sent and have ended."),
-        *(_sample("mcp_magic_calls_total", _of(key), series.calls) for key, series in metrics.items()),
-        *_head("mcp_magic_errors_total", "counter", "Tool calls that failed, by kind of failure."),
-        *(line for key, series in metrics.items() for line in _errors(key, series)),
-        *_head("mcp_magic_call_seconds", "histogram", "Seconds from a tool call to its answer."),
-        *(line for key, series in metrics.items() for line in _histogram(key, series)),
-        *_traffic(metrics),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _head(name: str, kind: str, about: str) -> list[str]:
-    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
-
-
-def _of(key: tuple[str, str]) -> dict[str, str]:
-    return {"server": key[0], "tool": key[1]}
-
-
-def _errors(key: tuple[str, str], series: Series) -> Iterator[str]:
-    for kind, count in series.errors.items():
-        yield _sample("mcp_magic_errors_total", {**_of(key), "error": kind}, count)
-
-
-def _histogram(key: tuple[str, str], series: Series) -> Iterator[str]:
-    for bound, count in series.cumulative():
-        yield _sample("mcp_magic_call_seconds_bucket", {**_of(key), "le": bound}, count)
-    yield _sample("mcp_magic_call_seconds_sum", _of(key), series.seconds)
-    yield _sample("mcp_magic_call_seconds_count", _of(key), series.calls)
-
-
-def _traffic(metrics: Metrics) -> Iterator[str]:
-    moved = [
-        ({"server": server, "direction": "out" if direction == OUT else "in"}, counts)
-        for (server, direction), counts in metrics.traffic.items()
-    ]
-    yield from _head("mcp_magic_messages_total", "counter", "JSON-RPC messages, while the trace is on.")
-    yield from (_sample("mcp_magic_messages_total", labels, counts[0]) for labels, counts in moved)
-    yield from _head("mcp_magic_bytes_total", "counter", "Bytes of JSON-RPC messages, while the trace is on.")
-    yield from (_sample("mcp_magic_bytes_total", labels, counts[1]) for labels, counts in moved)
-
-
-def _sample(name: str, labels: dict[str, str], value: float) -> str:
-    r"""Return one line.
-
-    >>> _sample("calls", {"tool": 'a"b\\c\n'}, 3)
-    'calls{tool="a\\"b\\\\c\\n"} 3'
-    """
-    shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{name}{{{shown}}} {value!r}"
-
-
-def _escaped(text: str) -> str:
-    # UTF-8 cannot encode a lone surrogate.
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+__all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series"]
 
 
 # The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
@@ -142,11 +80,6 @@ class Series:
             seen, low = seen + count, high
         return self.longest
 
-    def cumulative(self) -> list[tuple[str, int]]:
-        """Return how many calls took up to each bound, as Prometheus counts them; the last bound is `+Inf`."""
-        bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
-        return list(zip(bounds, accumulate(self.buckets), strict=True))
-
     def add(self, seconds: float, error: str = "") -> None:
         """Count a call."""
         self.calls += 1
@@ -163,7 +96,7 @@ class Series:
         return f"<Series: {self.calls} calls, {self.failed} failed, {duration(self.seconds)}>"
 
 
-class Metrics:
+class Metrics(Mapping[tuple[str, str], Series]):
     """The counters of one host: a mapping from (server, tool) to the series of its calls.
 
     Read `host.metrics["math", "add"].calls`. The counters continue when a session is reopened under its name.
@@ -178,24 +111,18 @@ class Metrics:
         self._settle = settle
 
     def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
-        """Count a call that has ended.
-
-        Args:
-            server: The name of the connection.
-            tool: The name of the tool on that server.
-            seconds: How long the call took.
-            error: The kind of its failure, or "".
-        """
+        """Count a call that has ended; `error` is the kind of its failure, or ""."""
         series = self._series.get((server, tool))
         if series is None:
-            series = self._new(server, tool)
+            key = (server[:MAX_NAME], tool[:MAX_NAME])
+            if len(self._series) >= LIMIT and key not in self._series:
+                key = (OTHER, OTHER)
+            series = self._series.setdefault(key, Series())
         series.add(seconds, error)
 
-    def moved(self, server: str, direction: str, size: int) -> None:
-        """Count a message of `size` bytes."""
-        messages, total = self._traffic.get((server, direction), (0, 0))
-        if messages or len(self._traffic) < LIMIT:
-            self._traffic[server, direction] = (messages + 1, total + size)
+    def tap(self, server: str) -> Tap:
+        """Return a tap that counts the messages of a connection and their bytes."""
+        return _Traffic(server, self._traffic)
 
     @property
     def traffic(self) -> Mapping[tuple[str, str], tuple[int, int]]:
@@ -206,12 +133,6 @@ class Metrics:
         self._settle()
         return self._traffic
 
-    def _new(self, server: str, tool: str) -> Series:
-        key = (server[:MAX_NAME], tool[:MAX_NAME])
-        if len(self._series) >= LIMIT and key not in self._series:
-            key = (OTHER, OTHER)
-        return self._series.setdefault(key, Series())
-
     def clear(self) -> None:
         """Reset all counters to zero."""
         self._series.clear()
@@ -221,25 +142,17 @@ class Metrics:
     @property
     def calls(self) -> int:
         """The number of all calls."""
-        return sum(series.calls for series in self._series.values())
+        return sum(series.calls for series in self.values())
 
     @property
     def errors(self) -> dict[str, int]:
         """The number of all failures, by kind."""
-        found: dict[str, int] = {}
-        for series in self._series.values():
-            for kind, count in series.errors.items():
-                found[kind] = found.get(kind, 0) + count
-        return found
+        return dict(sum((Counter(series.errors) for series in self.values()), Counter()))
 
     @property
     def seconds(self) -> float:
         """The total duration of all calls."""
-        return sum(series.seconds for series in self._series.values())
-
-    def items(self) -> list[tuple[tuple[str, str], Series]]:
-        """The pairs (server, tool) and their series."""
-        return list(self._series.items())
+        return sum(series.seconds for series in self.values())
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each tool that was called; times in milliseconds."""
@@ -255,24 +168,75 @@ class Metrics:
                 "p95 ms": round(series.quantile(0.95) * 1000, 1),
                 "longest ms": round(series.longest * 1000, 2),
             }
-            for (server, tool), series in self._series.items()
+            for (server, tool), series in self.items()
         ]
 
     def text(self) -> str:
-        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file."""
-        return exposition(self)
+        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file.
+
+        A metric without values has only its head. https://prometheus.io/docs/instrumenting/exposition_formats/
+        """
+        bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
+        calls, errors, seconds, messages, sizes = [], [], [], [], []
+        for (server, tool), series in self.items():
+            of = {"server": server, "tool": tool}
+            calls.append(_sample("mcp_magic_calls_total", of, series.calls))
+            errors += [_sample("mcp_magic_errors_total", {**of, "error": kind}, n) for kind, n in series.errors.items()]
+            for le, count in zip(bounds, accumulate(series.buckets), strict=True):
+                seconds.append(_sample("mcp_magic_call_seconds_bucket", {**of, "le": le}, count))
+            seconds.append(_sample("mcp_magic_call_seconds_sum", of, series.seconds))
+            seconds.append(_sample("mcp_magic_call_seconds_count", of, series.calls))
+        for (server, direction), (count, size) in self.traffic.items():
+            of = {"server": server, "direction": "out" if direction == OUT else "in"}
+            messages.append(_sample("mcp_magic_messages_total", of, count))
+            sizes.append(_sample("mcp_magic_bytes_total", of, size))
+        families = (
+            ("mcp_magic_calls_total", "counter", "Tool calls that were sent and have ended.", calls),
+            ("mcp_magic_errors_total", "counter", "Tool calls that failed, by kind of failure.", errors),
+            ("mcp_magic_call_seconds", "histogram", "Seconds from a tool call to its answer.", seconds),
+            ("mcp_magic_messages_total", "counter", "JSON-RPC messages, while the trace is on.", messages),
+            ("mcp_magic_bytes_total", "counter", "Bytes of JSON-RPC messages, while the trace is on.", sizes),
+        )
+        lines = [
+            line
+            for name, kind, about, samples in families
+            for line in (f"# HELP {name} {about}", f"# TYPE {name} {kind}", *samples)
+        ]
+        return "\n".join(lines) + "\n"
 
     def __getitem__(self, key: tuple[str, str]) -> Series:
         return self._series[key]
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._series
-
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self._series)
+        return iter(list(self._series))
 
     def __len__(self) -> int:
         return len(self._series)
 
     def __repr__(self) -> str:
         return f"<Metrics: {self.calls} calls of {len(self)} tools, {sum(self.errors.values())} failed>"
+
+
+class _Traffic(Tap):
+    def __init__(self, server: str, counts: dict[tuple[str, str], tuple[int, int]]) -> None:
+        self._server = server
+        self._counts = counts
+
+    def kept(self, direction: str, size: int) -> None:
+        messages, total = self._counts.get((self._server, direction), (0, 0))
+        if messages or len(self._counts) < LIMIT:
+            self._counts[self._server, direction] = (messages + 1, total + size)
+
+
+def _sample(name: str, labels: dict[str, str], value: float) -> str:
+    r"""Return one line.
+
+    >>> _sample("calls", {"tool": 'a"b\\c\n'}, 3)
+    'calls{tool="a\\"b\\\\c\\n"} 3'
+    """
+    written = []
+    for label, text in labels.items():
+        text = text.encode("utf-8", "replace").decode("utf-8")  # UTF-8 cannot encode a lone surrogate
+        escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+        written.append(f'{label}="{escaped}"')
+    return f"{name}{{{','.join(written)}}} {value!r}"

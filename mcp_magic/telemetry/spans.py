@@ -7,7 +7,7 @@ import os
 import time
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec, WebSocketSpec
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
     from mcp_magic.config.specs import Spec
+    from mcp_magic.telemetry.metrics import Metrics
 
 __all__ = [
     "SCOPE",
     "SDK_SCOPE",
     "SERVER",
     "TOOL_ERROR",
-    "CallCounter",
     "Measured",
     "WireSpans",
     "error_kind",
@@ -96,10 +96,7 @@ def place(spec: Spec) -> dict[str, str | int]:
 def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> Iterator[Span]:
     """Make a span around a block; if the block fails, the span gets `error.type` but not the error's text.
 
-    Args:
-        name: The name of the span.
-        attributes: Its attributes.
-        client: Whether the block is a request to another party.
+    `client` says that the block is a request to another party.
     """
     from opentelemetry.trace import INVALID_SPAN, SpanKind
 
@@ -153,12 +150,7 @@ def fail(made: Span, kind: str) -> None:
 
 
 class WireSpans(Tap):
-    """Adds server, place and tool to the SDK's spans of one connection, and the errors that tools report.
-
-    Args:
-        server: The name of the connection.
-        spec: The spec of the server.
-    """
+    """Adds server, place and tool to the SDK's spans of one connection, and the errors that tools report."""
 
     def __init__(self, server: str, spec: Spec) -> None:
         self._attributes: dict[str, str | int] = {SERVER: server, **place(spec)}
@@ -206,23 +198,10 @@ def _target(message: dict[str, Any]) -> dict[str, str]:
 # One tool call with its counters and its span, however it ends.
 
 
-class CallCounter(Protocol):
-    """A counter of calls."""
-
-    def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
-        """Count one call; `error` is the kind of its failure, or ""."""
-
-
 class Measured:
     """A context around an approved call: counts and times it, in a span `execute_tool NAME`.
 
     The SDK's span of each request of the call is a child of it, and so is the server's own span.
-
-    Args:
-        server: The name of the connection.
-        tool: The name of the tool.
-        spec: The spec of the server.
-        counter: Counts the call, or None.
 
     Attributes:
         seconds: How long the call took, set at its end.
@@ -230,7 +209,7 @@ class Measured:
 
     __slots__ = ("_counter", "_server", "_span", "_spec", "_started", "_tool", "_tool_failed", "seconds")
 
-    def __init__(self, server: str, tool: str, spec: Spec, counter: CallCounter | None) -> None:
+    def __init__(self, server: str, tool: str, spec: Spec, counter: Metrics | None) -> None:
         self._server = server
         self._tool = tool
         self._spec = spec
@@ -241,7 +220,8 @@ class Measured:
 
     def __enter__(self) -> Measured:
         if recording():
-            context = span(f"execute_tool {self._tool}", self._attributes())
+            names = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": self._tool, SERVER: self._server}
+            context = span(f"execute_tool {self._tool}", {**names, **place(self._spec)})
             self._span = context, context.__enter__()
         self._started = time.perf_counter()
         return self
@@ -267,11 +247,3 @@ class Measured:
             if self._tool_failed:
                 fail(made, TOOL_ERROR)
             context.__exit__(kind, error, traceback)
-
-    def _attributes(self) -> dict[str, Any]:
-        return {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": self._tool,
-            SERVER: self._server,
-            **place(self._spec),
-        }

@@ -32,10 +32,7 @@ _NOISY = ("opentelemetry.exporter", "opentelemetry.sdk")
 
 
 def check(to: Any) -> None:
-    """Check that spans can be exported to a target.
-
-    Args:
-        to: "" for nowhere, a name of `TARGETS`, or a `SpanExporter` of OpenTelemetry.
+    """Check that spans can be exported to "" (nowhere), a name of `TARGETS`, or a `SpanExporter` of OpenTelemetry.
 
     Raises:
         ConfigError: The target is none of these.
@@ -59,11 +56,7 @@ def _installed(module: str) -> bool:
 
 
 class Telemetry:
-    """The export of this process's spans.
-
-    Attributes:
-        to: The target: "", a name, or an exporter.
-    """
+    """The export of this process's spans."""
 
     def __init__(self) -> None:
         self.to: Any = ""
@@ -105,7 +98,9 @@ class Telemetry:
         return f"telemetry: {self._exporter.sent:,} spans went to {where}{failed}"
 
     def _start(self, to: Any) -> None:
-        from mcp_magic.telemetry.export import CleanExporter, processor
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+
+        from mcp_magic.telemetry.export import CleanExporter
 
         for name in _NOISY:
             logger = logging.getLogger(name)
@@ -113,7 +108,7 @@ class Telemetry:
                 logger.setLevel(logging.CRITICAL)
         switch = self._switch = self._switch or _installed_switch()
         self._exporter = CleanExporter(_made(to))
-        switch.target = processor(self._exporter, at_once=to == "console")
+        switch.target = (SimpleSpanProcessor if to == "console" else BatchSpanProcessor)(self._exporter)
         atexit.unregister(self._at_exit)
         atexit.register(self._at_exit)
 

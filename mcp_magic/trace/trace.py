@@ -8,8 +8,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from mcp_magic._text import json_text
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.stderr import ErrorLog
 
-__all__ = ["IN", "OUT", "STDERR", "Entry", "Recorder", "Row", "Tap", "Trace", "being_sent", "fault", "meaning"]
+__all__ = ["IN", "OUT", "STDERR", "Entry", "Recorder", "Row", "Tap", "Trace", "being_sent", "fault"]
 
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
@@ -105,6 +106,10 @@ class Entry:
             return f"answer to {self.pair} {self.method}" if self.pair else "answer to nothing"
         return self.method or self.kind
 
+    def as_json(self) -> str:
+        """Return one line of an export: `as_dict` as JSON."""
+        return json_text(self.as_dict())
+
     def as_dict(self) -> dict[str, Any]:
         """Return the fields of an export."""
         time = datetime.fromtimestamp(self.time, UTC).isoformat(timespec="microseconds")
@@ -116,39 +121,26 @@ class Entry:
         return f"<Entry {self.number}: {self.server} {self.direction} {self.label}, {self.size} bytes>"
 
 
-class Settles(Protocol):
-    """The owner of messages in the trace."""
-
-    def settled(self, row: Row) -> None:
-        """Pair a message, which has just got its number, with its request."""
-
-
 class Trace:
     """The messages of one host, a bounded ring.
 
     Attributes:
         messages: Most messages that are kept; 0 keeps none.
         bytes: Most bytes that they may take.
-        moved: Called for each message with its server, direction and size.
+        flush: Called before the trace is read, by the id of the recorder that follows a server's stderr.
     """
 
-    def __init__(
-        self,
-        messages: int = MAX_MESSAGES,
-        bytes: int = MAX_BYTES,
-        moved: Callable[[str, str, int], None] = lambda server, direction, size: None,
-    ) -> None:
+    def __init__(self, messages: int = MAX_MESSAGES, bytes: int = MAX_BYTES) -> None:
         self.messages = messages
         self.bytes = bytes
-        self.moved = moved
         self.flush: dict[int, Callable[[], None]] = {}
-        self._fresh: list[tuple[Row, Settles]] = []
+        self._fresh: list[tuple[Row, Callable[[Row], None]]] = []
         self._rows: deque[Row] = deque()
         self._number = self._size = self._dropped = 0
 
-    def add(self, row: Row, settles: Settles) -> None:
-        """Keep a message; `settles` is called when it gets its number."""
-        self._fresh.append((row, settles))
+    def add(self, row: Row, settled: Callable[[Row], None]) -> None:
+        """Keep a message; `settled` is called when it gets its number."""
+        self._fresh.append((row, settled))
         self._size += len(row[TEXT]) + ENTRY_BYTES
         if len(self._fresh) >= FRESH or self._size > self.bytes:
             self.settle()
@@ -156,9 +148,9 @@ class Trace:
     def settle(self) -> None:
         """Number the new messages, and drop the oldest beyond the limits."""
         fresh, self._fresh = self._fresh, []
-        for row, settles in fresh:
+        for row, settled in fresh:
             self._number = row[NUMBER] = self._number + 1
-            settles.settled(row)
+            settled(row)
             self._rows.append(row)
         while self._rows and (len(self._rows) > self.messages or self._size > self.bytes):
             self._size -= len(self._rows.popleft()[TEXT]) + ENTRY_BYTES
@@ -270,6 +262,9 @@ class Tap:
     def message(self, direction: str, message: dict[str, Any]) -> None:
         """A JSON-RPC message is about to be sent (`OUT`) or has arrived (`IN`)."""
 
+    def kept(self, direction: str, size: int) -> None:
+        """The trace has kept a message of `size` bytes."""
+
     def answered(self, number: Any, status: int) -> None:
         """HTTP has answered the request with this id."""
 
@@ -290,13 +285,7 @@ class Tap:
 
 
 class Recorder:
-    """Records the messages of one connection in the trace.
-
-    Args:
-        server: The name of the connection.
-        spec: The spec of the server; its secrets are masked.
-        trace: The host's trace, or None for a new one.
-        taps: Other observers of the connection.
+    """Records the messages of one connection in a trace, with the secrets of its spec masked.
 
     Attributes:
         trace: The trace that gets the messages.
@@ -330,26 +319,22 @@ class Recorder:
     def __repr__(self) -> str:
         return f"<Recorder of {self.server!r}: {len(self.entries)} messages>"
 
-    def message(self, direction: str, message: dict[str, Any]) -> Row | None:
+    def message(self, direction: str, message: dict[str, Any]) -> Row:
         """Record a JSON-RPC message.
 
         Runs twice per call, between unrelated work, so most of its cost is filling the processor's caches. It therefore
         creates few objects and calls few functions.
 
-        Args:
-            direction: `OUT` or `IN`.
-            message: The members of the message.
-
         Returns:
-            The kept row, or None if the trace is off.
+            The row, which `http` completes; the trace keeps it unless it is off.
         """
         if self._lines is not None:
             self.stderr()
         for tap in self._taps:
             tap.message(direction, message)
-        if not self.trace.messages:
-            return None
         method, number = message.get("method", ""), message.get("id")
+        if not self.trace.messages:
+            return [0, 0.0, self.server, direction, "", method, number, 0, b"", False, None, None, None, None]
         if len(method) > MAX_NAME:
             method = method[:MAX_NAME]
         if isinstance(number, str) and len(number) > MAX_NAME:
@@ -363,7 +348,7 @@ class Recorder:
             )
         row: Row = [0, time(), self.server, direction, kind, method, number, size, text, whole, None, None, None, None]
         row[SECONDS] = perf_counter()
-        self.trace.add(row, self)
+        self.trace.add(row, self._settled)
         return row
 
     def _has_schemas(self, method: str, number: Any) -> bool:
@@ -374,13 +359,14 @@ class Recorder:
             method = asked[0][METHOD] if asked else ""
         return method in _SCHEMAS
 
-    def settled(self, row: Row) -> None:
+    def _settled(self, row: Row) -> None:
         """Pair an answer with its request, set their duration, and count the message."""
         direction, kind, moment = row[DIRECTION], row[KIND], row[SECONDS]
         row[SECONDS] = None
         if kind in ("line", "garbage"):
             return
-        self.trace.moved(self.server, direction, row[SIZE])
+        for tap in self._taps:
+            tap.kept(direction, row[SIZE])
         asked = self._asked[direction]
         if kind == "request":
             asked[str(row[ID])] = (row, moment)
@@ -468,19 +454,9 @@ class Recorder:
         size = len(text.encode("utf-8", "replace"))
         kept = self._masker.text(text[:4000])
         shown = kept.encode("utf-8", "replace")
-        self.trace.add([0, when, self.server, direction, kind, "", None, size, shown, kept == text, *(None,) * 4], self)
-
-
-# The meaning of a failed message, and whose fault it is.
-
-
-def meaning(code: object) -> str:
-    """Return the meaning of an error code.
-
-    >>> meaning(-32602)
-    'invalid params'
-    """
-    return of_code(code).meaning
+        self.trace.add(
+            [0, when, self.server, direction, kind, "", None, size, shown, kept == text, *(None,) * 4], self._settled
+        )
 
 
 def fault(entry: Entry) -> str | None:

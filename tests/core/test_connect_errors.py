@@ -52,14 +52,15 @@ async def test_a_file_that_is_not_executable(host: Host, tmp_path: Path) -> None
     path.write_text("no program")
     error = await failure(host, [str(path)])
     assert type(error) is errors.CommandNotFoundError
-    assert str(error) == f"x: the command '{path}' cannot be started: Permission denied."
+    said = f"x: the command '{path}' cannot be started: Permission denied; `chmod +x {path}` makes it executable."
+    assert str(error) == said
 
 
 async def test_a_working_directory_that_does_not_exist(host: Host, tmp_path: Path) -> None:
     spec = StdioSpec(command=sys.executable, cwd=tmp_path / "nowhere")
     error = await failure(host, spec)
     assert type(error) is errors.CommandNotFoundError
-    assert str(error) == f"x: the working directory '{tmp_path / 'nowhere'}' does not exist."
+    assert str(error) == f"x: the working directory '{tmp_path / 'nowhere'}' does not exist; --cwd names another."
 
 
 async def test_a_server_that_dies_at_start_names_its_last_words(host: Host, tmp_path: Path) -> None:
@@ -154,13 +155,14 @@ async def test_a_port_that_nobody_listens_on(host: Host) -> None:
     for scheme in ("http", "ws"):
         error = await failure(host, f"{scheme}://127.0.0.1:{port}/mcp")
         assert type(error) is errors.UnreachableError
-        assert str(error) == f"x: nobody listens at {scheme}://127.0.0.1:{port}/mcp; is the server running?"
+        assert str(error) == f"x: nothing listens at {scheme}://127.0.0.1:{port}/mcp; is the server running?"
 
 
 async def test_a_host_that_does_not_exist(host: Host) -> None:
     error = await failure(host, "http://no-such-host.invalid/mcp")
     assert type(error) is errors.UnreachableError
-    assert str(error) == "x: no such host: http://no-such-host.invalid/mcp"
+    advice = "is the name right, and this machine on the network?"
+    assert str(error) == f"x: no such host: http://no-such-host.invalid/mcp; {advice}"
 
 
 async def test_a_web_site_that_is_no_server(host: Host) -> None:

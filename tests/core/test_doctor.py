@@ -147,10 +147,10 @@ async def test_a_target_that_means_nothing_fails_at_resolve(host: Host) -> None:
 
 
 async def test_a_command_that_is_not_there_fails_at_resolve(host: Host, tmp_path: Path) -> None:
-    fails(await examine(host, ["nothing-of-the-kind"]), "resolve", "is not found on PATH -> install it")
+    fails(await examine(host, ["nothing-of-the-kind"]), "resolve", "is not found -> is it installed and on PATH?")
     plain = tmp_path / "server.sh"
     plain.write_text("echo")
-    fails(await examine(host, [str(plain)]), "resolve", "is not executable -> chmod +x")
+    fails(await examine(host, [str(plain)]), "resolve", "cannot be started: Permission denied -> `chmod +x")
     report = await examine(host, [sys.executable], cwd=tmp_path / "gone")
     fails(report, "resolve", "the working directory", "does not exist")
 
@@ -184,8 +184,12 @@ async def test_a_line_that_is_no_message_is_a_warning_where_the_server_works(hos
 
 async def test_a_port_without_a_server_and_a_host_that_is_none(host: Host) -> None:
     port = free_port()
-    fails(await examine(host, f"http://127.0.0.1:{port}/mcp"), "connect", f"127.0.0.1:{port}: nobody listens there")
-    fails(await examine(host, "http://no-such-host.invalid/mcp"), "connect", "there is no host no-such-host.invalid")
+    fails(
+        await examine(host, f"http://127.0.0.1:{port}/mcp"),
+        "connect",
+        f"nothing listens at 127.0.0.1:{port} -> is the server running?",
+    )
+    fails(await examine(host, "http://no-such-host.invalid/mcp"), "connect", "no such host: no-such-host.invalid")
 
 
 # TLS

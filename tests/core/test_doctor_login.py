@@ -100,7 +100,7 @@ async def test_without_login_nobody_is_asked_and_nothing_is_registered(host: Hos
         report = await examine(host, protected.url, transport=transport)
         assert not report.ok
         if transport == "http":
-            fails(report, "HTTP", "HTTP 401: one has to log in first -> `--login` logs in and goes on")
+            fails(report, "HTTP", "HTTP 401: you have to log in first -> `--login` logs in and goes on")
         assert person.shown == []
         assert not protected.authority.asked("register")
         assert not protected.authority.asked("authorize")
@@ -121,7 +121,7 @@ async def test_a_log_in_that_fails_is_what_the_step_says(host: Host) -> None:
     async with protected_server() as protected:
         report = await examine(host, protected.url, name="notes", login=True)
     assert report.failed_at == "HTTP"
-    assert "HTTP 401: one has to log in first" in told(report, "HTTP"), "nobody can be asked at all"
+    assert "HTTP 401: you have to log in first" in told(report, "HTTP"), "nobody can be asked at all"
 
     logging_in(host)
     async with protected_server(Behaviour(error="access_denied")) as protected:

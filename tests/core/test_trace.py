@@ -449,3 +449,26 @@ async def test_a_tap_sees_each_message_as_it_is_although_no_trace_is_kept() -> N
     assert called[:2] == [(OUT, "tools/call"), (IN, "answer")]
     assert seen[0][2]["arguments"] == {"password": "hunter2"}
     assert len(trace) == 0
+
+
+async def test_taps_hear_the_status_of_each_request_whether_or_not_the_trace_keeps_it() -> None:
+    class Statuses(Tap):
+        def __init__(self) -> None:
+            self.heard: list[tuple[Any, int]] = []
+
+        def answered(self, number: Any, status: int) -> None:
+            if isinstance(number, int):  # the ids of listening are counted over all sessions
+                self.heard.append((number, status))
+
+    heard = []
+    with start_http(command("weather_server", "--transport", "http", "--port", "0")) as server:
+        for messages in (0, 100):
+            tap = Statuses()
+            services = Services(trace=Trace(messages=messages), taps=lambda name, spec, tap=tap: (tap,))
+            connection = Connection("weather", HttpSpec(url=server.url), services)
+            await connection.open()
+            await connection.call_tool("get_weather", {"location": "London"})
+            await connection.close()
+            heard.append(tap.heard)
+    assert heard[0] == heard[1]
+    assert heard[0][-1][1] == 200

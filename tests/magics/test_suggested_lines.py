@@ -150,7 +150,7 @@ async def test_a_header_and_an_authority_are_given_as_suggested(follow: Any, mag
 
     cert, key = self_signed(tmp_path)
     async with serving(guarded, ssl_certfile=str(cert), ssl_keyfile=str(key)) as url:
-        with pytest.raises(MCPMagicError, match=r"\(--ca FILE names the authority to trust\)"):
+        with pytest.raises(MCPMagicError, match="--ca FILE names the authority to trust"):
             await magic(f"connect {url}/mcp")
         trusting = f"connect {url}/mcp --name web --ca {cert}"
         await follow(trusting, r"(--header '.*?')", f"{trusting} {{}}")

@@ -179,7 +179,6 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
         raise MissingDependencyError(_NO_LANGGRAPH)
     from mcp_magic.agent.graph import build_graph, run_agent
     from mcp_magic.agent.models import make_model, model_name
-    
     from mcp_magic.agent.threads import new_thread_name, open_threads
     from mcp_magic.agent.tools import Registry
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shlex
 import sys
 import time
@@ -33,9 +32,9 @@ from mcp_magic.ipython.commandline import (
 )
 from mcp_magic.ipython.live import LISTED, follow
 from mcp_magic.notebook import host
-from mcp_magic.protocol import LEVELS, LogMessage, at_least, log_text
+from mcp_magic.protocol import LEVELS, LogMessage, at_least, log_text, of_code
 from mcp_magic.trace.mask import KEPT_BYTES
-from mcp_magic.trace.trace import OUT, STDERR, fault, is_masked, meaning
+from mcp_magic.trace.trace import OUT, STDERR, fault, is_masked
 
 if TYPE_CHECKING:
     import argparse
@@ -86,7 +85,7 @@ def summary(entry: Entry) -> str:
         return one_line(str(message), SAYS)
     if isinstance(error := message.get("error"), dict):
         code = error.get("code")
-        return one_line(f"{code} ({meaning(code)}): {error.get('message')}", SAYS)
+        return one_line(f"{code} ({of_code(code).meaning}): {error.get('message')}", SAYS)
     if "result" in message:
         return _answer(message["result"])
     return _params(message.get("params"))
@@ -196,8 +195,7 @@ async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> Trace
         return timeline(chosen)
     notes = []
     if arguments.export:
-        lines = (json.dumps(entry.as_dict(), ensure_ascii=False) + "\n" for entry in chosen)
-        write_text(invocation.path(arguments.export), "".join(lines))
+        write_text(invocation.path(arguments.export), "".join(f"{entry.as_json()}\n" for entry in chosen))
         notes.append(f"{len(chosen):,} messages written to {arguments.export}, secrets masked")
     shown = chosen[-SHOWN:] if arguments.last is None else chosen
     if len(shown) < len(found):
