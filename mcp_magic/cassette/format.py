@@ -122,7 +122,13 @@ class Report(TypedDict, total=False):
     lint: Lint
 
 
-_KINDS: dict[str, Any] = {"blob": Blob, "turn": Turn, "server": Head, "session": Line, "steps": Report}
+class Cut(TypedDict):
+    """The end of a recording that reached its bound."""
+
+    cut: Number
+
+
+_KINDS: dict[str, Any] = {"blob": Blob, "turn": Turn, "server": Head, "session": Line, "steps": Report, "cut": Cut}
 """Member that tells the kind -> schema; the first match counts."""
 
 _MARKS = ("ok", "warning", "failed", "not needed", "not reached")

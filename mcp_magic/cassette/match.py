@@ -502,6 +502,7 @@ class Content:
         turns: The lines of the turns of models.
         examined: The examinations by the doctor.
         sessions, examinations: The highest numbers of each.
+        cut: The bytes at which the recording ended before its sessions; 0 if it did not.
     """
 
     servers: dict[str, Server] = field(default_factory=dict)
@@ -509,6 +510,7 @@ class Content:
     examined: list[Examined] = field(default_factory=list)
     sessions: int = 0
     examinations: int = 0
+    cut: int = 0
 
 
 def read(entries: Iterable[dict[str, Any]]) -> Content:
@@ -525,6 +527,7 @@ def read(entries: Iterable[dict[str, Any]]) -> Content:
             lines.setdefault(entry["session"], []).append(entry)
         elif "steps" in entry:
             content.examined.append(Examined(entry))
+        content.cut = entry.get("cut", content.cut)
     content.sessions = max(heads, default=0)
     content.examinations = max((one.report.get("doctor", 0) for one in content.examined), default=0)
     reports = {one.report.get("doctor"): one for one in content.examined}

@@ -245,7 +245,7 @@ class Player:
 
     def _refuse(self, number: Any, why: str) -> None:
         name = f"{self._server.name}: {why}"
-        text = f"{name}.\n  (cassette {self._cassette.path}; {self._cassette.adds} adds what is missing)"
+        text = f"{name}.\n  (cassette {self._cassette.path}; {self._cassette.adds('what is missing')})"
         self._put({"id": number, "error": {"code": INTERNAL_ERROR, "message": text, "data": {NOT_RECORDED: True}}})
 
     def _put(self, members: dict[str, Any]) -> None:
@@ -577,7 +577,7 @@ async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncE
 
         return Transport(recorded, transport.prepare)
     known = f"it has {listed(cassette.servers)}" if cassette.servers else "it has no server"
-    raise CassetteError(f"{name} is not in the cassette {cassette.path}; {known}. {cassette.adds} adds it.")
+    raise CassetteError(f"{name} is not in the cassette {cassette.path}; {known}; {cassette.adds('it')}.")
 
 
 class _Recording:
@@ -621,7 +621,7 @@ class _Recording:
         """Write how the server's process ended, or why the session could not be opened."""
         if self._take is not None and self._wire.errlog is not None:
             self._take.exited(how_ended(self._wire.errlog.file))
-        if isinstance(error, Exception) and not self._cassette.ejected:
+        if isinstance(error, Exception) and self._cassette.recording:
             take = self._take or self.begin()
             if not take.is_open:
                 self._wire.recorder.stderr(last=True)

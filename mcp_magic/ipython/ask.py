@@ -1003,13 +1003,19 @@ def end_sampling(samplers: SamplingSettings) -> None:
 
 
 def ask_in_replays(cells: Cells, settings: Settings) -> None:
-    """Ask the user where possible; elsewhere a replay repeats the recorded answer."""
+    """Ask the user where possible; elsewhere a replay repeats the recorded answer. Tell them when a recording ends."""
+
+    def tell(text: str) -> None:
+        context = cells.latest.copy() if cells.latest is not None else copy_context()
+        context.run(print, clean(text), flush=True)
+
+    deck.tell = tell
     deck.asks = lambda: how_to_ask(cells.circumstances(), settings.ask_with) != "nobody"
 
 
 def ask_no_more_in_replays() -> None:
     """Undo `ask_in_replays`."""
-    deck.asks = lambda: False
+    deck.asks, deck.tell = lambda: False, lambda text: None
 
 
 # Replies to sampling requests from a file, for notebooks that run unattended.

@@ -66,7 +66,7 @@ class MCPMagics(Magics, Settings):
 
     @observe(
         *("display_rows", "display_characters", "approval", "approval_timeout", "max_questions", "audit_file"),
-        *("trace_messages", "trace_bytes", "telemetry"),
+        *("trace_messages", "trace_bytes", "cassette_bytes", "telemetry"),
         *("tokens", "login_timeout", "reconnect"),
         *("show_progress", "show_logs", "max_total_timeout"),
     )

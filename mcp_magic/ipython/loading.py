@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic import _startup as startup
 from mcp_magic.errors import MCPMagicError
@@ -13,6 +15,8 @@ from mcp_magic.ipython.extension import MCPMagics, help_asked
 from mcp_magic.results.results import ToolCrashError
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from IPython.core.interactiveshell import InteractiveShell
 
 __all__ = ["load", "unload"]
@@ -35,6 +39,7 @@ def load(shell: InteractiveShell) -> None:
     magics.follow_colours()
     shell.observe(magics.follow_colours, "colors")
     ToolCrashError.show = lambda crash: _traceback(shell, crash)
+    _hide_values(shell)
     startup.callbacks.append(magics.prepare)
     if "mcp_magic.notebook" in sys.modules:
         magics.prepare()
@@ -87,6 +92,7 @@ def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
     from mcp_magic.ipython.completion import uninstall
     from mcp_magic.ipython.live import shown_again
 
+    vars(shell.InteractiveTB).pop("structured_traceback", None)
     shell.unobserve(magics.follow_colours, "colors")
     MCPMagicError.coloured = True
     magics.comm_status.uninstall()
@@ -103,6 +109,35 @@ def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
     shell.configurables.remove(magics)  # type: ignore[arg-type]
     uninstall(shell)
     shown_again(shell)
+
+
+def _hide_values(shell: InteractiveShell) -> None:
+    """Keep the values of our frames, which hold tokens and arguments, out of the tracebacks of `%xmode Verbose`."""
+    tracebacks = shell.InteractiveTB
+    format_all = tracebacks.structured_traceback
+
+    def structured_traceback(etype: Any, evalue: Any = None, etb: Any = None, *args: Any, **options: Any) -> Any:
+        if tracebacks.mode == "Verbose":
+            _forget_values(evalue, etb)
+        return format_all(etype, evalue, etb, *args, **options)
+
+    vars(tracebacks)["structured_traceback"] = structured_traceback
+
+
+def _forget_values(error: BaseException | None, traceback: TracebackType | None) -> None:
+    """Clear the local variables of our frames and of what they called; the user's own cells keep theirs."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        below_ours = False
+        for frame, _ in walk_tb(traceback):
+            module = frame.f_globals.get("__name__", "")
+            below_ours = below_ours or module.partition(".")[0] == "mcp_magic"
+            if below_ours and module != "__main__":
+                with suppress(RuntimeError):  # it still runs
+                    frame.clear()
+        error = error.__cause__ or error.__context__
+        traceback = error.__traceback__ if error is not None else None
 
 
 def _traceback(shell: InteractiveShell, crash: BaseException) -> list[str]:
