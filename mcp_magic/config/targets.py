@@ -51,11 +51,27 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """Options that add to a spec or replace parts of it; None and empty values change nothing."""
+    """Options that add to a spec or replace parts of it; None and empty values change nothing.
+
+    Attributes:
+        transport: "stdio", "http", "sse" or "ws"; replaces the transport of a URL.
+        headers: Further headers of every request.
+        env: Further variables for a command.
+        cwd: Working directory of a command.
+        timeout: Deadline of the handshake in seconds.
+        trust: Whether to trust the server's annotation hints.
+        verify: False to accept any TLS certificate, or the path of a CA bundle.
+        cert: A client certificate.
+        client_factory: Creates the HTTP client.
+        auth: How to log in: "none", "oauth", "client-credentials", or a table (`config.specs.AuthOptions`).
+        sampling: Whether the server may request sampling: "off", "ask" or "auto".
+        reconnect: Whether a lost session is reopened automatically.
+        protocol: How to open the session: "auto", "handshake" or "2026-07-28".
+    """
 
     transport: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    env: Mapping[str, str] | None = field(default=None, repr=False)
     cwd: str | Path | None = None
     timeout: float | None = None
     trust: bool = False
@@ -96,64 +112,51 @@ class Overrides:
 
     def _check(self, spec: Spec) -> None:
         """Raise FieldError for an option that only another kind of server has."""
-        given = {name for name in ("headers", "env", "cwd", "cert", "client_factory", "auth") if getattr(self, name)}
-        given |= {"verify"} if self.verify is not True else set()
+        given = {name for name in _OWNERS if name != "verify" and getattr(self, name)}
+        if self.verify is not True:
+            given.add("verify")
         allowed: set[str] = set()
         if isinstance(spec, StdioSpec):
             allowed = {"env", "cwd"}
         elif isinstance(spec, UrlSpec):
             allowed = {"headers", "verify", "cert"}
-            allowed |= {"client_factory", "auth"} if isinstance(spec, (HttpSpec, SseSpec)) else set()
+            if isinstance(spec, HttpSpec | SseSpec):
+                allowed |= {"client_factory", "auth"}
+        kind = "in this kernel"
+        if allowed:
+            kind = "with a URL" if "cert" in allowed else "with a command"
         for name in sorted(given - allowed):
-            raise FieldError(f"a server {_described(spec)} has no {name}; {_OWNERS[name]} have.")
+            raise FieldError(f"a server {kind} has no {name}; {_OWNERS[name]} have.")
 
     def _changes(self, spec: Spec, directory: Path | None) -> dict[str, Any]:
-        changes: dict[str, Any] = {}
-        if self.timeout is not None:
-            changes["timeout"] = seconds(self.timeout)
-        if self.trust:
-            changes["trust"] = True
-        if self.sampling is not None:
-            changes["sampling"] = sampling(self.sampling)
-        if self.reconnect is not None:
-            changes["reconnect"] = self.reconnect
-        if self.protocol is not None:
-            changes["protocol"] = protocol(self.protocol)
-        if isinstance(spec, StdioSpec):
-            changes |= {"env": {**spec.env, **self.env}} if self.env else {}
-            changes |= {"cwd": (directory or Path.cwd()) / Path(self.cwd).expanduser()} if self.cwd else {}
-        if isinstance(spec, UrlSpec):
-            changes |= {"headers": _merged(spec.headers, self.headers)} if self.headers else {}
-            changes |= {"verify": self.verify} if self.verify is not True else {}
-            changes |= {"cert": self.cert} if self.cert else {}
-        if self.client_factory is not None:
-            changes["client_factory"] = self.client_factory
+        checks: dict[str, Callable[[Any], Any]] = {"timeout": seconds, "sampling": sampling, "protocol": protocol}
+        changes: dict[str, Any] = {} if self.reconnect is None else {"reconnect": self.reconnect}
+        for name, check in checks.items():
+            if (value := getattr(self, name)) is not None:
+                changes[name] = check(value)
+        if self.env and isinstance(spec, StdioSpec):
+            changes["env"] = {**spec.env, **self.env}
+        if self.cwd:
+            changes["cwd"] = (directory or Path.cwd()) / Path(self.cwd).expanduser()
+        if self.headers and isinstance(spec, UrlSpec):
+            replaced = {name.lower() for name in self.headers}
+            kept = {name: value for name, value in spec.headers.items() if name.lower() not in replaced}
+            changes["headers"] = {**kept, **self.headers}
+        for name in ("trust", "cert", "client_factory"):
+            if getattr(self, name):
+                changes[name] = getattr(self, name)
+        if self.verify is not True:
+            changes["verify"] = self.verify
         if self.auth and isinstance(spec, HttpSpec | SseSpec):
             changes["auth"] = make_auth(self.auth, directory, spec.auth)
         return changes
 
 
 _OWNERS = {
-    "headers": "servers with a URL",
-    "verify": "servers with a URL",
-    "cert": "servers with a URL",
-    "client_factory": "HTTP servers",
-    "auth": "HTTP servers",
-    "env": "commands",
-    "cwd": "commands",
+    **dict.fromkeys(("headers", "verify", "cert"), "servers with a URL"),
+    **dict.fromkeys(("client_factory", "auth"), "HTTP servers"),
+    **dict.fromkeys(("env", "cwd"), "commands"),
 }
-
-
-def _described(spec: Spec) -> str:
-    if isinstance(spec, InProcessSpec):
-        return "in this kernel"
-    return "with a command" if isinstance(spec, StdioSpec) else "with a URL"
-
-
-def _merged(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Merge headers; those in `more` win. Header names ignore case."""
-    replaced = {name.lower() for name in more}
-    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **more}
 
 
 def parse_header(text: str) -> tuple[str, str]:
@@ -300,23 +303,11 @@ def resolve_target(
     target: Any = None,
     *,
     command: Sequence[str] = (),
-    transport: str | None = None,
-    headers: Mapping[str, str] | None = None,
-    env: Mapping[str, str] | None = None,
-    cwd: str | Path | None = None,
-    timeout: float | None = None,
-    trust: bool = False,
-    verify: bool | str = True,
-    cert: str | tuple[str, str] | None = None,
     lookup: Callable[[str], Any] | None = None,
     find_entry: Callable[[str], ServerEntry] | None = None,
     directory: Path | None = None,
-    client_factory: Callable[..., Any] | None = None,
-    sampling: str | None = None,
-    reconnect: bool | None = None,
-    protocol: str | None = None,
-    auth: Any = None,
     known: Iterable[str] = (),
+    **options: Any,
 ) -> tuple[Spec, str]:
     """Return the spec of a target, and the name for its session (not yet unique).
 
@@ -324,43 +315,17 @@ def resolve_target(
         target: A URL, the path of a server file, the name of a variable or of a configured server, or a value: a
             server object, a spec, a `ServerEntry`, a table as in a config file, a `Path`.
         command: A program and its arguments, instead of a target.
-        transport: "stdio", "http", "sse" or "ws"; overrides the transport of a target with a URL.
-        headers: Headers of every request, in addition to those of the target.
-        env: Variables for a command, in addition to those of the target.
-        cwd: Working directory of a command.
-        timeout: Deadline of the handshake in seconds.
-        trust: Whether to trust the server's annotation hints.
-        verify: False to accept any TLS certificate, or the path of a CA bundle.
-        cert: A client certificate.
         lookup: Returns the value of a variable, or None.
         find_entry: Finds a configured server; by default in the config files around `directory`.
         directory: The folder for relative paths; by default the current one.
-        client_factory: Creates the HTTP client.
-        reconnect: Whether a lost session is reopened automatically; None for the host's setting.
-        sampling: Whether the server may request sampling: "off", "ask" or "auto".
-        protocol: How to open the session: "auto", "handshake" or "2026-07-28".
-        auth: How to log in: "none", "oauth", "client-credentials", or a table (`config.specs.AuthOptions`).
         known: Names of variables to suggest when the target is unknown.
+        **options: See `Overrides`.
 
     Raises:
         TargetError: The target is unknown or incomplete. The message says what a target can be.
         ConfigError: The configured server has a problem.
     """
-    overrides = Overrides(
-        transport=transport,
-        headers=headers or {},
-        env=env or {},
-        cwd=cwd,
-        timeout=timeout,
-        trust=trust,
-        verify=verify,
-        cert=cert,
-        client_factory=client_factory,
-        sampling=sampling,
-        reconnect=reconnect,
-        protocol=protocol,
-        auth=auth,
-    )
+    overrides = Overrides(**options)
     if command:
         spec, name = _from_command(target, command)
     elif isinstance(target, str):

@@ -24,9 +24,8 @@ from mcp_magic.ask.elicitation import Answer
 from mcp_magic.ask.sampling import Review, reply_texts, request_texts, with_reply_texts, with_request_texts
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes, slug
-from mcp_magic.config.project import Declaration, load_declaration
+from mcp_magic.config.project import Declaration, is_trusted, load_declaration, loosened, runs, trust, trust_line
 from mcp_magic.config.servers import discover_servers, is_personal
-from mcp_magic.config.trust import is_trusted, loosened, runs, trust, trust_line
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
 from mcp_magic.ipython.execution import interrupt, let_end

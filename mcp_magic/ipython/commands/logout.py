@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.auth.logout import log_out
+from mcp_magic.auth.client import log_out
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.specs import UrlSpec
 from mcp_magic.config.targets import resolve_target
