@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode, urljoin, urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -283,7 +283,6 @@ class SessionAuth(httpx2.Auth):
 
 
 def _is_refusal(response: httpx2.Response) -> bool:
-    """Whether a server asks for a token, or for a token with more scopes (RFC 6750, section 3.1)."""
     if response.status_code == 403:
         return extract_field_from_www_auth(response, "error") == "insufficient_scope"
     return response.status_code == 401
@@ -312,7 +311,7 @@ class OAuthClient:
         self._state = OAuthContext(
             server_url=context.spec.url,
             client_metadata=self._make_metadata(),
-            storage=kept,
+            storage=cast("Any", None),  # `kept` is used directly
             redirect_handler=None,
             callback_handler=None,
             client_metadata_url=options.client_metadata_url if options.interactive else None,
@@ -323,7 +322,6 @@ class OAuthClient:
         self._sent_secrets: list[str] = []
 
     def _make_metadata(self) -> OAuthClientMetadata:
-        """Return the metadata with which this client registers."""
         options = self._options
         scope = " ".join(options.scopes) or None
         if options.interactive:
@@ -453,7 +451,6 @@ class OAuthClient:
         return True
 
     async def _log_in_person(self) -> None:
-        """Let a user log in with a browser (authorization code, PKCE)."""
         self._check_client()
         if not await self._context.logins.can_ask():
             raise self._unattended()
@@ -475,7 +472,6 @@ class OAuthClient:
     # Discovery
 
     async def _discover(self, response: httpx2.Response) -> None:
-        """Find the authorization server (RFC 9728) and its endpoints (RFC 8414)."""
         state = self._state
         await self._discover_resource(extract_resource_metadata_from_www_auth(response))
         issuer = self._expected_issuer()
@@ -655,7 +651,6 @@ class OAuthClient:
     # Authorization request
 
     async def _ask_person(self, callback: CallbackServer) -> dict[str, Any]:
-        """Send the user to the authorization server, and return the token request for the code that comes back."""
         state, parties, logins = self._state, self.parties, self._context.logins
         assert state.client_info is not None
         assert state.client_metadata.redirect_uris is not None
@@ -692,7 +687,6 @@ class OAuthClient:
         }
 
     async def _check_page(self, url: str) -> None:
-        """Raise unless the user may be sent to a log-in page, and its server supports PKCE with S256."""
         parties, metadata = self.parties, self._state.oauth_metadata
         if why := why_not_open(url):
             host = f" at {host_of(url)}" if host_of(url) else ""
@@ -716,7 +710,6 @@ class OAuthClient:
     # Grant of a program
 
     async def _grant(self) -> dict[str, Any]:
-        """Return the token request of a program."""
         options, form = self._options, {"grant_type": "client_credentials"}
         if options.grant == "jwt_bearer":
             form = {"grant_type": JWT_BEARER_GRANT_TYPE, "assertion": str(options.assertion)}
@@ -730,7 +723,6 @@ class OAuthClient:
         return form
 
     async def _sign_assertion(self) -> str:
-        """Return a JWT for this authorization server, signed with the client's key (RFC 7523, section 2.2)."""
         from mcp.client.auth.extensions.client_credentials import SignedJWTParameters
 
         client, key, metadata = self._options.client_id, self._options.private_key, self._state.oauth_metadata
@@ -771,7 +763,6 @@ class OAuthClient:
         return self._offers_dpop and bool(self._asks_dpop or advertised)
 
     async def _exchange(self, form: dict[str, Any]) -> None:
-        """Exchange a code, credentials or an assertion for a token."""
         answer = await self._request_token(form)
         if answer.status_code not in (200, 201):
             raise self.parties.no_token(answer.status_code, await _body(answer))
@@ -806,7 +797,6 @@ class OAuthClient:
         return answer
 
     def _resource(self) -> dict[str, str]:
-        """Return the parameter that names the server that the token is for (RFC 8707)."""
         state = self._state
         if not state.should_include_resource_param(state.protocol_version):
             return {}
@@ -914,7 +904,6 @@ class OAuthClient:
 
 
 def _algorithm(pem: str) -> str:
-    """Return the algorithm that fits a key (RFC 7518, RFC 8037)."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -980,7 +969,6 @@ class _Prover:
 
     @cached_property
     def pem(self) -> str:
-        """The private key (PEM)."""
         from cryptography.hazmat.primitives import serialization as s
 
         return self._key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()).decode()
@@ -1017,7 +1005,6 @@ class _Prover:
 
 
 async def _wants_nonce(response: httpx2.Response) -> bool:
-    """Whether an authorization server asks for the same request with its nonce in the proof."""
     if response.status_code not in (400, 401) or NONCE not in response.headers:
         return False
     return (await _json(response)).get("error") == "use_dpop_nonce"

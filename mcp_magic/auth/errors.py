@@ -106,7 +106,6 @@ def refusal(at: str, code: str, why: str, status: int = 0) -> str:
 
 
 def _oauth_error(body: str) -> tuple[str, str]:
-    """Return the code and the description of an OAuth error, "" for each that is missing."""
     try:
         error = json.loads(body)
     except ValueError:

@@ -122,7 +122,7 @@ class Cassette:
         self.ejected = self.full = False
         self.book: Any = None
         self._content = Content()
-        self._written: dict[str, list[str]] = {"server": [], "model": []}
+        self._written: dict[str, dict[str, None]] = {"server": {}, "model": {}}
         there = path.exists()
         if mode == "replay" and not there:
             raise CassetteError(f"there is no cassette {path}; {self._makes} makes it.")
@@ -216,7 +216,12 @@ class Cassette:
         self.recorded += 1
         for what, names in self._written.items():
             if what in entry:
-                names.append(entry[what])
+                names[entry[what]] = None
+
+    def eject(self) -> None:
+        """End its use; other kernels may write to the file again."""
+        self.ejected = True
+        self.file.close()
 
     def end(self) -> None:
         """End the recording, because a file with more could not be played, and tell the user."""
@@ -318,8 +323,7 @@ class Deck:
         """Remove the cassette and return it; from now on requests go to the real servers."""
         taken, self._cassette, self._looked = self._cassette, None, True
         if taken is not None:
-            taken.ejected = True
-            taken.file.close()
+            taken.eject()
         return taken
 
     def _from_environment(self, environ: Mapping[str, str]) -> Cassette | None:
@@ -487,7 +491,6 @@ class SessionRecorder(Tap):
         self._statuses[str(number)] = status
 
     def _http(self, number: str) -> dict[str, Any]:
-        """Return how HTTP answered a request, if that was unusual, else {}."""
         made, status = self._outcomes.pop(number, None), self._statuses.pop(number, None)
         error: BaseException | None = made.error if made is not None else None
         found: dict[str, Any] = {"status": status} if status not in (None, 200) or (status and error) else {}

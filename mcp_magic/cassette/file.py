@@ -121,7 +121,6 @@ class CassetteFile:
             raise CassetteError(f"{newer}: update mcp_magic, or record it anew with `--mode record`.")
 
     def _checked(self, number: int, packed: dict[str, Any], unpacking: _Unpacking) -> dict[str, Any]:
-        """Return a line, unpacked and validated."""
         from mcp_magic.cassette.format import problem_of
 
         try:
@@ -300,7 +299,6 @@ class _Unpacking:
 
 
 def _object(line: str) -> dict[str, Any] | str:
-    """Return the JSON object of a line, or why it is invalid."""
     try:
         found = json.loads(line)
     except json.JSONDecodeError:

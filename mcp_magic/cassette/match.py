@@ -232,7 +232,6 @@ class _Reading:
             (self._listening if listens else self._open)[str(scene.id)] = self._all[str(scene.id)] = scene
 
     def _settled(self, number: Any) -> Scene | None:
-        """Return the pending request with this id, which is then no longer pending."""
         return self._open.pop(str(number), None) or self._listening.pop(str(number), None)
 
     def _cause(self, message: dict[str, Any]) -> Scene | None:
@@ -246,7 +245,6 @@ class _Reading:
         return self._latest()
 
     def _latest(self) -> Scene | None:
-        """Return the latest pending request, or else the last message sent."""
         return next(reversed(self._open.values()), self._last)
 
     def _step(self, scene: Scene | None, step: Step) -> None:
@@ -411,7 +409,6 @@ class Server:
 
 
 def _last(found: list[Scene], session: int, server: Server) -> Scene | None:
-    """Return the last of equal scenes in a session, or else the last of all."""
     own = server.sessions[session].scenes if session < len(server.sessions) else []
     mine = [scene for scene in found if any(scene is each for each in own)]
     return next(iter((mine or found)[-1:]), None)

@@ -125,7 +125,6 @@ def mask_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _masked_arguments(args: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]:
-    """Return each argument with its secrets masked, and these secrets."""
     masked: list[tuple[str, frozenset[str]]] = []
     hide_next = False
     for arg in args:

@@ -153,7 +153,6 @@ def _check(table: Any, keys: Mapping[str, tuple[Callable[[Any], bool], str]], *p
 
 
 def _shown(value: Any) -> str:
-    """Return a value as a message shows it."""
     value = Concealed(value) if isinstance(value, str) else value
     text = repr(value).replace("True", "true").replace("False", "false") if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
@@ -229,7 +228,6 @@ def parse_declaration(
 
 
 def _toml_table(text: str, source: str, in_pyproject: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the table of the declaration, and the keys that lead to it."""
     try:
         data = parse_toml(text)
     except tomllib.TOMLDecodeError as error:

@@ -16,12 +16,13 @@ from typing import Any
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.parsing import (
+    PROTOCOLS,
+    SAMPLING_MODES,
     FieldError,
     Variables,
+    choice,
     name_of_command,
     name_of_url,
-    protocol,
-    sampling,
     seconds,
     slug,
     unique_name,
@@ -111,10 +112,6 @@ class Overrides:
         return spec
 
     def _check(self, spec: Spec) -> None:
-        """Raise FieldError for an option that only another kind of server has."""
-        given = {name for name in _OWNERS if name != "verify" and getattr(self, name)}
-        if self.verify is not True:
-            given.add("verify")
         allowed: set[str] = set()
         if isinstance(spec, StdioSpec):
             allowed = {"env", "cwd"}
@@ -125,30 +122,29 @@ class Overrides:
         kind = "in this kernel"
         if allowed:
             kind = "with a URL" if "cert" in allowed else "with a command"
-        for name in sorted(given - allowed):
+        for name in sorted((self._given().keys() & _OWNERS.keys()) - allowed):
             raise FieldError(f"a server {kind} has no {name}; {_OWNERS[name]} have.")
 
+    def _given(self) -> dict[str, Any]:
+        """Return the options that change something."""
+        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self) if f.name != "transport"}
+        return {name: value for name, (value, default) in values.items() if value != default and value not in ("", {})}
+
     def _changes(self, spec: Spec, directory: Path | None) -> dict[str, Any]:
-        checks: dict[str, Callable[[Any], Any]] = {"timeout": seconds, "sampling": sampling, "protocol": protocol}
-        changes: dict[str, Any] = {} if self.reconnect is None else {"reconnect": self.reconnect}
-        for name, check in checks.items():
-            if (value := getattr(self, name)) is not None:
-                changes[name] = check(value)
-        if self.env and isinstance(spec, StdioSpec):
-            changes["env"] = {**spec.env, **self.env}
-        if self.cwd:
-            changes["cwd"] = (directory or Path.cwd()) / Path(self.cwd).expanduser()
-        if self.headers and isinstance(spec, UrlSpec):
-            replaced = {name.lower() for name in self.headers}
-            kept = {name: value for name, value in spec.headers.items() if name.lower() not in replaced}
-            changes["headers"] = {**kept, **self.headers}
-        for name in ("trust", "cert", "client_factory"):
-            if getattr(self, name):
-                changes[name] = getattr(self, name)
-        if self.verify is not True:
-            changes["verify"] = self.verify
-        if self.auth and isinstance(spec, HttpSpec | SseSpec):
-            changes["auth"] = make_auth(self.auth, directory, spec.auth)
+        changes = self._given()
+        for name, valid in (("sampling", SAMPLING_MODES), ("protocol", PROTOCOLS)):
+            if name in changes:
+                changes[name] = choice(name, changes[name], valid)
+        if "timeout" in changes:
+            changes["timeout"] = seconds(changes["timeout"])
+        if "env" in changes and isinstance(spec, StdioSpec):
+            changes["env"] = {**spec.env, **changes["env"]}
+        if "cwd" in changes:
+            changes["cwd"] = (directory or Path.cwd()) / Path(changes["cwd"]).expanduser()
+        if "headers" in changes and isinstance(spec, UrlSpec):
+            changes["headers"] = _merged(spec.headers, changes["headers"])
+        if "auth" in changes and isinstance(spec, HttpSpec | SseSpec):
+            changes["auth"] = make_auth(changes["auth"], directory, spec.auth)
         return changes
 
 
@@ -157,6 +153,12 @@ _OWNERS = {
     **dict.fromkeys(("client_factory", "auth"), "HTTP servers"),
     **dict.fromkeys(("env", "cwd"), "commands"),
 }
+
+
+def _merged(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Merge headers, whose names ignore case; those in `more` win."""
+    replaced = {name.lower() for name in more}
+    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **more}
 
 
 def parse_header(text: str) -> tuple[str, str]:
@@ -219,7 +221,6 @@ def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
 
 
 def _near(path: Path, directory: Path | None) -> str:
-    """Return a hint: the server file beside `path` with a similar name, or the server files in the folder `path`."""
     if path.is_dir():
         inside = [file.name for file in _server_files(path)]
         return f" In it are: {listed(inside)}" if inside else ""
@@ -228,7 +229,6 @@ def _near(path: Path, directory: Path | None) -> str:
 
 
 def _as_typed(path: Path, directory: Path | None) -> str:
-    """Return the shortest path to type: relative if it is below the folder."""
     here = directory or Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -354,7 +354,6 @@ def _from_command(target: Any, command: Sequence[str]) -> Named:
 
 
 def _from_value(value: Any, directory: Path | None) -> Named:
-    """Resolve a value that is not text: a server object, a spec, a configured server, a table, a path."""
     if isinstance(value, Spec):
         return value, _name_of_spec(value)
     if isinstance(value, ServerEntry):
@@ -431,7 +430,6 @@ class _Names:
         raise TargetError(self._unknown(text, value, not_configured))
 
     def _is_command(self, text: str) -> bool:
-        """Return whether a text that looks like a path is a program with arguments."""
         program, *arguments = text.split()
         there = (self._directory or Path.cwd()) / Path(text).expanduser()
         return bool(arguments) and not there.exists() and shutil.which(program) is not None
