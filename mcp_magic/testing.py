@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,8 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the mark."""
     config.addinivalue_line(
         "markers",
-        "mcp_cassette(path=None, pauses=False, in_process='live'): the cassette of the fixture mcp_cassette, "
-        "and how it is replayed",
+        "mcp_cassette(path=None, pauses=False, in_process='live', largest=64_000_000): the cassette of the fixture "
+        "mcp_cassette, and how it is recorded and replayed",
     )
 
 
@@ -60,9 +61,15 @@ def mcp_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
     options.setdefault("here", request.config.rootpath)
     with deck.holding(path, _MODES[request.config.getoption("--mcp-record")], typed=_TYPED, **options) as cassette:
         yield cassette
+    if cassette.full:
+        warnings.warn(f"{cassette.path} is incomplete: {cassette.doing}; {cassette.more}", stacklevel=1)
 
 
-_TYPED = ("`pytest --mcp-record=once`", "`pytest --mcp-record=new`")
+_TYPED = (
+    "`pytest --mcp-record=once`",
+    "`pytest --mcp-record=new`",
+    "`@pytest.mark.mcp_cassette(largest={bytes})`",
+)
 
 
 def _beside(request: pytest.FixtureRequest) -> Path:

@@ -189,7 +189,7 @@ class Turns:
         what = f"{asked.model}: a turn after {one_line(json.dumps(_words(last), ensure_ascii=False), 100)}"
         where = f"the cassette {self._cassette.path}"
         turns = [turn.asked for turn in self._turns.values()]
-        adds = f"\n  {self._cassette.adds} adds what is missing."
+        adds = f"\n  {self._cassette.adds('what is missing')}."
         if not turns:
             return f"{what} is not in {where}: it has no turn of a model.{adds}"
         text = json.dumps(asked.messages, ensure_ascii=False)[-2000:]
@@ -198,7 +198,10 @@ class Turns:
         return f"{what} is not in {where}; the nearest differs: {differs}.{adds}"
 
     def write(self, asked: Asked, parts: list[dict[str, Any]], error: str = "") -> None:
-        """Write a finished turn."""
+        """Write a finished turn; end the recording if the conversations of its turns would be too long to be read."""
+        if not self._fits(asked.messages):
+            self._cassette.end()
+            return
         number = max(self._turns, default=0) + 1
         head: dict[str, Any] = {"turn": number, "model": asked.model, "digest": asked.digest}
         before, shared = self._before(asked)
@@ -236,16 +239,15 @@ class Turns:
             number = next(number for number, each in self._turns.items() if each is turn)
             raise self._cassette.file.damaged(f"turn {number}", f"what came is no answer of a model: {problem}")
 
-    def _count(self, number: int, messages: list[dict[str, Any]]) -> None:
+    def _fits(self, messages: list[dict[str, Any]]) -> bool:
+        """Count the messages of one more turn, and return whether those of all turns are within the limits."""
         self._messages += len(messages)
         if self._messages <= MOST_MESSAGES:
             for message in messages:
                 if id(message) not in self._sizes:
                     self._sizes[id(message)] = len(json.dumps(message))
                 self._characters += self._sizes[id(message)]
-        if self._messages > MOST_MESSAGES or self._characters > MOST_CHARACTERS:
-            most = f"{MOST_MESSAGES:,} messages or {MOST_CHARACTERS:,} characters"
-            raise self._cassette.file.damaged(f"turn {number}", f"the conversations up to here have more than {most}")
+        return self._messages <= MOST_MESSAGES and self._characters <= MOST_CHARACTERS
 
     def _read(self, entry: dict[str, Any]) -> None:
         number = entry["turn"]
@@ -256,7 +258,10 @@ class Turns:
             if isinstance(tools, int):
                 tools = self._turns[tools].asked.tools if tools in self._turns else []
             asked = Asked(entry["model"], [*kept, *entry.get("messages", [])], tools, entry.get("stop", []))
-            self._count(number, asked.messages)
+            if not self._fits(asked.messages):
+                most = f"{MOST_MESSAGES:,} messages or {MOST_CHARACTERS:,} characters"
+                problem = f"the conversations up to here have more than {most}"
+                raise self._cassette.file.damaged(f"turn {number}", problem)
             self._turns[number] = Turn(asked)
         elif (turn := self._turns.get(number)) is not None:
             if "chunk" in entry or "answer" in entry:
@@ -495,7 +500,7 @@ class _Made:
         return self
 
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: object) -> None:
-        if self._cassette.ejected or not (exc is None or isinstance(exc, Exception | GeneratorExit)):
+        if not self._cassette.recording or not (exc is None or isinstance(exc, Exception | GeneratorExit)):
             return
         turns = turns_of(self._cassette)
         if isinstance(exc, Exception):

@@ -123,7 +123,6 @@ def _host(url: str) -> str:
 
 
 def _peer(stream: Any) -> Address | None:
-    """Return the address of the other end of a connection, or None if it is unknown."""
     try:
         return ip_address(str(stream.get_extra_info("server_addr")[0]).partition("%")[0])
     except (OSError, AttributeError, ValueError, TypeError, IndexError):
@@ -131,7 +130,6 @@ def _peer(stream: Any) -> Address | None:
 
 
 async def _addresses(host: str) -> list[Address]:
-    """Return the addresses of a host name or literal address, or [] if the name is not found."""
     with suppress(ValueError):
         return [ip_address(host.partition("%")[0])]
     if host == "localhost" or host.endswith(".localhost"):

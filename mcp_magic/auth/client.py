@@ -11,14 +11,17 @@ lock from before a request is sent until its answer begins, so one slow call wou
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import secrets
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode, urljoin, urlsplit
+from functools import cached_property, partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, urlencode, urljoin, urlsplit, urlunsplit
+from uuid import uuid4
 
 import httpx2
 from mcp.client.auth import OAuthFlowError
@@ -58,10 +61,10 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from pydantic import AnyUrl
 
 from mcp_magic.auth.addresses import Reach, host_and_port, is_private
-from mcp_magic.auth.dpop import ALGORITHM, Prover, as_bearer, wants_nonce
-from mcp_magic.auth.errors import Parties, explain, refused_again, refused_registration, token_refusal
+from mcp_magic.auth.errors import Parties
 from mcp_magic.auth.login import CallbackServer, LogIn
-from mcp_magic.auth.store import KeptTokens, locked, read_model
+from mcp_magic.auth.store import FileStore, KeptTokens, locked, read_model, server_key
+from mcp_magic.config.specs import tls_context
 from mcp_magic.display.text import host_of, why_not_open
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current
@@ -73,9 +76,9 @@ if TYPE_CHECKING:
 
     from mcp_magic.auth.login import LogIns
     from mcp_magic.auth.store import Record
-    from mcp_magic.config.specs import HttpSpec, SseSpec
+    from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec
 
-__all__ = ["OWN", "AuthContext", "OAuthClient", "SessionAuth", "log_in_with", "may_log_in"]
+__all__ = ["OWN", "AuthContext", "LoggedOut", "OAuthClient", "SessionAuth", "log_in_with", "log_out", "may_log_in"]
 
 OWN = "mcp_magic_oauth"
 """Extension of requests that belong to a log-in. They are not traced and do not count as requests of the session."""
@@ -239,7 +242,7 @@ class SessionAuth(httpx2.Auth):
                 raise self._failure  # another request has just failed at the same
             step = str(response.status_code)
             if step in tried:
-                raise AuthorizationError(refused_again(response, oauth.scope, oauth.parties))
+                raise oauth.parties.refused_again(response, oauth.scope)
             tried.add(step)
             self._logging_in = True
             try:
@@ -280,7 +283,6 @@ class SessionAuth(httpx2.Auth):
 
 
 def _is_refusal(response: httpx2.Response) -> bool:
-    """Whether a server asks for a token, or for a token with more scopes (RFC 6750, section 3.1)."""
     if response.status_code == 403:
         return extract_field_from_www_auth(response, "error") == "insufficient_scope"
     return response.status_code == 401
@@ -309,18 +311,17 @@ class OAuthClient:
         self._state = OAuthContext(
             server_url=context.spec.url,
             client_metadata=self._make_metadata(),
-            storage=kept,
+            storage=cast("Any", None),  # `kept` is used directly
             redirect_handler=None,
             callback_handler=None,
             client_metadata_url=options.client_metadata_url if options.interactive else None,
         )
         self._reach = Reach(context.spec.url, [options.issuer])
-        self._prover: Prover | None = None
+        self._prover: _Prover | None = None
         self._bound = self._offers_dpop = self._asks_dpop = False
         self._sent_secrets: list[str] = []
 
     def _make_metadata(self) -> OAuthClientMetadata:
-        """Return the metadata with which this client registers."""
         options = self._options
         scope = " ".join(options.scopes) or None
         if options.interactive:
@@ -381,7 +382,7 @@ class OAuthClient:
             self._state.token_expiry_time = record.get("expires_at")
         self._bound = bool(record.get("bound") and record.get("dpop_key"))
         if self._bound and self._prover is None:
-            self._prover = Prover(record["dpop_key"])
+            self._prover = _Prover(record["dpop_key"])
         return record
 
     # Requests of the session
@@ -444,16 +445,15 @@ class OAuthClient:
         except _UNUSABLE as error:
             if guessing and state.oauth_metadata is None:
                 return False
-            failure = explain(error, self.parties)
+            failure = self.parties.explained(error)
         if failure is not None:
             raise failure  # outside the `except`, so without context: the SDK's errors quote answers, tokens included
         return True
 
     async def _log_in_person(self) -> None:
-        """Let a user log in with a browser (authorization code, PKCE)."""
         self._check_client()
         if not await self._context.logins.can_ask():
-            raise AuthorizationError(self._unattended())
+            raise self._unattended()
         callback = self._open_callback()
         try:
             self._state.client_metadata.redirect_uris = [AnyUrl(callback.redirect_uri)]
@@ -472,7 +472,6 @@ class OAuthClient:
     # Discovery
 
     async def _discover(self, response: httpx2.Response) -> None:
-        """Find the authorization server (RFC 9728) and its endpoints (RFC 8414)."""
         state = self._state
         await self._discover_resource(extract_resource_metadata_from_www_auth(response))
         issuer = self._expected_issuer()
@@ -526,9 +525,9 @@ class OAuthClient:
             return
         state.oauth_metadata = None
         state.clear_tokens()
-        raise AuthorizationError(
-            f"{self.parties.server}: {self.parties.where} does not lead to {named}, where this client's credentials "
-            "belong: they were not sent."
+        parties = self.parties
+        raise parties.error(
+            f"{parties.where} does not lead to {named}, where this client's credentials belong: they were not sent."
         )
 
     # Scopes and step-up
@@ -569,9 +568,9 @@ class OAuthClient:
         """Raise if the server leads to another authorization server than the one where the client is registered."""
         options, parties = self._options, self.parties
         if self._state.client_info is None and options.client_id is not None:
-            raise AuthorizationError(
-                f"{parties.server}: {parties.where} leads to {parties.authority}, and the client {options.client_id!r} "
-                f"belongs to {options.issuer}: it was not used."
+            raise parties.error(
+                f"{parties.where} leads to {parties.authority}, and the client {options.client_id!r} belongs to "
+                f"{options.issuer}: it was not used."
             )
 
     def _open_callback(self) -> CallbackServer:
@@ -583,9 +582,8 @@ class OAuthClient:
             callback = CallbackServer(port)
         except OSError as error:
             if options.redirect_port is not None:
-                raise AuthorizationError(
-                    f"{self.parties.server}: port {port} for the log-in's way back is taken ({error.strerror}). "
-                    "End what listens there."
+                raise self.parties.error(
+                    f"port {port} for the log-in's way back is taken ({error.strerror}). End what listens there."
                 ) from None
             callback = CallbackServer()
         if options.client_id is None and callback.redirect_uri not in map(str, uris):
@@ -608,10 +606,7 @@ class OAuthClient:
             await self._ask_to_register(str(request.url))
             answer = await self._send(request)
             if answer.status_code not in (200, 201):
-                body = (await answer.aread()).decode("utf-8", "replace")
-                raise AuthorizationError(
-                    f"{self.parties.server}: {refused_registration(answer.status_code, body, self.parties)}"
-                )
+                raise self.parties.not_registered(answer.status_code, await _body(answer))
             client = await handle_registration_response(answer)
             check_registration_usable(client)
             if state.oauth_metadata is not None and issuer is not None:
@@ -640,15 +635,15 @@ class OAuthClient:
             f"{parties.server}: the log-in at {parties.authority} was interrupted.",
         )
         if answer is None:
-            raise AuthorizationError(self._unattended())
+            raise self._unattended()
         if not answer:
-            raise AuthorizationError(f"{parties.server}: the log-in at {parties.authority} was not begun: you said no.")
+            raise parties.error(f"the log-in at {parties.authority} was not begun: you said no.")
 
-    def _unattended(self) -> str:
+    def _unattended(self) -> AuthorizationError:
         parties = self.parties
         at = f" at {parties.issuer}" if parties.issuer else ""
-        return (
-            f"{parties.server}: {parties.where} wants a log-in{at}, and nobody can be asked here. "
+        return parties.error(
+            f"{parties.where} wants a log-in{at}, and nobody can be asked here. "
             f"Log in once with `%mcp connect {parties.where}` in a notebook or terminal; the token is kept.\n"
             'Without a person: auth = { grant = "client_credentials", ... }, or a header Authorization.'
         )
@@ -656,7 +651,6 @@ class OAuthClient:
     # Authorization request
 
     async def _ask_person(self, callback: CallbackServer) -> dict[str, Any]:
-        """Send the user to the authorization server, and return the token request for the code that comes back."""
         state, parties, logins = self._state, self.parties, self._context.logins
         assert state.client_info is not None
         assert state.client_metadata.redirect_uris is not None
@@ -682,9 +676,7 @@ class OAuthClient:
         callback.expect(login.redirected)
         answer = await logins.ask(login)
         if answer.state != nonce:  # a pasted address of the log-in page has another `state`
-            raise AuthorizationError(
-                f"{parties.server}: the answer belongs to another log-in (wrong state); try again."
-            )
+            raise parties.error("the answer belongs to another log-in (wrong state); try again.")
         validate_authorization_response_iss(answer.issuer, state.oauth_metadata)
         return {
             "grant_type": "authorization_code",
@@ -695,20 +687,17 @@ class OAuthClient:
         }
 
     async def _check_page(self, url: str) -> None:
-        """Raise unless the user may be sent to a log-in page, and its server supports PKCE with S256."""
         parties, metadata = self.parties, self._state.oauth_metadata
         if why := why_not_open(url):
             host = f" at {host_of(url)}" if host_of(url) else ""
-            raise AuthorizationError(
-                f"{parties.server}: the address of the log-in page{host} {why}; it was not opened. "
-                "Its operator has to mend that."
+            raise parties.error(
+                f"the address of the log-in page{host} {why}; it was not opened. Its operator has to mend that."
             )
         await self._check_reach(url)
         if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or []):
-            raise AuthorizationError(
-                f"{parties.server}: {parties.authority} does not say that it supports PKCE (S256), so the code "
-                "of a log-in could be stolen; it was not begun. "
-                "Its operator has to mend that (code_challenge_methods_supported)."
+            raise parties.error(
+                f"{parties.authority} does not say that it supports PKCE (S256), so the code of a log-in could be "
+                "stolen; it was not begun. Its operator has to mend that (code_challenge_methods_supported)."
             )
 
     def _comes_from(self, issuer: str | None) -> bool:
@@ -721,7 +710,6 @@ class OAuthClient:
     # Grant of a program
 
     async def _grant(self) -> dict[str, Any]:
-        """Return the token request of a program."""
         options, form = self._options, {"grant_type": "client_credentials"}
         if options.grant == "jwt_bearer":
             form = {"grant_type": JWT_BEARER_GRANT_TYPE, "assertion": str(options.assertion)}
@@ -735,7 +723,6 @@ class OAuthClient:
         return form
 
     async def _sign_assertion(self) -> str:
-        """Return a JWT for this authorization server, signed with the client's key (RFC 7523, section 2.2)."""
         from mcp.client.auth.extensions.client_credentials import SignedJWTParameters
 
         client, key, metadata = self._options.client_id, self._options.private_key, self._state.oauth_metadata
@@ -758,7 +745,7 @@ class OAuthClient:
             basic = "client_secret_basic" in offered or "client_secret_post" not in offered
             client.token_endpoint_auth_method = "client_secret_basic" if basic else "client_secret_post"
         if self._prover is None and self._wants_dpop():
-            self._prover = Prover()
+            self._prover = _Prover()
         await self._kept.save(
             metadata=_dumped(state.oauth_metadata),
             resource=_dumped(state.protected_resource_metadata),
@@ -776,11 +763,9 @@ class OAuthClient:
         return self._offers_dpop and bool(self._asks_dpop or advertised)
 
     async def _exchange(self, form: dict[str, Any]) -> None:
-        """Exchange a code, credentials or an assertion for a token."""
         answer = await self._request_token(form)
         if answer.status_code not in (200, 201):
-            body = (await answer.aread()).decode("utf-8", "replace")
-            raise AuthorizationError(f"{self.parties.server}: {token_refusal(answer.status_code, body, self.parties)}")
+            raise self.parties.no_token(answer.status_code, await _body(answer))
         tokens = await handle_token_response_scopes(answer)
         if tokens.scope is None:
             tokens.scope = self._state.client_metadata.scope  # the requested ones (RFC 6749, section 5.1)
@@ -803,16 +788,15 @@ class OAuthClient:
         prover.sign(request)
         answer = await self._send(request)
         prover.remember_nonce(answer)
-        if await wants_nonce(answer):
+        if await _wants_nonce(answer):
             prover.sign(request)
             answer = await self._send(request)
             prover.remember_nonce(answer)
         if answer.status_code == 200:
-            answer, self._bound = await as_bearer(answer)
+            answer, self._bound = await _as_bearer(answer)
         return answer
 
     def _resource(self) -> dict[str, str]:
-        """Return the parameter that names the server that the token is for (RFC 8707)."""
         state = self._state
         if not state.should_include_resource_param(state.protocol_version):
             return {}
@@ -843,7 +827,7 @@ class OAuthClient:
                 if lock_file is None or self.token in (None, token):
                     await self._refresh_alone()
         except _UNUSABLE as error:
-            failure = explain(error, self.parties)
+            failure = self.parties.explained(error)
         if failure is not None:
             raise failure
 
@@ -854,11 +838,10 @@ class OAuthClient:
             return
         form = {"grant_type": "refresh_token", "refresh_token": before.refresh_token}
         answer = await self._request_token(form | {"client_id": state.client_info.client_id})
-        body = (await answer.aread()).decode("utf-8", "replace")
+        body = await _body(answer)
         if answer.status_code >= 500 or answer.status_code == 429:
-            problem = token_refusal(answer.status_code, body, self.parties)
-            raise AuthorizationError(f"{self.parties.server}: the log-in could not be renewed: {problem}")
-        tokens = read_model(OAuthToken, _json(body)) if answer.status_code == 200 else None
+            raise self.parties.no_token(answer.status_code, body, "the log-in could not be renewed: ")
+        tokens = read_model(OAuthToken, await _json(answer)) if answer.status_code == 200 else None
         if tokens is not None:
             tokens.scope = tokens.scope if tokens.scope is not None else before.scope
             tokens.refresh_token = tokens.refresh_token or before.refresh_token
@@ -880,9 +863,9 @@ class OAuthClient:
             AuthorizationError: It would be readable on the way, leads to a forbidden address, or is not answered.
         """
         if request.method == "POST" and not is_private(str(request.url)):
-            raise AuthorizationError(
-                f"{self.parties.server}: {host_and_port(str(request.url))} wants secrets over plain http, where "
-                "anybody on the way can read them; nothing was sent. An authorization server has to have https."
+            raise self.parties.error(
+                f"{host_and_port(str(request.url))} wants secrets over plain http, where anybody on the way can read "
+                "them; nothing was sent. An authorization server has to have https."
             )
         timeout = httpx2.Timeout(ASK_SECONDS).as_dict()
         failure = ""
@@ -903,9 +886,7 @@ class OAuthClient:
             failure = f"cannot be reached ({type(error).__name__})"
         if failure:
             where = host_and_port(str(request.url))
-            raise AuthorizationError(
-                f"{self.parties.server}: {where}, which the log-in needs, {failure}; try again when it runs."
-            )
+            raise self.parties.error(f"{where}, which the log-in needs, {failure}; try again when it runs.")
         return answer
 
     async def _check_reach(self, url: str) -> None:
@@ -916,14 +897,13 @@ class OAuthClient:
     def _astray(self, url: str, address: str) -> AuthorizationError:
         parties, at = self.parties, host_and_port(url)
         where = at if address in at else f"{at} ({address})"
-        return AuthorizationError(
-            f"{parties.server}: {parties.where} leads its log-in to {where}, an address of this machine or its "
-            f"network; nothing was sent there. If that is where you log in, name it: --issuer {urlsplit(url).scheme}://{at}"
+        return parties.error(
+            f"{parties.where} leads its log-in to {where}, an address of this machine or its network; nothing was sent "
+            f"there. If that is where you log in, name it: --issuer {urlsplit(url).scheme}://{at}"
         )
 
 
 def _algorithm(pem: str) -> str:
-    """Return the algorithm that fits a key (RFC 7518, RFC 8037)."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -940,18 +920,183 @@ def _algorithm(pem: str) -> str:
 
 async def _offers_dpop(answer: httpx2.Response) -> bool:
     """Whether metadata offer tokens bound to a key (RFC 9449, section 5.1); the SDK's model drops that field."""
-    metadata = _json(await answer.aread())
-    algorithms = metadata.get("dpop_signing_alg_values_supported") if isinstance(metadata, dict) else None
+    algorithms = (await _json(answer)).get("dpop_signing_alg_values_supported")
     return isinstance(algorithms, list) and ALGORITHM in algorithms
 
 
-def _json(text: str | bytes) -> Any:
-    """Return the value of a JSON text, or None if it is not valid."""
+async def _body(answer: httpx2.Response) -> str:
+    return (await answer.aread()).decode("utf-8", "replace")
+
+
+async def _json(answer: httpx2.Response) -> dict[str, Any]:
+    """Return the JSON object of an answer, or {} if it has none."""
     try:
-        return json.loads(text)
+        found = json.loads(await answer.aread())
     except ValueError:
-        return None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _dumped(model: Any) -> Any:
     return None if model is None else model.model_dump(mode="json", exclude_none=True)
+
+
+# Proofs of possession (DPoP, RFC 9449): a stolen token is worthless without a key of this kernel. The SDK supports
+# bearer tokens only, so the proofs on requests, the nonces and the `token_type: DPoP` of a token endpoint are here.
+
+ALGORITHM = "ES256"
+NONCE = "DPoP-Nonce"
+
+
+class _Prover:
+    """Signs proofs with its own key, and remembers the nonces that servers ask for.
+
+    Args:
+        pem: The private key (PEM, P-256); None creates one.
+    """
+
+    def __init__(self, pem: str | None = None) -> None:
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        loaded = load_pem_private_key(pem.encode(), None) if pem else ec.generate_private_key(ec.SECP256R1())
+        assert isinstance(loaded, ec.EllipticCurvePrivateKey)
+        self._key = loaded
+        self._nonces: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return "<Prover>"
+
+    @cached_property
+    def pem(self) -> str:
+        from cryptography.hazmat.primitives import serialization as s
+
+        return self._key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()).decode()
+
+    @cached_property
+    def _jwk(self) -> dict[str, str]:
+        numbers = self._key.public_key().public_numbers()
+        x, y = (_base64(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
+        return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
+
+    def sign(self, request: httpx2.Request, token: str | None = None) -> None:
+        """Put a new proof on a request. With a token, the proof is bound to the token, which is put on too."""
+        import jwt
+
+        parts = urlsplit(str(request.url))
+        claims: dict[str, Any] = {
+            "jti": str(uuid4()),
+            "htm": request.method,
+            "htu": urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")),
+            "iat": int(time.time()),
+        }
+        if token is not None:
+            claims["ath"] = _base64(sha256(token.encode()).digest())
+            request.headers["Authorization"] = f"DPoP {token}"
+        if nonce := self._nonces.get(parts.netloc):
+            claims["nonce"] = nonce
+        headers = {"typ": "dpop+jwt", "jwk": self._jwk}
+        request.headers["DPoP"] = jwt.encode(claims, self._key, algorithm=ALGORITHM, headers=headers)
+
+    def remember_nonce(self, response: httpx2.Response) -> None:
+        """Remember the nonce in a server's answer (RFC 9449, section 8)."""
+        if nonce := response.headers.get(NONCE):
+            self._nonces[urlsplit(str(response.request.url)).netloc] = nonce[:500]
+
+
+async def _wants_nonce(response: httpx2.Response) -> bool:
+    if response.status_code not in (400, 401) or NONCE not in response.headers:
+        return False
+    return (await _json(response)).get("error") == "use_dpop_nonce"
+
+
+async def _as_bearer(response: httpx2.Response) -> tuple[httpx2.Response, bool]:
+    """Return a token endpoint's answer in the form that the SDK reads, and whether its token is bound to the key."""
+    body = await _json(response)
+    if str(body.get("token_type", "")).lower() != "dpop":
+        return response, False
+    bearer = httpx2.Response(response.status_code, json={**body, "token_type": "Bearer"}, request=response.request)
+    return bearer, True
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+# Log-out: revokes the tokens of a server if it can (RFC 7009), and deletes them here in any case.
+
+REVOKE_SECONDS = 5.0
+"""Deadline of a revocation, in seconds. The tokens are deleted here even if it is missed."""
+
+
+@dataclass(frozen=True)
+class LoggedOut:
+    """The result of the log-out of one client.
+
+    Attributes:
+        authority: The host of the authorization server, or "".
+        done: `"revoked"`, or why the tokens were only deleted here.
+    """
+
+    authority: str
+    done: str
+
+
+async def log_out(spec: UrlSpec, logins: LogIns) -> list[LoggedOut]:
+    """Revoke and delete all tokens and registrations of a server.
+
+    Returns:
+        The result for each client; empty if nothing was kept.
+    """
+    key = server_key(spec.url)
+    store = await asyncio.to_thread(logins.store)
+    records = await asyncio.to_thread(store.load, key)
+    done = [await _revoke(record, spec) for record in records.values() if isinstance(record, dict)]
+    await asyncio.to_thread(store.save, key, {})
+    if not isinstance(store, FileStore) and logins.where == "auto":
+        await asyncio.to_thread(FileStore().save, key, {})
+    return done
+
+
+async def _revoke(record: Record, spec: UrlSpec) -> LoggedOut:
+    metadata, tokens = record.get("metadata") or {}, record.get("tokens") or {}
+    authority = host_and_port(str(metadata.get("issuer") or record.get("authority") or ""))
+    endpoint = str(metadata.get("revocation_endpoint") or "")
+    if not tokens:
+        return LoggedOut(authority, "forgotten: there was a registration, and no token")
+    if not endpoint or not is_private(endpoint):
+        return LoggedOut(authority, "forgotten; it has no way to revoke tokens")
+    if await Reach(spec.url, [getattr(getattr(spec, "auth", None), "issuer", None)]).refused(endpoint):
+        return LoggedOut(authority, "forgotten; it wanted that to be told to an address of this machine or its network")
+    client, secret = _client(record, spec)
+    # the refresh token first: most servers revoke its access tokens with it
+    kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]
+    name = client.get("client_id", "")
+    forms = [{"token": tokens[kind], "token_type_hint": kind, "client_id": name} for kind in kinds]
+    return LoggedOut(authority, await _sent(endpoint, forms, client, secret, spec))
+
+
+def _client(record: Record, spec: UrlSpec) -> tuple[Record, str | None]:
+    options = getattr(spec, "auth", None)
+    client: Record = dict(record.get("client") or {})
+    if options is not None and options.client_id is not None:
+        method = options.token_endpoint_auth_method or "client_secret_basic"
+        client = {"client_id": options.client_id, "token_endpoint_auth_method": method}
+        return client, options.client_secret
+    return client, client.get("client_secret")
+
+
+async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, secret: str | None, spec: UrlSpec) -> str:
+    options: dict[str, Any] = {}
+    if secret is not None and client.get("token_endpoint_auth_method") == "client_secret_post":
+        forms = [{**form, "client_secret": secret} for form in forms]
+    elif secret is not None:
+        options["auth"] = httpx2.BasicAuth(quote(client["client_id"], safe=""), quote(secret, safe=""))
+    plain = spec.verify is True and spec.cert is None
+    try:
+        async with httpx2.AsyncClient(timeout=REVOKE_SECONDS, verify=True if plain else tls_context(spec)) as sender:
+            answers = [await sender.post(endpoint, data=form, **options) for form in forms]
+    except (httpx2.HTTPError, OSError) as error:
+        return f"forgotten; it could not be told ({type(error).__name__})"
+    refused = [answer.status_code for answer in answers if answer.status_code >= 400]
+    return f"forgotten; it did not revoke them (HTTP {refused[0]})" if refused else "revoked"

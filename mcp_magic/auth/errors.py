@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["Parties", "explain", "refused_again", "refused_registration", "token_refusal"]
+__all__ = ["Parties", "refusal"]
 
 
 @dataclass(frozen=True)
 class Parties:
-    """The servers of a log-in.
+    """The servers of a log-in, and the errors that name them.
 
     Attributes:
         server: The name of the MCP server.
@@ -43,65 +43,69 @@ class Parties:
         """The host of the authorization server, or a description of it, for a message."""
         return self.issuer or "the authorization server"
 
+    def error(self, problem: str) -> AuthorizationError:
+        """Return an error of this log-in."""
+        return AuthorizationError(f"{self.server}: {problem}")
 
-def explain(error: Exception, parties: Parties) -> AuthorizationError:
-    """Return the error that explains an error of the SDK's checks."""
-    for pattern, words in _WORDS:
-        if match := re.match(pattern, str(error), re.DOTALL):
-            hosts = [one_line(text, 100) for text in match.groups()]
-            problem = words.format(*hosts, at=parties.authority, where=parties.where)
-            return AuthorizationError(f"{parties.server}: {problem}")
-    return AuthorizationError(
-        f"{parties.server}: the log-in at {parties.authority} failed ({type(error).__name__}); "
-        "its answers do not fit OAuth 2.1 as MCP uses it."
-    )
+    def explained(self, error: Exception) -> AuthorizationError:
+        """Return the error that explains an error of the SDK's checks."""
+        for pattern, words in _EXPLANATIONS:
+            if match := re.match(pattern, str(error), re.DOTALL):
+                hosts = [one_line(text, 100) for text in match.groups()]
+                return self.error(words.format(*hosts, at=self.authority, where=self.where))
+        kind = type(error).__name__
+        return self.error(
+            f"the log-in at {self.authority} failed ({kind}); its answers do not fit OAuth 2.1 as MCP uses it."
+        )
+
+    def no_token(self, status: int, body: str, lead: str = "") -> AuthorizationError:
+        """Return the error for an answer of the token endpoint (RFC 6749, section 5.2)."""
+        code, why = _oauth_error(body)
+        return self.error(lead + refusal(self.authority, code, self.hide(why), status))
+
+    def not_registered(self, status: int, body: str) -> AuthorizationError:
+        """Return the error for an authorization server that registers no program (RFC 7591, section 3.2.2)."""
+        code, why = _oauth_error(body)
+        reason = one_line(self.hide(why or code), 200)
+        refused = sentence(f"{self.authority} does not let new clients register (HTTP {status})", reason)
+        return self.error(
+            f"{refused} Register one there by hand and say --client-id ID (redirect URI "
+            "http://127.0.0.1:PORT/callback, --redirect-port PORT)."
+        )
+
+    def refused_again(self, response: httpx2.Response, given: str | None) -> AuthorizationError:
+        """Return the error for a server that refuses a token that was just issued for it, with these scopes."""
+        if response.status_code == 403:
+            match = re.search(r'scope="([^"]*)"', response.headers.get("www-authenticate", ""))
+            wanted = one_line(match[1], 200) if match else "more"
+            return self.error(
+                f"{self.where} wants the scopes {wanted!r}, and {self.authority} gave {given or 'none'!r} "
+                "(insufficient_scope). Ask the people who run it for more."
+            )
+        return self.error(
+            f"{self.where} does not take the token that {self.authority} has just given (HTTP 401); one of the two is "
+            "set up wrong, and their operators have to mend that."
+        )
 
 
-def token_refusal(status: int, body: str, parties: Parties) -> str:
-    """Return what an error of the token endpoint means (RFC 6749, section 5.2)."""
-    code, why = _oauth_error(body)
-    because = f" {sentence('It says', parties.hide(why))}" if why else ""
-    if status >= 500 or status == 429:
-        return f"{parties.authority} failed (HTTP {status}); it is its fault, try again later.{because}"
-    meaning = TOKEN_ERRORS.get(code, "it gave no token")
-    shown = f" ({one_line(code, 40)})" if code else f" (HTTP {status})"
-    return f"{parties.authority} refused: {meaning}{shown}.{because}"
-
-
-def refused_registration(status: int, body: str, parties: Parties) -> str:
-    """Return the message that an authorization server does not register this program (RFC 7591, section 3.2.2)."""
-    code, why = _oauth_error(body)
-    reason = one_line(parties.hide(why or code), 200)
-    refused = sentence(f"{parties.authority} does not let new clients register (HTTP {status})", reason)
-    return (
-        f"{refused} Register one there by hand and say --client-id ID (redirect URI http://127.0.0.1:PORT/callback, "
-        "--redirect-port PORT)."
-    )
-
-
-def refused_again(response: httpx2.Response, given: str | None, parties: Parties) -> str:
-    """Return the message that a server refuses a token that was just issued for it.
+def refusal(at: str, code: str, why: str, status: int = 0) -> str:
+    """Return what an error of OAuth means.
 
     Args:
-        response: The refusal, 401 or 403.
-        given: The scopes of the token.
-        parties: The servers of the log-in.
+        at: The host of the authorization server.
+        code: The error's code, or "".
+        why: Its description, or "".
+        status: The HTTP status with which the token endpoint sent it; 0 for an error of the log-in page.
     """
-    if response.status_code == 403:
-        match = re.search(r'scope="([^"]*)"', response.headers.get("www-authenticate", ""))
-        wanted = one_line(match[1], 200) if match else "more"
-        return (
-            f"{parties.server}: {parties.where} wants the scopes {wanted!r}, and {parties.authority} gave "
-            f"{given or 'none'!r} (insufficient_scope). Ask whoever grants you access there for more."
-        )
-    return (
-        f"{parties.server}: {parties.where} does not take the token that {parties.authority} has just given "
-        "(HTTP 401); one of the two is set up wrong, and their operators have to mend that."
-    )
+    because = f" {sentence('It says', why)}" if why else ""
+    failed = status >= 500 or status == 429
+    shown = one_line(code, 40) if code and not failed else f"HTTP {status}"
+    if failed or code in ("server_error", "temporarily_unavailable"):
+        return f"{at} failed ({shown}); it is its fault, try again later.{because}"
+    return f"{at} {OAUTH_ERRORS.get(code, 'refused the log-in')} ({shown}).{because}"
 
 
 def _oauth_error(body: str) -> tuple[str, str]:
-    """Return the code and the description of an OAuth error, "" for each that is missing."""
     try:
         error = json.loads(body)
     except ValueError:
@@ -111,18 +115,19 @@ def _oauth_error(body: str) -> tuple[str, str]:
     return str(error.get("error") or ""), one_line(str(error.get("error_description") or ""), 200)
 
 
-TOKEN_ERRORS = {
-    "invalid_grant": "the log-in is too old, was used already, or belongs to another client; log in again",
-    "invalid_client": "it does not know this client, or its secret is wrong; check client_id and client_secret",
-    "unauthorized_client": "this client may not use this grant; whoever registered it has to allow it",
-    "unsupported_grant_type": "it does not offer this grant",
-    "invalid_scope": "it does not give these scopes; --scope names others",
-    "invalid_target": "it gives no tokens for this server (resource)",
-    "invalid_request": "it did not understand the request",
+OAUTH_ERRORS = {
+    "access_denied": "did not give access: you, or its rules, refused it",
+    "invalid_scope": "refused: it does not give these scopes; --scope names others",
+    "invalid_grant": "refused: the log-in is too old, was used already, or belongs to another client; log in again",
+    "invalid_client": "refused: the client is unknown there, or its secret is wrong; check client_id and client_secret",
+    "unauthorized_client": "refused: this client may not use this grant; its owner there has to allow it",
+    "unsupported_grant_type": "refused: it does not offer this grant",
+    "invalid_target": "refused: it gives no tokens for this server (resource)",
+    "invalid_request": "refused: it did not understand the request",
 }
-"""Error code of the token endpoint -> its meaning."""
+"""Error code of an authorization server -> its meaning, after the server's name (RFC 6749, 4.1.2.1 and 5.2)."""
 
-_WORDS = [
+_EXPLANATIONS = [
     (r"Invalid registration response", "{at} answered the registration with something that is none; its fault."),
     (r"Authorization server registered", "{at} registered this client in a way that it cannot use; its fault."),
     (r"Invalid token response", "{at} answered with something that is no token; its fault."),

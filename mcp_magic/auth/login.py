@@ -12,8 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
-from mcp_magic._text import clean, duration, listed, sentence
+from mcp_magic._text import clean, duration, listed
 from mcp_magic.ask.elicitation import link_to
+from mcp_magic.auth.errors import refusal
 from mcp_magic.auth.store import Store, make_store
 from mcp_magic.display.document import joined, page, tag
 from mcp_magic.display.text import host_of, one_line
@@ -212,7 +213,9 @@ class LogIn:
             self.stale += 1
             return "stale"
         if "error" in reply:
-            self._settle("refused", AuthorizationError(f"{self.server}: {refusal(reply, self.host)}"))
+            why = one_line(reply.get("error_description", ""), 200)
+            problem = refusal(self.host, one_line(reply["error"], 40), why)
+            self._settle("refused", AuthorizationError(f"{self.server}: {problem}"))
             return "refused"
         if "code" not in reply:
             return "stale"
@@ -240,21 +243,6 @@ class LogIn:
             AuthorizationError: The log-in was refused or cancelled.
         """
         return self._answer.result()
-
-
-def refusal(reply: dict[str, str], host: str) -> str:
-    """Return what the error of an authorization response means (RFC 6749, section 4.1.2.1)."""
-    why = one_line(reply.get("error_description", ""), 200)
-    code = one_line(reply["error"], 40)
-    because = f" {sentence('It says', why)}" if why else ""
-    match code:
-        case "access_denied":
-            return f"{host} did not give access: you, or its rules, refused it (access_denied).{because}"
-        case "invalid_scope":
-            return f"{host} does not know what was asked for (invalid_scope); --scope names others.{because}"
-        case "server_error" | "temporarily_unavailable":
-            return f"{host} failed ({code}); it is its fault, try again later.{because}"
-    return f"{host} refused the log-in ({code}).{because}"
 
 
 class CallbackServer(ThreadingHTTPServer):

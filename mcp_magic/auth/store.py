@@ -212,7 +212,6 @@ def make_store(where: str = "auto", folder: Path | None = None) -> Store:
 
 
 def _keyring(priority: float) -> Any:
-    """Return the keyring backend in use, or None if it keeps nothing or is not reliable enough."""
     try:
         import keyring
         from keyring.backends import fail, null
@@ -283,7 +282,7 @@ async def locked(path: Path) -> AsyncIterator[None]:
 
 
 class KeptTokens:
-    """The tokens of one client at one server (the SDK's `TokenStorage`), and the other state that outlives a kernel.
+    """The tokens of one client at one server, and the other state that outlives a kernel.
 
     Args:
         store: Keeps the record.
@@ -295,13 +294,8 @@ class KeptTokens:
     def __init__(self, store: Store, url: str, options: AuthOptions, learn: Callable[[Iterable[str]], None]) -> None:
         self._store = store
         self._server = server_key(url)
-        client = [
-            options.grant,
-            options.client_id,
-            options.client_metadata_url,
-            options.issuer,
-            *sorted(options.scopes),
-        ]
+        named = (options.grant, options.client_id, options.client_metadata_url, options.issuer)
+        client = [*named, *sorted(options.scopes)]
         self._client = sha256(json.dumps(client).encode()).hexdigest()[:16]  # the client's key in a record; no secrets
         self._learn = learn
         self._writing = asyncio.Lock()
@@ -344,25 +338,10 @@ class KeptTokens:
         whole[self._client] = {name: value for name, value in record.items() if value is not None}
         self._store.save(self._server, {client: kept for client, kept in whole.items() if kept})
 
-    async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens, or None if there are none or they cannot be read."""
-        from mcp.shared.auth import OAuthToken
-
-        tokens: OAuthToken | None = read_model(OAuthToken, (await self.load()).get("tokens"))
-        return tokens
-
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Save tokens and the time when they expire."""
         expires = None if tokens.expires_in is None else time.time() + int(tokens.expires_in)
         await self.save(tokens=tokens.model_dump(mode="json", exclude_none=True), expires_at=expires)
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the registration of this client."""
-        from mcp.shared.auth import OAuthClientInformationFull
-
-        record = await self.load()
-        client: OAuthClientInformationFull | None = read_model(OAuthClientInformationFull, record.get("client"))
-        return client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Save the registration of this client."""
@@ -379,10 +358,5 @@ def read_model(kind: Any, value: Any) -> Any:
 
 def _secrets_of(record: dict[str, Any]) -> list[str]:
     tokens, client = record.get("tokens") or {}, record.get("client") or {}
-    texts = (
-        tokens.get("access_token"),
-        tokens.get("refresh_token"),
-        client.get("client_secret"),
-        record.get("dpop_key"),
-    )
-    return [text for text in texts if text]
+    found = (tokens.get("access_token"), tokens.get("refresh_token"), client.get("client_secret"))
+    return [text for text in (*found, record.get("dpop_key")) if text]

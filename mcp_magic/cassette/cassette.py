@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mcp_magic import errors
 from mcp_magic._text import did_you_mean, listed
-from mcp_magic.cassette.file import CassetteFile
+from mcp_magic.cassette.file import LARGEST, CassetteFile
 from mcp_magic.cassette.match import LISTEN, MEMBERS, Content, read
 from mcp_magic.config.masking import named_secrets
 from mcp_magic.errors import CassetteError
@@ -57,6 +57,13 @@ MODES: dict[str, str] = {
 }
 """Mode -> description. pytest-recording calls them once, none, all and new_episodes."""
 
+TYPED = (
+    "`%mcp record FILE`",
+    "`%mcp record FILE --mode auto`",
+    "`%config MCPMagics.cassette_bytes = {bytes}`",
+)
+"""What to type to make a cassette, to add what is missing, and to allow more bytes."""
+
 LIKE_KEYS = 8
 """Minimum length of a secret-looking environment variable's value for it to be masked."""
 
@@ -72,16 +79,18 @@ class Cassette:
             on its variables) or are replayed like the others.
         here: The folder whose path is not written, so that the cassette plays in other folders; by default the current
             one.
-        typed: The commands to make the cassette, and to add what is missing.
+        largest: The most bytes that the file may have; the recording ends there.
+        typed: The commands to make the cassette, to add what is missing, and to allow more bytes (`{bytes}`).
+        asks: Whether the user can be asked the servers' questions; otherwise the recorded answers are used.
+        tell: Called with the line for the user when the recording ends before its session.
 
     Attributes:
         masker: Masks secrets in recordings and in requests to match.
-        makes, adds: The commands to make the cassette, and to add what is missing.
-        asks: Whether the user can be asked the servers' questions; otherwise the recorded answers are used.
         book: The parsed turns of models.
         recorded: Lines written.
         played: Requests and turns answered.
         ejected: Whether it is no longer inserted.
+        full: Whether the recording has ended because the file would become too large.
 
     Raises:
         CassetteError: It cannot be read.
@@ -95,24 +104,28 @@ class Cassette:
         pauses: bool = False,
         in_process: str = "live",
         here: Path | None = None,
-        typed: tuple[str, str] = ("`%mcp record FILE`", "`%mcp record FILE --mode auto`"),
+        largest: int = LARGEST,
+        typed: tuple[str, str, str] = TYPED,
+        asks: Callable[[], bool] = lambda: False,
+        tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.makes, self.adds = typed
+        self._makes, self._adds, self._allows = typed
+        self.asks = asks
+        self._tell = tell
         self.path = path
         self.mode = _one_of("mode", mode, tuple(MODES))
         self.pauses = pauses
         self.in_process = _one_of("in-process", in_process, get_args(InProcess))
         self.masker = Masker({value for value in named_secrets(dict(os.environ)) if len(value) >= LIKE_KEYS})
-        self.asks: Callable[[], bool] = lambda: False
-        self.file = CassetteFile(path, here)
+        self.file = CassetteFile(path, here, largest)
         self.recorded = self.played = 0
-        self.ejected = False
+        self.ejected = self.full = False
         self.book: Any = None
         self._content = Content()
-        self._written: dict[str, list[str]] = {"server": [], "model": []}
+        self._written: dict[str, dict[str, None]] = {"server": {}, "model": {}}
         there = path.exists()
         if mode == "replay" and not there:
-            raise CassetteError(f"there is no cassette {path}; {self.makes} makes it.")
+            raise CassetteError(f"there is no cassette {path}; {self._makes} makes it.")
         if there and mode != "record":
             self._content = read(self.file.read())
         self.replays = mode in ("replay", "auto") or (mode == "once" and there)
@@ -124,9 +137,27 @@ class Cassette:
     @property
     def doing(self) -> str:
         """Whether it is replaying or recording, in words."""
+        if self.full:
+            return f"full ({self.file.largest:,} bytes): nothing more is recorded"
         if self.replays and self.records:
             return "replaying, and recording what is not in it"
         return "replaying" if self.replays else "recording"
+
+    @property
+    def recording(self) -> bool:
+        """Whether what is sent and received still gets into the file."""
+        return not (self.ejected or self.full)
+
+    @property
+    def more(self) -> str:
+        """What to type to have more bytes recorded."""
+        return f"{self._allows.format(bytes=2 * self.file.largest)} allows more"
+
+    def adds(self, missing: str) -> str:
+        """Return what to type to get into the cassette what is missing."""
+        if self._content.cut and not self.records:
+            return f"its recording ended at {self._content.cut:,} bytes; {self.more} when it is recorded anew"
+        return f"{self._adds} adds {missing}"
 
     @property
     def turns(self) -> list[dict[str, Any]]:
@@ -168,20 +199,39 @@ class Cassette:
         return self._content.examinations
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Write a line at once.
+        """Write a line at once; end the recording if the file would become too large to be played.
 
         Raises:
             CassetteError: It cannot be written.
         """
+        if self.full:
+            return
         if not self.file.begun:
             from mcp_magic import __version__
 
             self.file.begin(f"mcp_magic {__version__}")
+        if not self.file.append(entry):
+            self.end()
+            return
         self.recorded += 1
         for what, names in self._written.items():
             if what in entry:
-                names.append(entry[what])
-        self.file.append(entry)
+                names[entry[what]] = None
+
+    def eject(self) -> None:
+        """End its use; other kernels may write to the file again."""
+        self.ejected = True
+        self.file.close()
+
+    def end(self) -> None:
+        """End the recording, because a file with more could not be played, and tell the user."""
+        self.full = True
+        self.file.cut()
+        with suppress(Exception):  # the call that is recorded goes on, whatever becomes of the line
+            self._tell(
+                f"The recording on {self.path} has ended: a cassette has at most {self.file.largest:,} bytes. It plays "
+                f"up to here; {self.more}."
+            )
 
 
 def tenths(since: float) -> tuple[dict[str, float], float]:
@@ -211,12 +261,19 @@ examining: ContextVar[int | None] = ContextVar("mcp_magic_examining", default=No
 
 
 class Deck:
-    """Holds the inserted cassette."""
+    """Holds the inserted cassette.
+
+    Attributes:
+        asks, tell: What the next cassettes get; see `Cassette`.
+        largest: The most bytes of the next cassettes.
+    """
 
     def __init__(self) -> None:
         self._cassette: Cassette | None = None
         self._looked = False
         self.asks: Callable[[], bool] = lambda: False
+        self.tell: Callable[[str], None] = lambda text: None
+        self.largest = LARGEST
 
     @property
     def cassette(self) -> Cassette | None:
@@ -236,16 +293,20 @@ class Deck:
         Args:
             path: The file.
             mode: One of `MODES`.
-            **options: `pauses`, `in_process`: see `Cassette`.
+            **options: See `Cassette`.
 
         Raises:
             CassetteError: It cannot be used; the current one stays.
         """
-        made = Cassette(Path(path).expanduser(), mode, **options)
-        made.asks = lambda: self.asks()
+        made = self._made(path, mode, **options)
         self.eject()
         self._cassette = made
         return made
+
+    def _made(self, path: Path | str, mode: str, **options: Any) -> Cassette:
+        options.setdefault("largest", self.largest)
+        options.setdefault("tell", lambda text: self.tell(text))
+        return Cassette(Path(path).expanduser(), mode, asks=lambda: self.asks(), **options)
 
     @contextmanager
     def holding(self, path: Path | str, mode: str = "once", **options: Any) -> Iterator[Cassette]:
@@ -262,8 +323,7 @@ class Deck:
         """Remove the cassette and return it; from now on requests go to the real servers."""
         taken, self._cassette, self._looked = self._cassette, None, True
         if taken is not None:
-            taken.ejected = True
-            taken.file.close()
+            taken.eject()
         return taken
 
     def _from_environment(self, environ: Mapping[str, str]) -> Cassette | None:
@@ -278,9 +338,7 @@ class Deck:
         options: dict[str, Any] = {name: value.strip().lower() for name, value in named.items()}
         if "pauses" in options:
             options["pauses"] = options["pauses"] not in ("0", "false", "no", "off")
-        made = Cassette(Path(path).expanduser(), options.pop("mode", "once"), **options)
-        made.asks = lambda: self.asks()
-        return made
+        return self._made(path, options.pop("mode", "once"), **options)
 
 
 deck = Deck()
@@ -394,13 +452,17 @@ class SessionRecorder(Tap):
         """Mask these secrets from now on."""
         self._cassette.masker.know(secrets)
 
+    def set_cookie(self, value: str) -> None:
+        """Mask a cookie that the server has set."""
+        self._cassette.masker.learn_cookies("set-cookie", value)
+
     def conceal(self, answered: Mapping[str, Any]) -> None:
         """Keep values that the user entered for a server out of the cassette."""
         self._cassette.masker.conceal(answered)
 
     def message(self, direction: str, message: dict[str, Any]) -> None:
         """Write a JSON-RPC message, while the cassette is inserted."""
-        if self._cassette.ejected:
+        if not self._cassette.recording:
             return
         method, number = message.get("method"), message.get("id")
         http: dict[str, Any] = {}
@@ -429,7 +491,6 @@ class SessionRecorder(Tap):
         self._statuses[str(number)] = status
 
     def _http(self, number: str) -> dict[str, Any]:
-        """Return how HTTP answered a request, if that was unusual, else {}."""
         made, status = self._outcomes.pop(number, None), self._statuses.pop(number, None)
         error: BaseException | None = made.error if made is not None else None
         found: dict[str, Any] = {"status": status} if status not in (None, 200) or (status and error) else {}
@@ -443,7 +504,7 @@ class SessionRecorder(Tap):
 
     def stderr(self, line: str) -> None:
         """Write a line of the server's stderr."""
-        if self._cassette.ejected:
+        if not self._cassette.recording:
             return
         pause, self._last = tenths(self._last)
         self._cassette.write({"session": self._number, "stderr": self._cassette.masker.text(line), **pause})
@@ -455,7 +516,7 @@ class SessionRecorder(Tap):
             text: The output.
             instead: The error that its request got instead, if it was meant as an answer.
         """
-        if self._cassette.ejected:
+        if not self._cassette.recording:
             return
         pause, self._last = tenths(self._last)
         kept = self._cassette.masker.text(text[:GARBAGE])
@@ -465,19 +526,19 @@ class SessionRecorder(Tap):
 
     def ended(self) -> None:
         """Write that the server has ended the session."""
-        if not self._cassette.ejected:
+        if self._cassette.recording:
             pause, self._last = tenths(self._last)
             self._cassette.write({"session": self._number, "ended": True, **pause})
             self._has_ended = True
 
     def exited(self, how: str) -> None:
         """Write how the server's process ended, if known and if the server has ended the session."""
-        if how and self._has_ended and not self._cassette.ejected:
+        if how and self._has_ended and self._cassette.recording:
             self._cassette.write({"session": self._number, "exited": how})
 
     def failed(self, error: BaseException) -> None:
         """Write why the session could not be opened."""
-        if not self._cassette.ejected:
+        if self._cassette.recording:
             failure = told(connect_error(error, self._place), self._cassette.masker)
             self._cassette.write({"session": self._number, **failure})
 

@@ -14,6 +14,9 @@
     {"turn": 1, "model": "openai:gpt-5", "digest": "…", "messages": [...], "tools": [...]}
     {"turn": 1, "chunk": {...}}
     {"turn": 1, "done": true}
+    {"cut": 64000000}
+
+`cut` is the last line of a recording that reached its bound in bytes.
 
 `pause` is the time since the previous line of the same session or turn, in seconds rounded to a tenth. Zero is not
 written, so that a new recording differs only where something has changed. Long base64 is written once. The kernel's
@@ -38,7 +41,7 @@ from mcp_magic.schema.commandline import as_word
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["FORMAT", "CassetteFile"]
+__all__ = ["FORMAT", "LARGEST", "CassetteFile"]
 
 FORMAT = 1
 """The format version that is written, and the newest that can be read."""
@@ -49,10 +52,13 @@ BLOB_CHARACTERS = 1000
 """Minimum length of base64 that gets a line of its own."""
 
 LARGEST = 64_000_000
-"""Maximum number of bytes of a cassette that can be read."""
+"""Maximum number of bytes of a cassette, unless a setting says otherwise: a recording ends there."""
 
-UNPACKED = 256_000_000
-"""Maximum number of characters that unpacking blobs and folders may produce."""
+UNPACKED = 4
+"""Characters that unpacking blobs and folders may produce, for each byte that the file may have."""
+
+RESERVED = 100
+"""Bytes that are left for the line that says that the recording ended."""
 
 DEEPEST = 250
 """Maximum depth of nesting; the SDK reads about 200 levels of a message."""
@@ -69,15 +75,18 @@ class CassetteFile:
     Args:
         path: The file.
         here: The folder that is written as `«here»`, by default the current one.
+        largest: The most bytes that it may have, when it is read and when it is written.
     """
 
-    def __init__(self, path: Path, here: Path | None = None) -> None:
+    def __init__(self, path: Path, here: Path | None = None, largest: int = LARGEST) -> None:
         self.path = path
+        self.largest = largest
         folder = (here or Path.cwd()).absolute()
         self._here = str(folder)
         # The root folder would gain nothing.
         self._place = _path(self._here) if folder.name else None
-        self._blobs: dict[str, str] = {}
+        self._blobs: set[str] = set()
+        self._unpacked = 0
         self._begun = False
         self._size = path.stat().st_size if path.exists() else 0
         self._unlock: weakref.finalize[Any, Any] | None = None
@@ -90,15 +99,17 @@ class CassetteFile:
         """
         lines = self._lines()
         self._check_header(next(lines, (0, {}))[1])
-        self._begun, self._blobs = True, {}
-        unpacking = _Unpacking(self._blobs, self._here)
+        self._begun = True
+        blobs: dict[str, str] = {}
+        unpacking = _Unpacking(blobs, self._here, UNPACKED * self.largest)
         found: list[dict[str, Any]] = []
         for number, packed in lines:
             entry = self._checked(number, packed, unpacking)
             if "blob" in entry:
-                self._blobs[entry["blob"]] = entry["base64"]
+                blobs[entry["blob"]] = entry["base64"]
             else:
                 found.append(entry)
+        self._blobs, self._unpacked = set(blobs), unpacking.characters
         return found
 
     def _check_header(self, header: dict[str, Any]) -> None:
@@ -110,7 +121,6 @@ class CassetteFile:
             raise CassetteError(f"{newer}: update mcp_magic, or record it anew with `--mode record`.")
 
     def _checked(self, number: int, packed: dict[str, Any], unpacking: _Unpacking) -> dict[str, Any]:
-        """Return a line, unpacked and validated."""
         from mcp_magic.cassette.format import problem_of
 
         try:
@@ -131,7 +141,7 @@ class CassetteFile:
         problem = ""
         text = ""
         try:
-            text = read_bytes(self.path, LARGEST).decode("utf-8")
+            text = read_bytes(self.path, self.largest).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             problem = f"the cassette {self.path} cannot be read: {getattr(error, 'strerror', None) or 'no UTF-8'}"
         if problem:
@@ -153,37 +163,49 @@ class CassetteFile:
         Raises:
             CassetteError: It cannot be written.
         """
-        self._begun, self._blobs = True, {}
-        self._write(json.dumps({"cassette": FORMAT, "by": by}) + "\n", "w")
+        self._begun, self._blobs, self._unpacked = True, set(), 0
+        self._write(_line({"cassette": FORMAT, "by": by}), "wb")
 
     @property
     def begun(self) -> bool:
         """Whether it has a header, because it was read or begun."""
         return self._begun
 
-    def append(self, entry: dict[str, Any]) -> None:
-        """Write a line, at once.
+    def append(self, entry: dict[str, Any]) -> bool:
+        """Write a line, at once; return False if the file would become too large to be read, and write nothing.
 
         Raises:
             CassetteError: It cannot be written.
         """
-        blobs: dict[str, str] = {}
-        packed = {name: _packed(value, blobs, self._without_folder) for name, value in entry.items()}
-        lines = [{"blob": name, "base64": body} for name, body in blobs.items() if name not in self._blobs]
-        self._blobs.update(blobs)
-        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [*lines, packed])
-        self._write(text.encode("utf-8", "replace").decode(), "a")
+        packing = _Packing(self._without_folder, len(self._here))
+        packed = {name: packing.packed(value) for name, value in entry.items()}
+        new = [{"blob": name, "base64": body} for name, body in packing.blobs.items() if name not in self._blobs]
+        data = b"".join(map(_line, [*new, packed]))
+        unpacked = self._unpacked + packing.characters
+        # half of what reading allows: the folder may have a longer name where the cassette is played
+        if self._size + len(data) > self.largest - RESERVED or unpacked > UNPACKED * self.largest // 2:
+            return False
+        self._write(data, "ab")
+        self._blobs |= packing.blobs.keys()
+        self._unpacked = unpacked
+        return True
 
-    def _write(self, text: str, mode: str) -> None:
+    def cut(self) -> None:
+        """Write that the recording ended because the file would become too large."""
+        line = _line({"cut": self.largest})
+        if self._size + len(line) <= self.largest:
+            self._write(line, "ab")
+
+    def _write(self, data: bytes, mode: str) -> None:
         problem = ""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self._unlock is None:
                 self._lock()
-                if mode == "a":
+                if mode == "ab":
                     _without_half_a_line(self.path)
-            with self.path.open(mode, encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with self.path.open(mode) as file:
+                file.write(data)
                 self._size = file.tell()
         except OSError as error:
             problem = f"the cassette {self.path} cannot be written: {error.strerror}"
@@ -229,12 +251,14 @@ class _Unpacking:
     Args:
         blobs: Name -> base64.
         here: The folder for `«here»`.
+        most: The most characters that may come of it.
     """
 
-    def __init__(self, blobs: dict[str, str], here: str) -> None:
+    def __init__(self, blobs: dict[str, str], here: str, most: int) -> None:
         self._blobs = blobs
         self._here = here
-        self._left = UNPACKED
+        self._most = most
+        self.characters = 0
 
     def whole(self, entry: dict[str, Any]) -> dict[str, Any]:
         return {name: self._unpacked(inner, 1) for name, inner in entry.items()}
@@ -269,13 +293,12 @@ class _Unpacking:
         return prefix + body
 
     def _takes(self, characters: int) -> None:
-        self._left -= characters
-        if self._left < 0:
-            raise _TooMuchError(f"unpacked it has more than {UNPACKED:,} characters")
+        self.characters += characters
+        if self.characters > self._most:
+            raise _TooMuchError(f"unpacked it has more than {self._most:,} characters")
 
 
 def _object(line: str) -> dict[str, Any] | str:
-    """Return the JSON object of a line, or why it is invalid."""
     try:
         found = json.loads(line)
     except json.JSONDecodeError:
@@ -292,21 +315,48 @@ def _path(folder: str) -> re.Pattern[str]:
     return re.compile(rf"(?:(?<=file://)|(?<![\w./~-])){re.escape(folder)}(?![\w.-])")
 
 
-def _packed(value: Any, blobs: dict[str, str], plain: Callable[[str], str]) -> Any:
-    """Return a value with long base64 moved to `blobs`, and with `plain` applied to other texts."""
-    if isinstance(value, str):
-        found = _BASE64.fullmatch(value) if len(value) >= BLOB_CHARACTERS else None
+class _Packing:
+    """Replaces long base64 by references to blobs, and counts the characters that `_Unpacking` will make of a line.
+
+    Args:
+        plain: Replaces the folder in other texts.
+        here: The characters of the folder.
+
+    Attributes:
+        blobs: Name -> base64.
+    """
+
+    def __init__(self, plain: Callable[[str], str], here: int) -> None:
+        self._plain = plain
+        self._here = here
+        self.blobs: dict[str, str] = {}
+        self.characters = 0
+
+    def packed(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, list | tuple):
+            return [self.packed(item) for item in value]
+        if isinstance(value, dict):
+            inner = {str(name): self.packed(item) for name, item in value.items()}
+            return {PLAIN: inner} if BLOB in inner or PLAIN in inner else inner
+        return value
+
+    def _text(self, text: str) -> Any:
+        found = _BASE64.fullmatch(text) if len(text) >= BLOB_CHARACTERS else None
         if found is None:
-            return plain(value)
+            text = self._plain(text)
+            if HERE in text:
+                self.characters += len(text) + text.count(HERE) * self._here
+            return text
+        self.characters += len(text)
         name = hashlib.sha256(found["body"].encode()).hexdigest()[:16]
-        blobs[name] = found["body"]
+        self.blobs[name] = found["body"]
         return {BLOB: name, **({"prefix": found["prefix"]} if found["prefix"] else {})}
-    if isinstance(value, list | tuple):
-        return [_packed(item, blobs, plain) for item in value]
-    if isinstance(value, dict):
-        inner = {str(name): _packed(item, blobs, plain) for name, item in value.items()}
-        return {PLAIN: inner} if BLOB in inner or PLAIN in inner else inner
-    return value
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    return f"{json.dumps(entry, ensure_ascii=False)}\n".encode("utf-8", "replace")
 
 
 def _without_half_a_line(path: Path) -> None:

@@ -18,16 +18,12 @@ Seconds = Annotated[float, Field(ge=0, le=10**6, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=1000)]
 
 
-class Failure(TypedDict, total=False):
-    """The error of an answer."""
-
+class _Failure(TypedDict, total=False):
     code: Required[int]
     message: Required[str]
 
 
-class Status(TypedDict, total=False):
-    """How HTTP answered, if that was unusual."""
-
+class _Status(TypedDict, total=False):
     status: Number
     retry_after: Seconds | None
     refused: bool
@@ -37,16 +33,12 @@ class Status(TypedDict, total=False):
     code: int
 
 
-class Blob(TypedDict):
-    """Base64 that is written once."""
-
+class _Blob(TypedDict):
     blob: Text
     base64: str
 
 
-class Head(TypedDict, total=False):
-    """The first line of a session."""
-
+class _Head(TypedDict, total=False):
     session: Required[Number]
     server: Required[Text]
     transport: Text
@@ -55,17 +47,15 @@ class Head(TypedDict, total=False):
     doctor: Number | None
 
 
-class Line(TypedDict, total=False):
-    """A message or another event in a session."""
-
+class _Line(TypedDict, total=False):
     session: Required[Number]
     to: str
     id: int | Text | None
     method: Text
     params: dict[str, Any] | None
     result: dict[str, Any]
-    error: Failure
-    http: Status | None
+    error: _Failure
+    http: _Status | None
     stderr: str
     garbage: str
     ended: Any
@@ -77,9 +67,7 @@ class Line(TypedDict, total=False):
     pause: Seconds
 
 
-class Turn(TypedDict, total=False):
-    """A request to a model, or a part of its answer."""
-
+class _Turn(TypedDict, total=False):
     turn: Required[Number]
     model: Text
     digest: str
@@ -94,35 +82,40 @@ class Turn(TypedDict, total=False):
     pause: Seconds
 
 
-class Step(TypedDict, total=False):
-    """A step of the doctor's report."""
-
+class _Step(TypedDict, total=False):
     step: Required[str]
     seconds: Required[Seconds | None]
     found: Required[list[Annotated[list[str], Field(min_length=2, max_length=3)]]]
 
 
-class Lint(TypedDict):
-    """The texts around the findings of the doctor's report."""
-
+class _Lint(TypedDict):
     title: str
     note: str
     empty: str
 
 
-class Report(TypedDict, total=False):
-    """A report of the doctor."""
-
+class _Report(TypedDict, total=False):
     doctor: Required[Number]
     title: Required[str]
     target: str
     call: str | None
-    steps: Required[list[Step]]
+    steps: Required[list[_Step]]
     findings: list[Annotated[list[str], Field(min_length=5, max_length=5)]]
-    lint: Lint
+    lint: _Lint
 
 
-_KINDS: dict[str, Any] = {"blob": Blob, "turn": Turn, "server": Head, "session": Line, "steps": Report}
+class _Cut(TypedDict):
+    cut: Number
+
+
+_KINDS: dict[str, Any] = {
+    "blob": _Blob,
+    "turn": _Turn,
+    "server": _Head,
+    "session": _Line,
+    "steps": _Report,
+    "cut": _Cut,
+}
 """Member that tells the kind -> schema; the first match counts."""
 
 _MARKS = ("ok", "warning", "failed", "not needed", "not reached")

@@ -232,7 +232,6 @@ class _Reading:
             (self._listening if listens else self._open)[str(scene.id)] = self._all[str(scene.id)] = scene
 
     def _settled(self, number: Any) -> Scene | None:
-        """Return the pending request with this id, which is then no longer pending."""
         return self._open.pop(str(number), None) or self._listening.pop(str(number), None)
 
     def _cause(self, message: dict[str, Any]) -> Scene | None:
@@ -246,7 +245,6 @@ class _Reading:
         return self._latest()
 
     def _latest(self) -> Scene | None:
-        """Return the latest pending request, or else the last message sent."""
         return next(reversed(self._open.values()), self._last)
 
     def _step(self, scene: Scene | None, step: Step) -> None:
@@ -411,7 +409,6 @@ class Server:
 
 
 def _last(found: list[Scene], session: int, server: Server) -> Scene | None:
-    """Return the last of equal scenes in a session, or else the last of all."""
     own = server.sessions[session].scenes if session < len(server.sessions) else []
     mine = [scene for scene in found if any(scene is each for each in own)]
     return next(iter((mine or found)[-1:]), None)
@@ -502,6 +499,7 @@ class Content:
         turns: The lines of the turns of models.
         examined: The examinations by the doctor.
         sessions, examinations: The highest numbers of each.
+        cut: The bytes at which the recording ended before its sessions; 0 if it did not.
     """
 
     servers: dict[str, Server] = field(default_factory=dict)
@@ -509,6 +507,7 @@ class Content:
     examined: list[Examined] = field(default_factory=list)
     sessions: int = 0
     examinations: int = 0
+    cut: int = 0
 
 
 def read(entries: Iterable[dict[str, Any]]) -> Content:
@@ -525,6 +524,7 @@ def read(entries: Iterable[dict[str, Any]]) -> Content:
             lines.setdefault(entry["session"], []).append(entry)
         elif "steps" in entry:
             content.examined.append(Examined(entry))
+        content.cut = entry.get("cut", content.cut)
     content.sessions = max(heads, default=0)
     content.examinations = max((one.report.get("doctor", 0) for one in content.examined), default=0)
     reports = {one.report.get("doctor"): one for one in content.examined}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_magic.session.wire import Wire
     from mcp_magic.trace.trace import Recorder
 
-__all__ = ["LiveFallback", "Order", "Player", "Replay", "message_of", "open_through", "retell"]
+__all__ = ["LiveFallback", "ReplayTransport", "open_through", "retell"]
 
 
 # The order of concurrent scenes: as recorded.
@@ -66,7 +66,7 @@ class Order:
         self._moved = asyncio.Event()
 
 
-# Playing scenes: repeats the server's actions, in order and with pauses.
+# Replaying: a transport repeats the server's actions, in order and with pauses.
 
 SHORTENED = 0.01
 """Maximum seconds of a pause, unless recorded pauses are kept; short pauses keep streamed messages in order."""
@@ -85,21 +85,41 @@ def message_of(members: dict[str, Any]) -> Any:
     return SessionMessage(jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **members}, by_name=False))
 
 
-class Player:
-    """The server's side of a replayed session; `Replay` adds the client's side.
+ACCEPTED = 202
+"""The HTTP status of messages without an answer."""
+
+_WITHOUT: dict[str, dict[str, Any]] = {
+    "ping": {},
+    "logging/setLevel": {},
+    "resources/subscribe": {},
+    "resources/unsubscribe": {},
+    "completion/complete": {"completion": {"values": []}},
+}
+"""Method -> answer without a recording, for incidental requests that change nothing."""
+
+
+class ReplayTransport:
+    """A transport for `mcp.Client` that answers from a recorded session; it starts no server and sends nothing.
 
     Args:
         cassette: The cassette.
         server: The recordings of the server.
         session: The index of its session.
         wire: The connection's wire.
+        live: Passes requests that are not recorded on to the server, or None.
     """
 
-    def __init__(self, cassette: Cassette, server: Server, session: int, wire: Wire) -> None:
+    def __init__(
+        self, cassette: Cassette, server: Server, session: int, wire: Wire, live: LiveFallback | None = None
+    ) -> None:
         self._cassette = cassette
         self._server = server
         self._session = session
+        self._recorded = server.sessions[session]
         self._wire = wire
+        self._live = live
+        if live is not None:
+            live.deliver = self.deliver
         self._order = Order()
         self._asked: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._listens: dict[str, Any] = {}
@@ -108,24 +128,106 @@ class Player:
         self._ending: asyncio.Event | None = None
         self._to_client: Any = None
         # Over streamable HTTP an answer comes in the context of its request, whatever its id.
-        self._posts = server.sessions[session].head.get("transport") == "http"
+        self._posts = self._recorded.head.get("transport") == "http"
+        self._playing: dict[str, asyncio.Task[None]] = {}
+        self._others: set[asyncio.Task[None]] = set()
+
+    # The client's side: the transport, and what the client sends.
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        import anyio
+
+        self._to_client, read = anyio.create_memory_object_stream[Any](math.inf)
+        for step in self._recorded.early:
+            self._does(step, None)
+        if not self._posts:
+            return read, _Write(self)
+        from mcp.shared._context_streams import ContextReceiveStream
+
+        return ContextReceiveStream(read), _Write(self)
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        tasks = [*self._playing.values(), *self._others]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=5.0)
+        if self._live is not None:
+            await self._live.close()
+        self._to_client.close()
+
+    async def sent(self, item: Any) -> None:
+        """Play the scene of a message from the client."""
+        message = members(item.message)
+        number = str(message.get("id"))
+        if self._live is not None:
+            self._live.remember(item, message)
+        if "method" not in message:
+            waiting = self._asked.pop(number, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message)
+            elif self._live is not None:
+                await self._live.send(item, message)
+        elif "id" in message:
+            task = asyncio.create_task(self._play(item, message))
+            self._playing[number] = task
+            task.add_done_callback(lambda _: self._playing.pop(number, None))
+        else:
+            await self._notified(item, message)
+
+    async def _notified(self, item: Any, message: dict[str, Any]) -> None:
+        params, given_up = message.get("params") or {}, message["method"] == "notifications/cancelled"
+        # Since 2026-07-28 a request is cancelled by closing its stream, without a notification.
+        if self._recorded.http and not (given_up and self._wire.modern):
+            self._wire.recorder.http("POST", ACCEPTED, {})
+        if given_up:
+            task = self._playing.get(str(params.get("requestId")))
+            if task is not None:
+                task.cancel()
+        elif (scene := self._find(message["method"], params)) is not None:
+            task = asyncio.create_task(self._steps(scene, None))
+            self._others.add(task)
+            task.add_done_callback(self._others.discard)
+        if self._live is not None:
+            await self._live.send(item, message)
+
+    async def _play(self, item: Any, message: dict[str, Any]) -> None:
+        method, params = message["method"], message.get("params") or {}
+        scene = self._find(method, params)
+        try:
+            if scene is not None:
+                self._cassette.played += 1
+                await self._steps(scene, message["id"])
+            elif self._ending is not None:
+                if (outcome := current.get()) is not None:
+                    outcome.refused = True  # it was not sent
+                self._ending.set()  # when recorded, the session had ended by now
+            elif method == LISTEN:
+                return  # no recorded announcements
+            elif method in _WITHOUT:
+                self._put({"id": message["id"], "result": {"resultType": "complete", **_WITHOUT[method]}})
+            elif self._live is not None:
+                await self._live.ask(item, message)
+            else:
+                known = masked(self._cassette, params, method)
+                self._refuse(message["id"], self._server.explain(method, known))
+        except Exception as error:  # the request must get an answer
+            self._refuse(message["id"], f"it could not be replayed: {type(error).__name__}: {error}")
+
+    # The server's side: plays scenes.
 
     def _find(self, method: str, params: dict[str, Any], *, responses: bool = True) -> Scene | None:
-        """Return the scene of a request or notification; a session that is about to end uses only its own scenes."""
         known, own = masked(self._cassette, params, method), self._ending is not None
         return self._server.find(self._session, method, known, responses=responses, own=own)
 
     async def _steps(self, scene: Scene, number: Any) -> None:
-        """Play a scene.
-
-        Args:
-            scene: The scene.
-            number: The id of the current request; None for a notification.
-        """
+        """Play a scene for the request with this id; None for a notification."""
         if scene.method == LISTEN:
             self._listens[str(scene.id)] = number
         self._ids[str(scene.id)] = number
-        own = scene.used == 1 and any(scene is one for one in self._server.sessions[self._session].scenes)
+        own = scene.used == 1 and any(scene is one for one in self._recorded.scenes)
         try:
             for step in scene.steps:
                 if not await self._step(scene, step, number, own=own):
@@ -189,7 +291,7 @@ class Player:
 
     async def _answered(self, http: dict[str, Any]) -> None:
         """Report how HTTP answered to the recorder, the outcome and the keeper, as a real answer would."""
-        if not self._server.sessions[self._session].http:
+        if not self._recorded.http:
             return
         status = http.get("status", None if "lost" in http else 200)
         if status is not None:
@@ -212,7 +314,6 @@ class Player:
         return self._find(scene.method, {**params, **state, "inputResponses": {}}, responses=False)
 
     def _told(self, message: dict[str, Any], number: Any) -> dict[str, Any]:
-        """Return a notification with the ids of this session."""
         params = message.get("params") or {}
         if message["method"] == "notifications/progress" and "progressToken" in params and number is not None:
             return {**message, "params": {**params, "progressToken": number}}
@@ -245,7 +346,7 @@ class Player:
 
     def _refuse(self, number: Any, why: str) -> None:
         name = f"{self._server.name}: {why}"
-        text = f"{name}.\n  (cassette {self._cassette.path}; {self._cassette.adds} adds what is missing)"
+        text = f"{name}.\n  (cassette {self._cassette.path}; {self._cassette.adds('what is missing')})"
         self._put({"id": number, "error": {"code": INTERNAL_ERROR, "message": text, "data": {NOT_RECORDED: True}}})
 
     def _put(self, members: dict[str, Any]) -> None:
@@ -260,135 +361,14 @@ class Player:
 
 
 def _answer(result: Any) -> Any:
-    """Return the members of an answer that must match."""
     kept = result if isinstance(result, dict) else {}
     return {name: value for name, value in kept.items() if name in ("action", "content") and value is not None}
-
-
-# A transport that answers from a cassette; it starts no server and sends nothing.
-
-ACCEPTED = 202
-"""The HTTP status of messages without an answer."""
-
-_WITHOUT: dict[str, dict[str, Any]] = {
-    "ping": {},
-    "logging/setLevel": {},
-    "resources/subscribe": {},
-    "resources/unsubscribe": {},
-    "completion/complete": {"completion": {"values": []}},
-}
-"""Method -> answer without a recording, for incidental requests that change nothing."""
-
-
-class Replay(Player):
-    """The transport of a replayed session.
-
-    Args:
-        cassette: The cassette.
-        server: The recordings of the server.
-        session: The index of its session.
-        wire: The connection's wire.
-        through: Passes requests that are not recorded on to the server, or None.
-    """
-
-    def __init__(
-        self, cassette: Cassette, server: Server, session: int, wire: Wire, through: LiveFallback | None = None
-    ) -> None:
-        super().__init__(cassette, server, session, wire)
-        self._through = through
-        if through is not None:
-            through.deliver = self.deliver
-        self._playing: dict[str, asyncio.Task[None]] = {}
-        self._others: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> tuple[Any, Any]:
-        import anyio
-
-        self._to_client, read = anyio.create_memory_object_stream[Any](math.inf)
-        for step in self._server.sessions[self._session].early:
-            self._does(step, None)
-        if not self._posts:
-            return read, _Write(self)
-        from mcp.shared._context_streams import ContextReceiveStream
-
-        return ContextReceiveStream(read), _Write(self)
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        tasks = [*self._playing.values(), *self._others]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=5.0)
-        if self._through is not None:
-            await self._through.close()
-        self._to_client.close()
-
-    async def sent(self, item: Any) -> None:
-        """Play the scene of a message from the client."""
-        message = members(item.message)
-        number = str(message.get("id"))
-        if self._through is not None:
-            self._through.remember(item, message)
-        if "method" not in message:
-            waiting = self._asked.pop(number, None)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(message)
-            elif self._through is not None:
-                await self._through.send(item, message)
-        elif "id" in message:
-            task = asyncio.create_task(self._play(item, message))
-            self._playing[number] = task
-            task.add_done_callback(lambda _: self._playing.pop(number, None))
-        else:
-            await self._notified(item, message)
-
-    async def _notified(self, item: Any, message: dict[str, Any]) -> None:
-        params, given_up = message.get("params") or {}, message["method"] == "notifications/cancelled"
-        # Since 2026-07-28 a request is cancelled by closing its stream, without a notification.
-        if self._server.sessions[self._session].http and not (given_up and self._wire.modern):
-            self._wire.recorder.http("POST", ACCEPTED, {})
-        if given_up:
-            task = self._playing.get(str(params.get("requestId")))
-            if task is not None:
-                task.cancel()
-        elif (scene := self._find(message["method"], params)) is not None:
-            task = asyncio.create_task(self._steps(scene, None))
-            self._others.add(task)
-            task.add_done_callback(self._others.discard)
-        if self._through is not None:
-            await self._through.send(item, message)
-
-    async def _play(self, item: Any, message: dict[str, Any]) -> None:
-        """Answer a request."""
-        method, params = message["method"], message.get("params") or {}
-        scene = self._find(method, params)
-        try:
-            if scene is not None:
-                self._cassette.played += 1
-                await self._steps(scene, message["id"])
-            elif self._ending is not None:
-                if (outcome := current.get()) is not None:
-                    outcome.refused = True  # it was not sent
-                self._ending.set()  # when recorded, the session had ended by now
-            elif method == LISTEN:
-                return  # no recorded announcements
-            elif method in _WITHOUT:
-                self._put({"id": message["id"], "result": {"resultType": "complete", **_WITHOUT[method]}})
-            elif self._through is not None:
-                await self._through.ask(item, message)
-            else:
-                known = masked(self._cassette, params, method)
-                self._refuse(message["id"], self._server.explain(method, known))
-        except Exception as error:  # the request must get an answer
-            self._refuse(message["id"], f"it could not be replayed: {type(error).__name__}: {error}")
 
 
 class _Write:
     """The write stream of the client."""
 
-    def __init__(self, replay: Replay) -> None:
+    def __init__(self, replay: ReplayTransport) -> None:
         self._replay = replay
 
     async def send(self, item: Any) -> None:
@@ -405,13 +385,7 @@ class _Write:
 
 
 def retell(session: Session, recorder: Recorder, errlog: ErrorLog | None) -> None:
-    """Write all messages of a session that is not replayed, a failed one or the doctor's, into the trace.
-
-    Args:
-        session: The recorded session.
-        recorder: Writes into the trace.
-        errlog: Where the recorder reads the server's stderr.
-    """
+    """Write all messages of a session that is not replayed, a failed one or the doctor's, into the trace and errlog."""
     for entry in session.lines:
         if "stderr" in entry:
             if errlog is not None:
@@ -438,8 +412,7 @@ class LiveFallback:
     Args:
         make: Makes the transport.
         cassette: Records the messages.
-        spec: Where the server is.
-        place: The connection, for errors.
+        spec, place: The connection.
     """
 
     def __init__(self, make: Callable[[], Any], cassette: Cassette, spec: Spec, place: Place) -> None:
@@ -452,7 +425,7 @@ class LiveFallback:
         self._quiet: set[str] = set()
         self._owner: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Any] | None = None
-        self._take: SessionRecorder | None = None
+        self._recorder: SessionRecorder | None = None
         self.deliver: Callable[[Any], None] = lambda item: None
 
     def remember(self, item: Any, message: dict[str, Any]) -> None:
@@ -462,7 +435,7 @@ class LiveFallback:
 
     async def send(self, item: Any, message: dict[str, Any]) -> None:
         """Pass on a notification or an answer, if the server is connected."""
-        if self._take is not None and self._ready is not None and self._ready.done():
+        if self._recorder is not None and self._ready is not None and self._ready.done():
             await self._pass(item, message)
 
     async def ask(self, item: Any, message: dict[str, Any]) -> None:
@@ -491,7 +464,7 @@ class LiveFallback:
         problem: Exception | None = None
         try:
             self._write = await connected
-            self._take = SessionRecorder(self._cassette, self._place.name, self._spec, self._place.wire, added=True)
+            self._recorder = SessionRecorder(self._cassette, self._place.name, self._spec, self._place.wire, added=True)
             for item, message in self._shaken:
                 if "id" in message:
                     self._quiet.add(str(message["id"]))
@@ -529,15 +502,15 @@ class LiveFallback:
             self._waiting.pop(number, None)
 
     async def _pass(self, item: Any, message: dict[str, Any]) -> None:
-        assert self._take is not None
-        self._take.message(OUT, message)
+        assert self._recorder is not None
+        self._recorder.message(OUT, message)
         await self._write.send(item)
 
     def _came(self, item: Any) -> None:
-        if isinstance(item, Exception) or self._take is None:
+        if isinstance(item, Exception) or self._recorder is None:
             return
         message = members(item.message)
-        self._take.message(IN, message)
+        self._recorder.message(IN, message)
         number = str(message.get("id"))
         if "method" in message or number not in self._quiet:
             self.deliver(item)
@@ -550,13 +523,7 @@ class LiveFallback:
 
 
 async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
-    """Prepare the transport to a server according to the cassette's mode: recorded, replayed, or neither.
-
-    Args:
-        cassette: The inserted cassette.
-        spec: Where the server is.
-        wire: The wire.
-        stack: Holds the transport's resources.
+    """Prepare the transport to a server (see `Opener`): recorded, replayed, or neither, as the cassette's mode says.
 
     Raises:
         CassetteError: The cassette is replay-only and does not have the server.
@@ -570,24 +537,13 @@ async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncE
         recording = stack.enter_context(_Recording(cassette, spec, wire))
         transport = await open_transport(spec, wire, stack)
         stack.push(recording.left)
-
-        def recorded() -> Any:
-            recording.begin()
-            return transport.make()
-
-        return Transport(recorded, transport.prepare)
+        return Transport(lambda: recording.transport(transport), transport.prepare)
     known = f"it has {listed(cassette.servers)}" if cassette.servers else "it has no server"
-    raise CassetteError(f"{name} is not in the cassette {cassette.path}; {known}. {cassette.adds} adds it.")
+    raise CassetteError(f"{name} is not in the cassette {cassette.path}; {known}; {cassette.adds('it')}.")
 
 
 class _Recording:
-    """Records the sessions over a wire, each separately, while its context is active.
-
-    Args:
-        cassette: The cassette.
-        spec: Where the server is.
-        wire: The wire.
-    """
+    """Records the sessions over a wire, each separately, while its context is active."""
 
     def __init__(self, cassette: Cassette, spec: Spec, wire: Wire) -> None:
         self._cassette = cassette
@@ -595,37 +551,38 @@ class _Recording:
         self._wire = wire
         number = examining.get()
         self._marks = {"doctor": number} if number is not None else {}
-        self._take: SessionRecorder | None = None
+        self._session: SessionRecorder | None = None
 
     def __enter__(self) -> _Recording:
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._stop()
+        if self._session is not None:
+            self._wire.recorder.remove(self._session)
 
-    def begin(self) -> SessionRecorder:
-        """Start recording a new session."""
-        self._stop()
+    def transport(self, transport: Transport) -> Any:
+        """Return the transport of a new session, which is recorded."""
+        self._begin()
+        return transport.make()
+
+    def _begin(self) -> SessionRecorder:
+        self.__exit__()
         recorder = self._wire.recorder
-        self._take = SessionRecorder(
+        self._session = SessionRecorder(
             self._cassette, recorder.server, self._spec, self._wire, secrets=recorder.secrets, **self._marks
         )
-        recorder.add(self._take)
-        return self._take
-
-    def _stop(self) -> None:
-        if self._take is not None:
-            self._wire.recorder.remove(self._take)
+        recorder.add(self._session)
+        return self._session
 
     def left(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Write how the server's process ended, or why the session could not be opened."""
-        if self._take is not None and self._wire.errlog is not None:
-            self._take.exited(how_ended(self._wire.errlog.file))
-        if isinstance(error, Exception) and not self._cassette.ejected:
-            take = self._take or self.begin()
-            if not take.is_open:
+        if self._session is not None and self._wire.errlog is not None:
+            self._session.exited(how_ended(self._wire.errlog.file))
+        if isinstance(error, Exception) and self._cassette.recording:
+            session = self._session or self._begin()
+            if not session.is_open:
                 self._wire.recorder.stderr(last=True)
-                take.failed(error)
+                session.failed(error)
 
 
 async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
@@ -645,14 +602,13 @@ async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExit
             retell(recorded, wire.recorder, wire.errlog)
             raise failure_of(recorded.failed, spec.masked(wire.errlog.tail()) if wire.errlog else "")
         wire.exited = recorded.exited
-        through = LiveFallback(make, cassette, spec, Place(server.name, spec, wire)) if make is not None else None
-        return Watched(Replay(cassette, server, session, wire, through), wire)
+        live = LiveFallback(make, cassette, spec, Place(server.name, spec, wire)) if make is not None else None
+        return Watched(ReplayTransport(cassette, server, session, wire, live), wire)
 
     return Transport(replayed)
 
 
 def _real(spec: Spec, make: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a function that makes the bare transport to the server, without watching or tracing."""
     if not isinstance(spec, InProcessSpec):
         return lambda: make().transport
 

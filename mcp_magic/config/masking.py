@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import html
 import json
 import re
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Concealed",
     "argument_secrets",
+    "cookie_secrets",
+    "credentials",
     "header_secrets",
     "hidden_in",
     "long_enough",
@@ -123,7 +125,6 @@ def mask_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _masked_arguments(args: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]:
-    """Return each argument with its secrets masked, and these secrets."""
     masked: list[tuple[str, frozenset[str]]] = []
     hide_next = False
     for arg in args:
@@ -131,7 +132,7 @@ def _masked_arguments(args: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]
         if hide_next and not arg.startswith("-"):
             masked.append((MASK, frozenset({arg})))
         elif start is not None:
-            masked.append((arg[:start] + MASK, _with_last_word(arg[start:])))
+            masked.append((arg[:start] + MASK, credentials(arg[start:])))
         elif "://" in arg:
             secrets = frozenset(secret for url in _URL.findall(arg) for secret in url_secrets(url))
             masked.append((_URL.sub(lambda match: mask_url(match[0]), arg), secrets))
@@ -151,18 +152,28 @@ def _secret_start(arg: str) -> int | None:
     return None
 
 
-def _with_last_word(value: str) -> frozenset[str]:
-    """Return a header's value and the secrets in it: `x` of `Bearer x`, and for `Basic x` also its decoded text."""
+def credentials(value: str) -> frozenset[str]:
+    """Return a header's value and the secrets in it: `x` of `Bearer x`, and for `Basic x` also its decoded text.
+
+    >>> sorted(credentials("Basic bWU6c2VzYW1l"))
+    ['Basic bWU6c2VzYW1l', 'bWU6c2VzYW1l', 'me:sesame', 'sesame']
+    """
     scheme, _, word = value.rpartition(" ")
-    decoded = _decoded(word) if scheme.strip().lower() == "basic" else ""
+    decoded = ""
+    if scheme.strip().lower() == "basic":
+        with suppress(ValueError):
+            decoded = base64.b64decode(f"{word}{'=' * (-len(word) % 4)}", validate=True).decode()
     return frozenset({value, word, decoded, decoded.partition(":")[2]} - {""})
 
 
-def _decoded(word: str) -> str:
-    try:
-        return base64.b64decode(word, validate=True).decode()
-    except (binascii.Error, ValueError):
-        return ""
+def cookie_secrets(name: str, value: str) -> frozenset[str]:
+    """Return the values of cookies: of all in a `Cookie` header, of the only one in `Set-Cookie`.
+
+    >>> sorted(cookie_secrets("Cookie", "a=open; b=sesame")), sorted(cookie_secrets("set-cookie", "b=sesame; Path=/"))
+    (['open', 'sesame'], ['sesame'])
+    """
+    pairs = value.split(";")[: 1 if name.lower() == "set-cookie" else None]
+    return frozenset(pair.partition("=")[2].strip().strip('"') for pair in pairs) - {""}
 
 
 def argument_secrets(args: tuple[str, ...]) -> frozenset[str]:
@@ -184,10 +195,10 @@ def header_secrets(headers: Mapping[str, str]) -> frozenset[str]:
     >>> sorted(header_secrets({"Authorization": "Basic bWU6c2VzYW1l", "Cookie": "a=open; b=sesame"}))
     ['Basic bWU6c2VzYW1l', 'a=open; b=sesame', 'b=sesame', 'bWU6c2VzYW1l', 'me:sesame', 'open', 'sesame']
     """
-    found = {part for value in named_secrets(headers) for part in _with_last_word(value)}
+    found = {part for value in named_secrets(headers) for part in credentials(value)}
     for name, value in headers.items():
         if name.lower() == "cookie":
-            found |= {pair.partition("=")[2].strip() for pair in value.split(";")}
+            found |= cookie_secrets(name, value)
         elif name.lower() == "sec-websocket-protocol":
             found |= {word for part in value.split(",") if _TOKEN.fullmatch(word := part.strip())}
     return frozenset(found - {""})
@@ -247,14 +258,10 @@ def long_enough(values: Iterable[str]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1024)
-def spellings(secret: str, *, encoded: bool = True) -> frozenset[str]:
+def spellings(secret: str) -> frozenset[str]:
     r"""Return the forms in which a secret may appear: unchanged, in a URL, in JSON, in HTML, within base64.
 
-    Args:
-        secret: The secret.
-        encoded: Whether to include base64.
-
-    >>> sorted(spellings("a/b c", encoded=False))
+    >>> sorted(spellings("a/b c"))
     ['a%2Fb%20c', 'a%2Fb+c', 'a%2fb%20c', 'a%2fb+c', 'a/b c', 'a/b%20c', 'a\\/b c', 'a\\/b%20c']
     """
     in_query = in_path = quote(secret, "", errors="replace")  # UTF-8 cannot encode a lone surrogate
@@ -268,7 +275,7 @@ def spellings(secret: str, *, encoded: bool = True) -> frozenset[str]:
             break
         found |= more
     found |= {text.replace("/", "\\/") for text in found if "\\" not in text}
-    return frozenset(found | _in_base64(secret)) if encoded else frozenset(found)
+    return frozenset(found | _in_base64(secret))
 
 
 def _in_base64(secret: str) -> set[str]:

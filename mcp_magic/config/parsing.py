@@ -23,7 +23,7 @@ from mcp_magic._text import did_you_mean, listed, sentence
 from mcp_magic.errors import ConfigError, TargetError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
 __all__ = [
     "LARGEST",
@@ -35,6 +35,7 @@ __all__ = [
     "Variables",
     "as_text",
     "check_name",
+    "choice",
     "find_line",
     "flag",
     "kind_of",
@@ -43,13 +44,11 @@ __all__ = [
     "parse_json",
     "parse_toml",
     "path_of",
-    "protocol",
     "read_bytes",
     "read_env_file",
     "read_text",
     "referenced",
     "reject_unknown",
-    "sampling",
     "seconds",
     "slug",
     "text",
@@ -152,21 +151,13 @@ def as_text(value: Any, *path: str | int) -> str:
     return text
 
 
-def sampling(value: Any) -> str:
-    """Return the checked `sampling` of a server: `off`, `ask` or `auto`."""
-    if value not in SAMPLING_MODES:
-        got = f"{value!r}.{did_you_mean(value, SAMPLING_MODES)}" if isinstance(value, str) else f"{kind_of(value)}."
-        raise FieldError(f"expected off, ask or auto, got {got}", "sampling")
-    return str(value)
-
-
-def protocol(value: Any) -> str:
-    """Return the checked `protocol` of a server: `auto`, `handshake` or `2026-07-28`."""
+def choice(key: str, value: Any, valid: Sequence[str]) -> str:
+    """Return the checked value of a key that takes one of a few words."""
     if isinstance(value, date):  # TOML without quotes
         value = value.isoformat()
-    if value not in PROTOCOLS:
-        got = f"{value!r}.{did_you_mean(value, PROTOCOLS)}" if isinstance(value, str) else f"{kind_of(value)}."
-        raise FieldError(f"expected auto, handshake or 2026-07-28, got {got}", "protocol")
+    if value not in valid:
+        got = f"{value!r}.{did_you_mean(value, valid)}" if isinstance(value, str) else f"{kind_of(value)}."
+        raise FieldError(f"expected {', '.join(valid[:-1])} or {valid[-1]}, got {got}", key)
     return str(value)
 
 
@@ -282,7 +273,6 @@ def _last_part(path: str) -> str:
 
 
 def _python_program(args: Sequence[str]) -> str | None:
-    """Return the module or script that Python arguments run, or None."""
     words = _words(args, ("-m", "-c", "-W", "-X"))
     options = args[: args.index(words[0])] if words else args
     if "-m" in options and options[-1] != "-m":
@@ -293,7 +283,6 @@ def _python_program(args: Sequence[str]) -> str | None:
 
 
 def _words(args: Sequence[str], with_value: Sequence[str]) -> list[str]:
-    """Return the arguments without options, values of options and the verbs of a launcher."""
     words: list[str] = []
     skip = False
     for arg in args:
@@ -585,16 +574,13 @@ class Variables:
         }
 
 
-# TOML with limits on its cost, and the line of a key, which `tomllib` does not tell. To find it, the document is split
-# into the shortest runs of lines that `tomllib` accepts, so that multi-line strings, quoted and dotted keys, inline
-# tables and arrays of tables need no parser here.
+# TOML with limits on its cost, and the line of a key, which `tomllib` does not tell. The line is where the shortest run
+# of lines from the start ends that `tomllib` accepts and that has the key. So multi-line strings, quoted and dotted
+# keys, inline tables and arrays of tables need no parser here.
 
 KeyPath = tuple[str | int, ...]
 
-MAX_STATEMENT_LINES = 200
-"""Lines of the longest statement whose line is found, because each line takes one more attempt to parse."""
-
-MAX_TRIED = 500_000
+MAX_TRIED = 2_000_000
 """Characters that are parsed to find a line. Past them, messages have no line."""
 
 MAX_PARTS = 32
@@ -632,81 +618,28 @@ def find_line(text: str, path: KeyPath) -> int | None:
     >>> find_line("[a]\nx = 1", ("a", "missing"))
     1
     """
-    statements = list(_statements(text))
-    for length in range(len(path), 0, -1):
-        for line, chunk, table, value in statements:
-            rest = _inside(path[:length], table)
-            if rest is not None and _has(value, rest):
-                return line + _offset(chunk, path[length - 1])
-    return None
-
-
-def _statements(text: str) -> Iterator[tuple[int, str, KeyPath, Any]]:
-    """Yield the line, source, table and value of each statement."""
-    table: KeyPath = ()
-    arrays: dict[KeyPath, int] = {}
-    for line, chunk, value in _chunks(text):
-        if chunk.lstrip().startswith("[["):
-            name = _header(value)
-            table = _indexed(name[:-1], arrays)
-            arrays[(*table, name[-1])] = arrays.get((*table, name[-1]), -1) + 1
-            table = _indexed(name, arrays)
-            yield line, chunk, table, {}
-        elif chunk.lstrip().startswith("["):
-            table = _indexed(_header(value), arrays)
-            yield line, chunk, table, {}
-        elif value:
-            yield line, chunk, table, value
-
-
-def _chunks(text: str) -> Iterator[tuple[int, str, Any]]:
-    """Yield the shortest runs of lines that are TOML on their own: line number, text and value."""
+    whole = parse_toml(text)
+    while path and not _has(whole, path):
+        path = path[:-1]
     lines = text.replace("\r\n", "\n").split("\n")
-    start = tried = 0
-    while start < len(lines):
-        for end in range(start + 1, min(len(lines), start + MAX_STATEMENT_LINES) + 1):
-            chunk = "\n".join(lines[start:end])
-            tried += len(chunk)
+    without, within, last = 0, len(lines), len(lines)  # the statement is behind the first, and ends with the last
+    tried = 0
+    while path and within - without > 1:
+        middle = end = (without + within) // 2
+        value = None
+        while value is None and end < within:
+            tried += sum(map(len, lines[:end]))
             if tried > MAX_TRIED:
-                return
+                return None
             try:
-                value = parse_toml(chunk)
-            except tomllib.TOMLDecodeError:
-                continue
-            yield start + 1, chunk, value
-            start = end
-            break
+                value = parse_toml("\n".join(lines[:end]))
+            except tomllib.TOMLDecodeError:  # within a statement of several lines
+                end += 1
+        if value is None or _has(value, path):
+            within, last = middle, last if value is None else end
         else:
-            start += 1
-
-
-def _header(value: Any) -> tuple[str, ...]:
-    """Return the name in a table's header, given the value of that header alone."""
-    name: list[str] = []
-    while value:
-        if isinstance(value, list):
-            value = value[0]
-        else:
-            [(key, value)] = value.items()
-            name.append(key)
-    return tuple(name)
-
-
-def _indexed(name: tuple[str, ...], arrays: dict[KeyPath, int]) -> KeyPath:
-    """Return a table's path, with the current index after each name of an array of tables."""
-    path: KeyPath = ()
-    for part in name:
-        path = (*path, part)
-        if path in arrays:
-            path = (*path, arrays[path])
-    return path
-
-
-def _inside(path: KeyPath, table: KeyPath) -> KeyPath | None:
-    """Return the rest of `path` below `table`, or None. It is empty if the header of `table` itself sets the path."""
-    if path == table[: len(path)]:
-        return ()
-    return path[len(table) :] if path[: len(table)] == table else None
+            without = end
+    return without + 1 + _offset(lines[without:last], path[-1]) if path else None
 
 
 def _has(value: Any, path: KeyPath) -> bool:
@@ -718,8 +651,7 @@ def _has(value: Any, path: KeyPath) -> bool:
     return True
 
 
-def _offset(chunk: str, key: str | int) -> int:
+def _offset(lines: list[str], key: str | int) -> int:
     """Return the line of a key within its statement; 0 if that is unclear."""
-    lines = chunk.split("\n")
     wanted = re.compile(rf"""(^|[\s{{,."'\[]){re.escape(str(key))}["']?\s*[=.\]]""")
     return next((number for number, line in enumerate(lines) if wanted.search(line)), 0)

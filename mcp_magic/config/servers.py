@@ -18,19 +18,19 @@ from mcp_magic.config.parsing import (
     LARGEST,
     LARGEST_DATA,
     PROTOCOLS,
+    SAMPLING_MODES,
     FieldError,
     Variables,
     as_text,
+    choice,
     flag,
     kind_of,
     parse_json,
     path_of,
-    protocol,
     read_env_file,
     read_text,
     referenced,
     reject_unknown,
-    sampling,
     seconds,
     slug,
     text,
@@ -206,10 +206,10 @@ def make_spec(
     rest: dict[str, Any] = {"timeout": seconds(said.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(said, "trust")}
     rest["variables"] = variables.values([known[key] for key in SERVER_KEYS if key in known])
     if "sampling" in said and (strict or not isinstance(said["sampling"], dict)):  # a table is of another host
-        rest["sampling"] = sampling(said["sampling"])
+        rest["sampling"] = choice("sampling", said["sampling"], SAMPLING_MODES)
     rest |= {"reconnect": flag(said, "reconnect")} if "reconnect" in said else {}
     if "protocol" in said and (strict or said["protocol"] in PROTOCOLS):  # in other hosts' files it may mean anything
-        rest["protocol"] = protocol(said["protocol"])
+        rest["protocol"] = choice("protocol", said["protocol"], PROTOCOLS)
     if has_command:
         return _stdio(said, variables.base, cwd, rest)
     if said.get("verify") is not None or said.get("cert") is not None:
@@ -360,8 +360,8 @@ def load_config(
     Args:
         path: The file.
         environ: The environment; by default this process's.
-        home: The user's home folder; the user's own files belong to no project.
-        directory: The folder whose projects in Claude Code's own file are read; by default the current one.
+        home: The user's home folder, whose files belong to no project.
+        directory: The folder whose projects in Claude Code's file are read; by default the current one.
 
     Raises:
         ConfigError: The file cannot be read or parsed (with line and column), or has no servers.

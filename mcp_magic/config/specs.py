@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_TIMEOUT",
-    "MASK",
     "AuthOptions",
     "HttpSpec",
     "InProcessSpec",
@@ -45,8 +44,6 @@ __all__ = [
     "WebSocketSpec",
     "foreign_auth",
     "make_auth",
-    "mask_arguments",
-    "mask_url",
     "tls_context",
 ]
 
@@ -55,8 +52,11 @@ __all__ = [
 
 _SECRETS = ("client_secret", "private_key", "assertion")
 _MODES = ("auto", "none", "oauth")
-_GRANTS = ("authorization_code", "client_credentials", "jwt_bearer")
-_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_key_jwt")
+_CHOICES = {
+    "mode": _MODES,
+    "grant": ("authorization_code", "client_credentials", "jwt_bearer"),
+    "token_endpoint_auth_method": ("none", "client_secret_basic", "client_secret_post", "private_key_jwt"),
+}
 _WORDS = {"client-credentials": {"grant": "client_credentials"}, "jwt-bearer": {"grant": "jwt_bearer"}}
 
 
@@ -137,7 +137,7 @@ def make_auth(value: Any, base: Path | None = None, onto: AuthOptions | None = N
     if not isinstance(value, dict):
         raise FieldError(f"expected 'oauth', 'none' or a table, got {kind_of(value)}.", "auth")
     reject_unknown(value, [f.name for f in fields(AuthOptions)], "auth")
-    said = {name: _READ[name](name, found, base) for name, found in value.items() if found is not None}
+    said = {name: _read(name, found, base) for name, found in value.items() if found is not None}
     if said and "mode" not in said:
         said["mode"] = "oauth"
     made = replace(onto, **said)
@@ -159,88 +159,56 @@ def foreign_auth(value: Any) -> AuthOptions:
         return AuthOptions()
 
 
-def _text(name: str, value: Any, base: Path | None) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise FieldError(f"expected text, got {kind_of(value)}.", "auth", name)
-    return value
+def _read(name: str, value: Any, base: Path | None) -> Any:
+    problem = f"expected text, got {kind_of(value)}."
+    if name == "scopes":
+        words = value.split() if isinstance(value, str) else value
+        if isinstance(words, list | tuple) and all(isinstance(word, str) and word for word in words):
+            return tuple(part for word in words for part in word.split())
+        problem = f"expected a list of scopes, got {kind_of(value)}."
+    elif name == "redirect_port":
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65536:
+            return value
+        problem = "expected a port from 1 to 65535."
+    elif name == "dpop":
+        if isinstance(value, bool):
+            return value
+        problem = f"expected true or false, got {kind_of(value)}."
+    elif isinstance(value, str) and value.strip():
+        return _read_text(name, value, base)
+    raise FieldError(problem, "auth", name)
 
 
-def _choice(valid: tuple[str, ...]) -> Any:
-    def read(name: str, value: Any, base: Path | None) -> str:
-        text = _text(name, value, base).replace("-", "_") if name == "grant" else _text(name, value, base)
+def _read_text(name: str, text: str, base: Path | None) -> str:
+    problem = ""
+    if name in _CHOICES:
+        text, valid = text.replace("-", "_") if name == "grant" else text, _CHOICES[name]
         if text not in valid:
-            raise FieldError(
-                f"unknown value {text!r}.{did_you_mean(text, valid)} Valid: {', '.join(valid)}.", "auth", name
-            )
-        return text
-
-    return read
-
-
-def _scopes(name: str, value: Any, base: Path | None) -> tuple[str, ...]:
-    words = value.split() if isinstance(value, str) else value
-    if not isinstance(words, list | tuple) or not all(isinstance(word, str) and word for word in words):
-        raise FieldError(f"expected a list of scopes, got {kind_of(value)}.", "auth", name)
-    return tuple(part for word in words for part in word.split())
-
-
-def _port(name: str, value: Any, base: Path | None) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 65536:
-        raise FieldError("expected a port from 1 to 65535.", "auth", name)
-    return value
+            problem = f"unknown value {text!r}.{did_you_mean(text, valid)} Valid: {', '.join(valid)}."
+    elif name == "client_metadata_url":
+        parts = urlsplit(text)
+        if parts.scheme != "https" or not parts.hostname or parts.path in ("", "/"):
+            problem = "expected an https URL with a path, for example https://me.example/client.json."
+    elif name == "issuer":
+        if urlsplit(text).scheme not in ("http", "https"):
+            problem = "expected the http(s) URL of the authorization server."
+    elif name == "private_key" and "-----BEGIN" not in text:
+        text = _read_pem(path_of(text, base))
+        if "PRIVATE KEY-----" not in text:
+            problem = "expected a private key in PEM form, or the path of a file that holds one."
+    if problem:
+        raise FieldError(problem, "auth", name)
+    return text
 
 
-def _metadata_url(name: str, value: Any, base: Path | None) -> str:
-    parts = urlsplit(_text(name, value, base))
-    if parts.scheme != "https" or not parts.hostname or parts.path in ("", "/"):
-        raise FieldError("expected an https URL with a path, for example https://me.example/client.json.", "auth", name)
-    return str(value)
-
-
-def _issuer(name: str, value: Any, base: Path | None) -> str:
-    if urlsplit(_text(name, value, base)).scheme not in ("http", "https"):
-        raise FieldError("expected the http(s) URL of the authorization server.", "auth", name)
-    return str(value)
-
-
-def _key(name: str, value: Any, base: Path | None) -> str:
-    text = _text(name, value, base)
-    if "-----BEGIN" in text:
-        return text
-    path = path_of(text, base)
+def _read_pem(path: Path) -> str:
     try:
-        found = read_bytes(path).decode("ascii")
+        return read_bytes(path).decode("ascii")
     except (OSError, ValueError):
-        found = ""
-    if "PRIVATE KEY-----" not in found:
-        raise FieldError("expected a private key in PEM form, or the path of a file that holds one.", "auth", name)
-    return found
-
-
-def _flag(name: str, value: Any, base: Path | None) -> bool:
-    if not isinstance(value, bool):
-        raise FieldError(f"expected true or false, got {kind_of(value)}.", "auth", name)
-    return value
-
-
-_READ: Mapping[str, Any] = {
-    "mode": _choice(_MODES),
-    "grant": _choice(_GRANTS),
-    "client_id": _text,
-    "client_secret": _text,
-    "scopes": _scopes,
-    "redirect_port": _port,
-    "client_metadata_url": _metadata_url,
-    "private_key": _key,
-    "assertion": _text,
-    "token_endpoint_auth_method": _choice(_METHODS),
-    "issuer": _issuer,
-    "dpop": _flag,
-}
+        return ""
 
 
 def _check(made: AuthOptions) -> None:
-    """Raise FieldError for options that do not fit together."""
     if made.grant == "client_credentials":
         if made.client_id is None:
             raise FieldError("client credentials need a client_id.", "auth", "client_id")

@@ -16,12 +16,13 @@ from typing import Any
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.parsing import (
+    PROTOCOLS,
+    SAMPLING_MODES,
     FieldError,
     Variables,
+    choice,
     name_of_command,
     name_of_url,
-    protocol,
-    sampling,
     seconds,
     slug,
     unique_name,
@@ -51,11 +52,27 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """Options that add to a spec or replace parts of it; None and empty values change nothing."""
+    """Options that add to a spec or replace parts of it; None and empty values change nothing.
+
+    Attributes:
+        transport: "stdio", "http", "sse" or "ws"; replaces the transport of a URL.
+        headers: Further headers of every request.
+        env: Further variables for a command.
+        cwd: Working directory of a command.
+        timeout: Deadline of the handshake in seconds.
+        trust: Whether to trust the server's annotation hints.
+        verify: False to accept any TLS certificate, or the path of a CA bundle.
+        cert: A client certificate.
+        client_factory: Creates the HTTP client.
+        auth: How to log in: "none", "oauth", "client-credentials", or a table (`config.specs.AuthOptions`).
+        sampling: Whether the server may request sampling: "off", "ask" or "auto".
+        reconnect: Whether a lost session is reopened automatically.
+        protocol: How to open the session: "auto", "handshake" or "2026-07-28".
+    """
 
     transport: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    env: Mapping[str, str] | None = field(default=None, repr=False)
     cwd: str | Path | None = None
     timeout: float | None = None
     trust: bool = False
@@ -95,63 +112,51 @@ class Overrides:
         return spec
 
     def _check(self, spec: Spec) -> None:
-        """Raise FieldError for an option that only another kind of server has."""
-        given = {name for name in ("headers", "env", "cwd", "cert", "client_factory", "auth") if getattr(self, name)}
-        given |= {"verify"} if self.verify is not True else set()
         allowed: set[str] = set()
         if isinstance(spec, StdioSpec):
             allowed = {"env", "cwd"}
         elif isinstance(spec, UrlSpec):
             allowed = {"headers", "verify", "cert"}
-            allowed |= {"client_factory", "auth"} if isinstance(spec, (HttpSpec, SseSpec)) else set()
-        for name in sorted(given - allowed):
-            raise FieldError(f"a server {_described(spec)} has no {name}; {_OWNERS[name]} have.")
+            if isinstance(spec, HttpSpec | SseSpec):
+                allowed |= {"client_factory", "auth"}
+        kind = "in this kernel"
+        if allowed:
+            kind = "with a URL" if "cert" in allowed else "with a command"
+        for name in sorted((self._given().keys() & _OWNERS.keys()) - allowed):
+            raise FieldError(f"a server {kind} has no {name}; {_OWNERS[name]} have.")
+
+    def _given(self) -> dict[str, Any]:
+        """Return the options that change something."""
+        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self) if f.name != "transport"}
+        return {name: value for name, (value, default) in values.items() if value != default and value not in ("", {})}
 
     def _changes(self, spec: Spec, directory: Path | None) -> dict[str, Any]:
-        changes: dict[str, Any] = {}
-        if self.timeout is not None:
-            changes["timeout"] = seconds(self.timeout)
-        if self.trust:
-            changes["trust"] = True
-        if self.sampling is not None:
-            changes["sampling"] = sampling(self.sampling)
-        if self.reconnect is not None:
-            changes["reconnect"] = self.reconnect
-        if self.protocol is not None:
-            changes["protocol"] = protocol(self.protocol)
-        if isinstance(spec, StdioSpec):
-            changes |= {"env": {**spec.env, **self.env}} if self.env else {}
-            changes |= {"cwd": (directory or Path.cwd()) / Path(self.cwd).expanduser()} if self.cwd else {}
-        if isinstance(spec, UrlSpec):
-            changes |= {"headers": _merged(spec.headers, self.headers)} if self.headers else {}
-            changes |= {"verify": self.verify} if self.verify is not True else {}
-            changes |= {"cert": self.cert} if self.cert else {}
-        if self.client_factory is not None:
-            changes["client_factory"] = self.client_factory
-        if self.auth and isinstance(spec, HttpSpec | SseSpec):
-            changes["auth"] = make_auth(self.auth, directory, spec.auth)
+        changes = self._given()
+        for name, valid in (("sampling", SAMPLING_MODES), ("protocol", PROTOCOLS)):
+            if name in changes:
+                changes[name] = choice(name, changes[name], valid)
+        if "timeout" in changes:
+            changes["timeout"] = seconds(changes["timeout"])
+        if "env" in changes and isinstance(spec, StdioSpec):
+            changes["env"] = {**spec.env, **changes["env"]}
+        if "cwd" in changes:
+            changes["cwd"] = (directory or Path.cwd()) / Path(changes["cwd"]).expanduser()
+        if "headers" in changes and isinstance(spec, UrlSpec):
+            changes["headers"] = _merged(spec.headers, changes["headers"])
+        if "auth" in changes and isinstance(spec, HttpSpec | SseSpec):
+            changes["auth"] = make_auth(changes["auth"], directory, spec.auth)
         return changes
 
 
 _OWNERS = {
-    "headers": "servers with a URL",
-    "verify": "servers with a URL",
-    "cert": "servers with a URL",
-    "client_factory": "HTTP servers",
-    "auth": "HTTP servers",
-    "env": "commands",
-    "cwd": "commands",
+    **dict.fromkeys(("headers", "verify", "cert"), "servers with a URL"),
+    **dict.fromkeys(("client_factory", "auth"), "HTTP servers"),
+    **dict.fromkeys(("env", "cwd"), "commands"),
 }
 
 
-def _described(spec: Spec) -> str:
-    if isinstance(spec, InProcessSpec):
-        return "in this kernel"
-    return "with a command" if isinstance(spec, StdioSpec) else "with a URL"
-
-
 def _merged(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Merge headers; those in `more` win. Header names ignore case."""
+    """Merge headers, whose names ignore case; those in `more` win."""
     replaced = {name.lower() for name in more}
     return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **more}
 
@@ -216,7 +221,6 @@ def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
 
 
 def _near(path: Path, directory: Path | None) -> str:
-    """Return a hint: the server file beside `path` with a similar name, or the server files in the folder `path`."""
     if path.is_dir():
         inside = [file.name for file in _server_files(path)]
         return f" In it are: {listed(inside)}" if inside else ""
@@ -225,7 +229,6 @@ def _near(path: Path, directory: Path | None) -> str:
 
 
 def _as_typed(path: Path, directory: Path | None) -> str:
-    """Return the shortest path to type: relative if it is below the folder."""
     here = directory or Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -300,23 +303,11 @@ def resolve_target(
     target: Any = None,
     *,
     command: Sequence[str] = (),
-    transport: str | None = None,
-    headers: Mapping[str, str] | None = None,
-    env: Mapping[str, str] | None = None,
-    cwd: str | Path | None = None,
-    timeout: float | None = None,
-    trust: bool = False,
-    verify: bool | str = True,
-    cert: str | tuple[str, str] | None = None,
     lookup: Callable[[str], Any] | None = None,
     find_entry: Callable[[str], ServerEntry] | None = None,
     directory: Path | None = None,
-    client_factory: Callable[..., Any] | None = None,
-    sampling: str | None = None,
-    reconnect: bool | None = None,
-    protocol: str | None = None,
-    auth: Any = None,
     known: Iterable[str] = (),
+    **options: Any,
 ) -> tuple[Spec, str]:
     """Return the spec of a target, and the name for its session (not yet unique).
 
@@ -324,43 +315,17 @@ def resolve_target(
         target: A URL, the path of a server file, the name of a variable or of a configured server, or a value: a
             server object, a spec, a `ServerEntry`, a table as in a config file, a `Path`.
         command: A program and its arguments, instead of a target.
-        transport: "stdio", "http", "sse" or "ws"; overrides the transport of a target with a URL.
-        headers: Headers of every request, in addition to those of the target.
-        env: Variables for a command, in addition to those of the target.
-        cwd: Working directory of a command.
-        timeout: Deadline of the handshake in seconds.
-        trust: Whether to trust the server's annotation hints.
-        verify: False to accept any TLS certificate, or the path of a CA bundle.
-        cert: A client certificate.
         lookup: Returns the value of a variable, or None.
         find_entry: Finds a configured server; by default in the config files around `directory`.
         directory: The folder for relative paths; by default the current one.
-        client_factory: Creates the HTTP client.
-        reconnect: Whether a lost session is reopened automatically; None for the host's setting.
-        sampling: Whether the server may request sampling: "off", "ask" or "auto".
-        protocol: How to open the session: "auto", "handshake" or "2026-07-28".
-        auth: How to log in: "none", "oauth", "client-credentials", or a table (`config.specs.AuthOptions`).
         known: Names of variables to suggest when the target is unknown.
+        **options: See `Overrides`.
 
     Raises:
         TargetError: The target is unknown or incomplete. The message says what a target can be.
         ConfigError: The configured server has a problem.
     """
-    overrides = Overrides(
-        transport=transport,
-        headers=headers or {},
-        env=env or {},
-        cwd=cwd,
-        timeout=timeout,
-        trust=trust,
-        verify=verify,
-        cert=cert,
-        client_factory=client_factory,
-        sampling=sampling,
-        reconnect=reconnect,
-        protocol=protocol,
-        auth=auth,
-    )
+    overrides = Overrides(**options)
     if command:
         spec, name = _from_command(target, command)
     elif isinstance(target, str):
@@ -389,7 +354,6 @@ def _from_command(target: Any, command: Sequence[str]) -> Named:
 
 
 def _from_value(value: Any, directory: Path | None) -> Named:
-    """Resolve a value that is not text: a server object, a spec, a configured server, a table, a path."""
     if isinstance(value, Spec):
         return value, _name_of_spec(value)
     if isinstance(value, ServerEntry):
@@ -466,7 +430,6 @@ class _Names:
         raise TargetError(self._unknown(text, value, not_configured))
 
     def _is_command(self, text: str) -> bool:
-        """Return whether a text that looks like a path is a program with arguments."""
         program, *arguments = text.split()
         there = (self._directory or Path.cwd()) / Path(text).expanduser()
         return bool(arguments) and not there.exists() and shutil.which(program) is not None

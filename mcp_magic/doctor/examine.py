@@ -384,7 +384,7 @@ class _Recording:
             known = listed(dict.fromkeys(str(one.report.get("title")) for one in cassette.examined))
             has = f"it has those of {known}" if known else "it has none"
             missing = f"a doctor's report of {self._titles[0]} is not in the cassette {cassette.path}; {has}"
-            raise CassetteError(f"{missing}. {cassette.adds} adds it.")
+            raise CassetteError(f"{missing}; {cassette.adds('it')}.")
         for session in self._known.sessions:
             recorder = Recorder(str(session.head["server"]), StdioSpec(command="-"), host.trace)
             with ErrorLog() as errlog:
@@ -409,7 +409,7 @@ class _Recording:
         if self._known is not None:
             return _report(self._known.report)
         cassette = self._cassette
-        if cassette is not None and self._number is not None and not cassette.ejected:
+        if cassette is not None and self._number is not None and cassette.recording:
             head = {"doctor": self._number, "title": report.target, "target": self._target, "call": self._call}
             cassette.write(cassette.masker.whole({**head, **_plain(report)}))
         return report

@@ -24,9 +24,8 @@ from mcp_magic.ask.elicitation import Answer
 from mcp_magic.ask.sampling import Review, reply_texts, request_texts, with_reply_texts, with_request_texts
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes, slug
-from mcp_magic.config.project import Declaration, load_declaration
+from mcp_magic.config.project import Declaration, is_trusted, load_declaration, loosened, runs, trust, trust_line
 from mcp_magic.config.servers import discover_servers, is_personal
-from mcp_magic.config.trust import is_trusted, loosened, runs, trust, trust_line
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
 from mcp_magic.ipython.execution import interrupt, let_end
@@ -1003,13 +1002,19 @@ def end_sampling(samplers: SamplingSettings) -> None:
 
 
 def ask_in_replays(cells: Cells, settings: Settings) -> None:
-    """Ask the user where possible; elsewhere a replay repeats the recorded answer."""
+    """Ask the user where possible; elsewhere a replay repeats the recorded answer. Tell them when a recording ends."""
+
+    def tell(text: str) -> None:
+        context = cells.latest.copy() if cells.latest is not None else copy_context()
+        context.run(print, clean(text), flush=True)
+
+    deck.tell = tell
     deck.asks = lambda: how_to_ask(cells.circumstances(), settings.ask_with) != "nobody"
 
 
 def ask_no_more_in_replays() -> None:
     """Undo `ask_in_replays`."""
-    deck.asks = lambda: False
+    deck.asks, deck.tell = lambda: False, lambda text: None
 
 
 # Replies to sampling requests from a file, for notebooks that run unattended.

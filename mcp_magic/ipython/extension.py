@@ -7,6 +7,7 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
@@ -25,6 +26,7 @@ from mcp_magic.schema.commandline import as_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import TracebackType
 
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
     from IPython.core.interactiveshell import InteractiveShell
@@ -70,7 +72,7 @@ class MCPMagics(Magics, Settings):
 
     @observe(
         *("display_rows", "display_characters", "approval", "approval_timeout", "max_questions", "audit_file"),
-        *("trace_messages", "trace_bytes", "telemetry"),
+        *("trace_messages", "trace_bytes", "cassette_bytes", "telemetry"),
         *("tokens", "login_timeout", "reconnect"),
         *("show_progress", "show_logs", "max_total_timeout"),
     )
@@ -268,9 +270,39 @@ def load(shell: InteractiveShell) -> None:
     ToolCrashError.show = lambda crash: shell.InteractiveTB.structured_traceback(
         type(crash), crash, crash.__traceback__
     )
+    _hide_values(shell)
     startup.callbacks.append(magics.prepare)
     if "mcp_magic.notebook" in sys.modules:
         magics.prepare()
+
+
+def _hide_values(shell: InteractiveShell) -> None:
+    """Keep the values of our frames, which hold tokens and arguments, out of the tracebacks of `%xmode Verbose`."""
+    tracebacks = shell.InteractiveTB
+    format_all = tracebacks.structured_traceback
+
+    def structured_traceback(etype: Any, evalue: Any = None, etb: Any = None, *args: Any, **options: Any) -> Any:
+        if tracebacks.mode == "Verbose":
+            _forget_values(evalue, etb)
+        return format_all(etype, evalue, etb, *args, **options)
+
+    vars(tracebacks)["structured_traceback"] = structured_traceback
+
+
+def _forget_values(error: BaseException | None, traceback: TracebackType | None) -> None:
+    """Clear the local variables of our frames and of what they called; the user's own cells keep theirs."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        below_ours = False
+        for frame, _ in walk_tb(traceback):
+            module = frame.f_globals.get("__name__", "")
+            below_ours = below_ours or module.partition(".")[0] == "mcp_magic"
+            if below_ours and module != "__main__":
+                with suppress(RuntimeError):  # it still runs
+                    frame.clear()
+        error = error.__cause__ or error.__context__
+        traceback = error.__traceback__ if error is not None else None
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -318,6 +350,7 @@ def _leave_host(magics: MCPMagics) -> None:
 def _leave_shell(shell: InteractiveShell, magics: MCPMagics) -> None:
     from mcp_magic.ipython.live import shown_again
 
+    vars(shell.InteractiveTB).pop("structured_traceback", None)
     shell.unobserve(magics.follow_colours, "colors")
     MCPMagicError.coloured = True
     magics.comm_status.uninstall()

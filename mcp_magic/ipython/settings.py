@@ -107,6 +107,10 @@ class Settings(Configurable):
     trace_messages = Int(10_000, min=0, help="Messages that the trace keeps; 0: none.").tag(config=True)
     trace_bytes = Int(64_000_000, min=0, help="Bytes that the trace keeps.").tag(config=True)
 
+    cassette_bytes = Int(
+        64_000_000, min=10_000, help="Bytes of a cassette: a recording ends there, and a larger file is not read."
+    ).tag(config=True)
+
     tokens = SecretiveEnum(
         ("auto", "keyring", "file", "memory"),
         "auto",
@@ -170,12 +174,14 @@ class Settings(Configurable):
 
     def pass_on(self) -> None:
         """Pass the settings on to the modules that use them; imports them here, since loading needs none of them."""
+        from mcp_magic.cassette.cassette import deck
         from mcp_magic.display import document
         from mcp_magic.notebook import host
 
         document.display.rows = self.display_rows
         document.display.characters = self.display_characters
         host.trace.limit(self.trace_messages, self.trace_bytes)
+        deck.largest = self.cassette_bytes
         if self.telemetry != "" or "mcp_magic.telemetry.telemetry" in sys.modules:
             from mcp_magic.telemetry.telemetry import telemetry
 

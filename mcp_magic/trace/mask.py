@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.masking import long_enough, mask_url, spellings
+from mcp_magic.config.masking import cookie_secrets, credentials, long_enough, mask_url, spellings
 from mcp_magic.schema.secrets import EVERYDAY, MASK, STEMS, is_secret_name
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ VALUE_BYTES = 100
 """Bytes that a value counts besides its characters."""
 
 LONGEST = 2000
-"""Most characters of a secret that is masked where a cut goes through it."""
+"""Most characters of a secret that is masked where a cut goes through it; base64 makes it a third longer."""
 
 DEEPEST = 40
 """Most levels of a message that are kept, because of Python's stack."""
@@ -78,7 +78,7 @@ class Cut:
         if len(text) <= limit:
             return text
         # mask first: half of a secret at the cut is secret too
-        return f"{self._hide(text[: limit + LONGEST])[:limit]}… ({len(text):,} characters)"
+        return f"{self._hide(text[: limit + 2 * LONGEST])[:limit]}… ({len(text):,} characters)"
 
 
 # Masks for messages, before the trace keeps them. Most messages hold nothing like a secret, so the JSON text is first
@@ -99,7 +99,16 @@ _NAMED = re.compile(
     r"""(?P<value>[^"'\\\s&;,<>]+)"""
 )
 """`"password": "x"`, `TOKEN=x`, `Authorization: x` inside a text."""
-_SCHEME = re.compile(r"(?i)\b(bearer|basic)(\s+)[\w.~+/=-]{6,}")
+_SCHEME = re.compile(r"(?i)\b(?P<scheme>bearer|basic)(?P<space>\s+)(?P<word>[\w.~+/=-]{6,})")
+_COOKIE = re.compile(
+    r"""(?i)\b(?P<name>(?:set-)?cookie)(?P<between>\\?["']?\s{0,3}[:=,]\s{0,3}\\?["']?)"""
+    r"""(?P<value>[\w.~!#$%&*+^|-]{1,100}=[^"'\\\r\n]++)"""
+)
+"""`Set-Cookie: a=b; Path=/` and `Cookie: a=b; c=d` inside a text."""
+
+COOKIE_CHARACTERS = 8
+"""Characters of the shortest value of a cookie that is learned: shorter ones may be `dark` or `en`."""
+
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s\"'<>]+")
 
 _NO_SECRETS = frozenset({"true", "false", "none", "null", "bearer", "basic", "string", MASK})
@@ -211,6 +220,8 @@ class Masker:
         if secret and isinstance(value, int | float) and name.lower() in EVERYDAY:  # of a summary, as "pass": 12
             secret = False
         if secret and not (schemas and isinstance(value, dict)):
+            if isinstance(value, str) and name.lower() in ("cookie", "set-cookie"):
+                self.learn_cookies(name, value)
             self.learn(value)
             return MASK
         return self._walk(value, schemas)
@@ -229,14 +240,26 @@ class Masker:
         self.know(value for value in answered.values() if isinstance(value, str))
 
     def learn(self, value: Any) -> None:
-        """Remember the texts in a secret value."""
+        """Remember the texts in a secret value, also the credentials in `Basic x` and `Bearer x`."""
         if isinstance(value, dict | list):
             for inner in value.values() if isinstance(value, dict) else value:
                 self.learn(inner)
-        elif isinstance(value, str) and self._new(value):
+        elif isinstance(value, str):
+            header = value[:7].lower().startswith(("basic ", "bearer "))
+            for secret in credentials(value) if header else (value,):
+                self._learn(secret)
+
+    def learn_cookies(self, name: str, value: str) -> None:
+        """Remember the values of cookies, given a header `Cookie` or `Set-Cookie`."""
+        for secret in cookie_secrets(name, value):
+            if len(secret) >= COOKIE_CHARACTERS:
+                self._learn(secret)
+
+    def _learn(self, secret: str) -> None:
+        if self._new(secret):
             if len(self._learned) >= LEARNED:
                 del self._learned[next(iter(self._learned))]
-            self._learned[value] = spellings(value, encoded=False)
+            self._learned[secret] = spellings(secret)
             self._forms = self._written()
 
     def _new(self, value: str) -> bool:
@@ -258,13 +281,26 @@ class Masker:
 
         >>> Masker(()).text("GET https://me:pw@x.org/ with Authorization: Bearer abcdefgh and API_KEY=xyz")
         'GET https://***@x.org/ with Authorization: Bearer *** and API_KEY=***'
+        >>> Masker(()).text("Set-Cookie: sid=s3same-4711; Path=/ (it was sid=s3same-4711)")
+        'Set-Cookie: ***'
         """
         text = self.hide(text)
         if "://" in text and ("@" in text or "?" in text):
             text = _URL.sub(lambda match: mask_url(match[0]), text)
         if _has_word(text.lower()):
-            text = _SCHEME.sub(rf"\1\2{MASK}", _without_named(text))
+            text = _COOKIE.sub(self._without_cookies, text)
+            text = _SCHEME.sub(self._without_credentials, _without_named(text))
         return text
+
+    def _without_cookies(self, found: re.Match[str]) -> str:
+        self.learn_cookies(found["name"], found["value"])
+        return f"{found['name']}{found['between']}{MASK}"
+
+    def _without_credentials(self, found: re.Match[str]) -> str:
+        """Mask `x` of `Basic x` and `Bearer x`; remember it if it is no prose but a user with a password."""
+        if any(":" in part for part in credentials(f"{found['scheme']} {found['word']}")):
+            self.learn(f"{found['scheme']} {found['word']}")
+        return f"{found['scheme']}{found['space']}{MASK}"
 
 
 def _negative_length(text: str) -> int:

@@ -280,6 +280,9 @@ class Tap:
     def know(self, secrets: Iterable[str]) -> None:
         """These secrets, which are tokens, must not be kept."""
 
+    def set_cookie(self, value: str) -> None:
+        """A server has set a cookie over HTTP, which must not be kept."""
+
     def conceal(self, answered: Mapping[str, Any]) -> None:
         """The user entered these values for the server; neither they nor other values of these names may be kept."""
 
@@ -420,7 +423,11 @@ class Recorder:
         return self._masker.hide(text)
 
     def http(self, method: str, status: int, headers: Any) -> None:
-        """Record the HTTP status of the message that is being sent in this context."""
+        """Record the HTTP status of the message that is being sent in this context; learn the cookies that are set."""
+        for cookie in headers.get_list("set-cookie") if "set-cookie" in headers else ():
+            self._masker.learn_cookies("set-cookie", cookie)
+            for tap in self._taps:
+                tap.set_cookie(cookie)
         row = being_sent.get()
         if row is None or row[STATUS] is not None or method != "POST":
             return

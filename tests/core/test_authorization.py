@@ -158,7 +158,7 @@ async def test_what_is_not_given_is_an_error_and_the_session_goes_on(host: Host)
     at = protected.authority.url.partition("//")[2]
     assert str(caught.value) == (
         f"notes: {protected.url} wants the scopes 'admin', and {at} gave 'read' (insufficient_scope). "
-        "Ask whoever grants you access there for more."
+        "Ask the people who run it for more."
     )
     assert len(person.shown) == 2
 

@@ -30,7 +30,7 @@ WRONG = {
     ),
     "unknown scope": (
         Behaviour(error="invalid_scope"),
-        rf"{AT} does not know what was asked for \(invalid_scope\); --scope names others\. It says: .*",
+        rf"{AT} refused: it does not give these scopes; --scope names others \(invalid_scope\)\. It says: .*",
     ),
     "failure": (
         Behaviour(error="server_error"),

@@ -16,7 +16,7 @@ from keyring.backend import KeyringBackend
 
 from mcp_magic import errors
 from mcp_magic._host import Host
-from mcp_magic.auth.logout import log_out
+from mcp_magic.auth.client import log_out
 from mcp_magic.auth.store import FileStore, KeyringStore, MemoryStore, make_store, server_key, tokens_folder
 from tests.core.authorization_server import Behaviour
 from tests.core.persons import Person, logging_in

@@ -18,9 +18,8 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import open_threads
 from mcp_magic.auth.store import FileStore, KeptTokens
 from mcp_magic.cassette.cassette import Cassette
-from mcp_magic.config.project import Declaration
+from mcp_magic.config.project import Declaration, is_trusted, trust
 from mcp_magic.config.specs import AuthOptions
-from mcp_magic.config.trust import is_trusted, trust
 from mcp_magic.consent.audit import Audit, Record, now
 from mcp_magic.errors import CassetteError
 

@@ -1,8 +1,9 @@
-"""Cassettes of strangers: small ones that unpack to gigabytes, and lines that are none."""
+"""Cassettes of strangers (small ones that unpack to gigabytes, lines that are none), and servers that flood one."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -11,9 +12,11 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from mcp.server.mcpserver import Image, MCPServer
 
+from mcp_magic._host import Host
 from mcp_magic.agent.cassette import turns_of
-from mcp_magic.cassette.cassette import Cassette
+from mcp_magic.cassette.cassette import Cassette, deck
 from mcp_magic.errors import CassetteError
 
 HEADER: dict[str, Any] = {"cassette": 1, "by": "a stranger"}
@@ -246,3 +249,104 @@ def test_a_cassette_with_many_notifications_is_read_in_seconds(tmp_path: Path) -
     before = time.process_time()
     Cassette(path, "replay")
     assert time.process_time() - before < 10
+
+
+# A server, or a model, that floods the recording.
+
+BOUND = 300_000
+
+
+def flood_server() -> MCPServer:
+    server = MCPServer("flood", log_level="ERROR")
+    picture = os.urandom(60_000)
+
+    @server.tool()
+    def text(number: int) -> str:
+        return f"{number} " + os.urandom(10_000).hex()
+
+    @server.tool()
+    def image(number: int) -> Image:
+        return Image(data=picture, format="png")
+
+    return server
+
+
+async def recorded(tape: Path, tool: str, calls: int, **options: Any) -> tuple[list[str], list[str]]:
+    """Record calls of the flooding server; return their answers, and what the user was told."""
+    told: list[str] = []
+    host = Host()
+    with deck.holding(tape, "record", largest=BOUND, tell=told.append, **options) as cassette:
+        connection = await host.connect(flood_server(), name="flood")
+        answers = [str((await connection.call(tool, number=number)).raw) for number in range(calls)]
+        assert cassette.full
+        assert f"{cassette!r}" == f"<Cassette {str(tape)!r}: full (300,000 bytes): nothing more is recorded>"
+        await host.close()
+    return answers, told
+
+
+@pytest.mark.parametrize("tool", ["text", "image"])
+async def test_a_recording_ends_at_its_bound_and_plays_up_to_there(tool: str, tmp_path: Path) -> None:
+    tape = tmp_path / "a.jsonl"
+    answers, told = await recorded(tape, tool, 40)
+    assert len(answers) == 40, "no call fails"
+    assert told == [
+        f"The recording on {tape} has ended: a cassette has at most 300,000 bytes. It plays up to here; "
+        "`%config MCPMagics.cassette_bytes = 600000` allows more."
+    ]
+    assert tape.stat().st_size <= BOUND
+    assert json.loads(tape.read_text().splitlines()[-1]) == {"cut": BOUND}
+
+    host = Host()
+    with deck.holding(tape, "replay", largest=BOUND, in_process="replay"):
+        connection = await host.connect(flood_server(), name="flood")
+        for number in range(5):
+            assert str((await connection.call(tool, number=number)).raw) == answers[number]
+        with pytest.raises(CassetteError) as caught:
+            await connection.call(tool, number=39)
+        await host.close()
+    assert str(caught.value).endswith(
+        "; its recording ended at 300,000 bytes; `%config MCPMagics.cassette_bytes = 600000` allows more when it is "
+        "recorded anew)"
+    )
+
+
+async def test_a_full_cassette_gets_nothing_more_in_mode_auto(tmp_path: Path) -> None:
+    tape = tmp_path / "a.jsonl"
+    await recorded(tape, "text", 40)
+    host = Host()
+    with deck.holding(tape, "auto", largest=BOUND, in_process="replay") as cassette:
+        connection = await host.connect(flood_server(), name="flood")
+        for number in range(20, 60):
+            assert (await connection.call("text", number=number)).text.startswith(f"{number} ")
+        assert cassette.full
+        await host.close()
+    assert tape.stat().st_size <= BOUND
+    play(tape)
+
+
+def test_the_turns_of_a_model_that_fill_a_cassette_end_the_recording_and_not_the_model(tmp_path: Path) -> None:
+    tape = tmp_path / "a.jsonl"
+    told: list[str] = []
+    with deck.holding(tape, "record", largest=BOUND, tell=told.append) as cassette:
+        turns = turns_of(cassette)
+        for number in range(40):
+            asked = turns.asked("m", [HumanMessage(f"{number}")], None, {})
+            turns.write(asked, [{"answer": {"content": os.urandom(10_000).hex()}}])
+    assert len(told) == 1
+    play(tape)
+    assert tape.stat().st_size <= BOUND
+
+
+def test_a_conversation_too_long_to_be_read_again_ends_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_magic.agent.cassette.MOST_MESSAGES", 100)
+    tape = tmp_path / "a.jsonl"
+    with deck.holding(tape, "record") as cassette:
+        turns = turns_of(cassette)
+        conversation: list[Any] = []
+        for number in range(30):
+            conversation.append(HumanMessage(f"{number}"))
+            turns.write(turns.asked("m", conversation, None, {}), [{"answer": {"content": "x"}}])
+        assert cassette.full
+    play(tape)

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from mcp_magic._host import Host
-from mcp_magic.auth.logout import log_out
+from mcp_magic.auth.client import log_out
 from mcp_magic.auth.store import KeptTokens
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.doctor.http import HttpProbe

@@ -206,3 +206,120 @@ async def test_no_redirect_and_no_report_of_the_doctor_shows_a_secret(
         report = await examine(host, entry)
     assert "redirects to http://elsewhere.example/***" in f"{report}"
     assert PLAIN not in f"{caught.value} {caught.value!r} {report} {report!r} {report._repr_mimebundle_()} {report.df}"
+
+
+def in_base64(secret: str) -> list[str]:
+    return [base64.b64encode(f"{'x' * before}{secret}yz".encode()).decode() for before in range(3)]
+
+
+def test_a_secret_that_was_seen_under_its_name_is_masked_in_base64_too() -> None:
+    masker = Masker(())
+    masker.keep({"params": {"arguments": {"password": PLAIN}}})
+    for written in [base64.b64encode(PLAIN.encode()).decode(), *in_base64(PLAIN)]:
+        shown = masker.keep({"result": {"content": [{"type": "text", "text": f"it says {written}!"}]}})[0].decode()
+        assert "***" in shown, shown
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"params": {"headers": {"Authorization": f"Basic {BASIC}"}}},
+        {"params": {"text": f"curl -H 'Authorization: Basic {BASIC}' https://x.example"}},
+        {"params": {"text": f"authorization: I sent basic {BASIC.rstrip('=')}"}},
+    ],
+)
+def test_credentials_that_a_message_shows_in_base64_are_masked_wherever_they_come_again(message: Any) -> None:
+    masker = Masker(())
+    assert BASIC.rstrip("=") not in masker.keep(message)[0].decode()
+    for secret in (BASIC, BASIC.rstrip("="), f"me:{PASSWORD}", PASSWORD, *in_base64(PASSWORD)):
+        shown = masker.keep({"result": {"content": [{"type": "text", "text": f"got {secret}"}]}})[0].decode()
+        assert "***" in shown, shown
+    masker.text("no authorization for basic arithmetic")
+    assert masker.text("arithmetic") == "arithmetic", "a word of prose is not learned"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Set-Cookie: sid={PASSWORD}; Path=/; HttpOnly",
+        f"Set-Cookie: s={PASSWORD}",
+        f"Cookie: theme=dark; sid={PASSWORD}",
+        f"{{'set-cookie': 'sid={PASSWORD}; Path=/'}}",
+        json.dumps({"headers": [["x", "y"], ["set-cookie", f"sid={PASSWORD}"]]}),
+        json.dumps({"text": json.dumps({"Cookie": f"a=b; sid={PASSWORD}"})}),
+    ],
+)
+def test_cookies_in_a_text_are_masked_and_their_values_wherever_they_come_again(text: str) -> None:
+    masker = Masker(())
+    for message in ({"result": {"text": text}}, {"result": {"text": f"got {PASSWORD} and {in_base64(PASSWORD)}"}}):
+        shown = masker.keep(message)[0].decode()
+        assert PASSWORD not in shown
+        assert "***" in shown
+    assert masker.text("the theme is dark") == "the theme is dark"
+
+
+async def test_a_cookie_that_a_server_sets_over_http_stays_out_of_trace_and_cassette(
+    host: Host, tmp_path: Path
+) -> None:
+    server = MCPServer("mirror")
+
+    @server.tool()
+    def mirror(ctx: Context) -> str:
+        sent = ctx.request_context.request.headers["cookie"]
+        return json.dumps([sent, base64.b64encode(sent.encode()).decode()])
+
+    app = server.streamable_http_app()
+
+    async def setting(scope: Any, receive: Any, send: Any) -> None:
+        async def with_cookie(event: Any) -> None:
+            if event["type"] == "http.response.start":
+                cookie = f"sid={PASSWORD}; Path=/; HttpOnly".encode()
+                event = {**event, "headers": [*event["headers"], (b"set-cookie", cookie)]}
+            await send(event)
+
+        await app(scope, receive, with_cookie)
+
+    tape = tmp_path / "tape.jsonl"
+    async with serving(setting) as at:
+        with deck.holding(tape, "record"):
+            connection = await host.connect(f"{at.rstrip('/')}/mcp", name="mirror")
+            assert PASSWORD in (await connection.call("mirror")).text, "the value itself is never changed"
+            await host.close()
+    exported = json.dumps([each.as_dict() for each in host.trace.entries("mirror")], default=str)
+    for text in (exported, tape.read_text()):
+        assert PASSWORD not in text
+        assert not [form for form in in_base64(f"sid={PASSWORD}") if form in text]
+
+
+UNREADABLE = """
+import os
+class Unreadable(dict):
+    def __bool__(self):
+        inside = 'a value of the cell'
+        raise RuntimeError(inside)
+from mcp_magic import Host
+def begin():
+    return Host().connect('http://127.0.0.1:9/', headers=Unreadable(), env={'API_KEY': os.environ['OURS']})
+await begin()
+"""
+
+
+def test_a_verbose_traceback_shows_the_values_of_the_cell_and_none_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    monkeypatch.setenv("OURS", PASSWORD)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    shell = InteractiveShell(colors="nocolor", xmode="Verbose")
+    shell.run_line_magic("load_ext", "mcp_magic")
+    try:
+        for again in (UNREADABLE, "%tb"):
+            shell.run_cell(again)
+            shown = capsys.readouterr().out
+            assert "targets.py" in shown, "our frames are there"
+            assert "inside = 'a value of the cell'" in shown
+            assert PASSWORD not in shown
+    finally:
+        shell.run_line_magic("unload_ext", "mcp_magic")
+    assert "structured_traceback" not in vars(shell.InteractiveTB)

@@ -99,6 +99,13 @@ def test_a_cassette_is_put_in_and_taken_out_by_hand(kernel: Kernel, folder: Path
     assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
     assert "lines written, 0 answers played" in kernel.ok("%mcp record --stop").text
 
+    kernel.ok("%config MCPMagics.cassette_bytes = 10_000\n%mcp record full.jsonl")
+    shown = kernel.ok("from mcp_magic import host\nfor a in range(60): await host.call('math:add', a=a, b=2)").stdout
+    assert shown.count("The recording on ") == 1
+    assert "full.jsonl has ended: a cassette has at most 10,000 bytes. It plays up to here;" in shown
+    assert "full (10,000 bytes): nothing more is recorded" in kernel.ok("%mcp record").text
+    kernel.ok("%config MCPMagics.cassette_bytes = 64_000_000\n%mcp record --stop")
+
     server.write_text("raise SystemExit('gone')")
     shown = kernel.ok("%mcp record sums.jsonl").text
     assert "replaying" in shown

@@ -11,8 +11,7 @@ import nbclient
 import nbformat
 import pytest
 
-from mcp_magic.config.project import load_declaration
-from mcp_magic.config.trust import trust
+from mcp_magic.config.project import load_declaration, trust
 from tests.environments import everything_command, kernel_python, needs_node
 from tests.kernel.answering import Frontend, OtherKernel
 from tests.kernel.driving import environment

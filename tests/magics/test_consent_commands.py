@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic import errors
-from mcp_magic.config.project import load_declaration
-from mcp_magic.config.trust import trust
+from mcp_magic.config.project import load_declaration, trust
 from mcp_magic.notebook import host
 
 if TYPE_CHECKING:

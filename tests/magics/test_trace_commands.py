@@ -11,8 +11,7 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
-from mcp_magic.config.project import load_declaration
-from mcp_magic.config.trust import trust
+from mcp_magic.config.project import load_declaration, trust
 from mcp_magic.ipython.commands.trace import COLUMNS, TraceListing
 from mcp_magic.notebook import host
 from tests.processes import start_http

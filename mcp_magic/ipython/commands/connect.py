@@ -374,7 +374,7 @@ CONFIG = Implementation(
 
 
 async def _logout(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    from mcp_magic.auth.logout import log_out
+    from mcp_magic.auth.client import log_out
 
     host = invocation.host
     name = str(invocation.value(arguments.server))

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import listed
 from mcp_magic.config.parsing import slug
-from mcp_magic.config.project import find_declaration, load_declaration, parse_declaration, plan
-from mcp_magic.config.trust import loosened, runs, written
+from mcp_magic.config.project import (
+    find_declaration,
+    load_declaration,
+    loosened,
+    parse_declaration,
+    plan,
+    runs,
+    written,
+)
 from mcp_magic.consent.rules import ACTIONS, rule_of
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import MCPMagicError
