@@ -279,7 +279,7 @@ class _Display:
 
         table = self._listing(self._server, shown)
         table.note = "following; Interrupt ends it"
-        data = bundle([table[-LISTED:].part()])
+        data = bundle(table[-LISTED:].parts())
         if self._replace is None:
             self._replace = show_below(data)
         else:

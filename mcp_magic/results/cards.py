@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,22 +11,18 @@ from mcp_magic import schema
 from mcp_magic._text import ago, duration, listed
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.display import document
-from mcp_magic.display.diff import diff_html, diff_text
+from mcp_magic.display.diff import diff_part
 from mcp_magic.display.document import (
     Badge,
-    Markup,
+    Code,
     Part,
-    aligned,
-    bundle,
     cell_text,
     details,
-    facts,
     joined,
-    note,
+    parts_text,
     preformatted,
-    table,
+    show_parts,
     tag,
-    terminal_width,
     tool_badges,
 )
 from mcp_magic.display.json import brief
@@ -34,7 +30,7 @@ from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.content import read_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import mcp_types
     from mcp_types import Implementation, Prompt, Resource, ResourceTemplate, Tool
@@ -59,6 +55,7 @@ _CHANGED = "changed since it was first seen"
 _COLUMNS = ("name", "type", "required", "default", "description")
 
 
+@dataclass(repr=False)
 class ToolCard:
     """A tool's description, hints, arguments and an example call.
 
@@ -74,28 +71,16 @@ class ToolCard:
         unlisted: How many arguments, and how many fields of the output, have no row because the schema is too large.
     """
 
-    def __init__(
-        self,
-        tool: mcp_types.Tool,
-        *,
-        server: str,
-        example: str,
-        arguments: Sequence[Mapping[str, Any]],
-        output: Sequence[Mapping[str, Any]] | None = None,
-        trusted: bool = False,
-        marks: Sequence[Badge] = (),
-        difference: Sequence[Line] = (),
-        unlisted: tuple[int, int] = (0, 0),
-    ) -> None:
-        self.tool = tool
-        self.server = server
-        self.example = example
-        self.arguments = list(arguments)
-        self.output = list(output) if output is not None else None
-        self.trusted = trusted
-        self.marks = list(marks)
-        self.difference = list(difference)
-        self.unlisted = unlisted
+    tool: mcp_types.Tool
+    _: KW_ONLY
+    server: str
+    example: str
+    arguments: Sequence[Mapping[str, Any]]
+    output: Sequence[Mapping[str, Any]] | None = None
+    trusted: bool = False
+    marks: Sequence[Badge] = ()
+    difference: Sequence[Line] = ()
+    unlisted: tuple[int, int] = (0, 0)
 
     @property
     def name(self) -> str:
@@ -121,75 +106,43 @@ class ToolCard:
     def __repr__(self) -> str:
         return f"<ToolCard {one_line(self.name, 100)}>"
 
-    def __str__(self) -> str:
-        text: str = self._repr_mimebundle_()["text/plain"]
-        return text
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return bundle([self.part()], include, exclude)
-
-    def part(self) -> Part:
-        """Return the card as text and markup."""
-        return Part(self._plain(), self._html())
-
-    def _description(self) -> str:
+    def parts(self) -> list[Part]:
+        """Return the parts to display: one."""
+        names = one_line(self.name + (f": {self.title}" if self.title else ""), 300)
+        title = f" {one_line(self.title, 200)} " if self.title else " "
+        heading = joined([tag("b", one_line(self.name, 200)), title, joined(self.badges, " ")])
+        blocks = [Part(f"{names}\n{' '.join(map(str, self.badges))}", tag("p", heading))]
+        if self.difference:
+            blocks.append(diff_part(self.difference).folded(_CHANGED, opened=True))
         limit = document.display.characters
-        text = cut(self.description, limit)
-        return text if len(self.description) <= limit else f"{text}\n… .description has all of it"
-
-    def _plain(self) -> str:
-        heading = one_line(self.name + (f": {self.title}" if self.title else ""), 300)
-        blocks = [f"{heading}\n{' '.join(map(str, self.badges))}"]
-        if self.difference:
-            blocks.append(f"{_CHANGED}\n{diff_text(self.difference, '  ')}")
-        blocks.append(self._description())
-        blocks.append(self._plain_table("arguments", self.arguments, self.unlisted[0]) or "no arguments")
-        blocks.append(self._plain_table("returns", self.output or (), self.unlisted[1]))
-        blocks.append(cut(self.example, 2000))
-        return "\n\n".join(block for block in blocks if block)
-
-    def _plain_table(self, title: str, rows: Sequence[Mapping[str, Any]], unlisted: int) -> str:
-        if not rows:
-            return ""
-        values = [[_cell(row.get(name)) for name in _COLUMNS] for row in rows[: document.display.listing_rows]]
-        more = _more(len(rows) + unlisted - len(values))
-        names, values = _without_empty(values)
-        text = aligned(names, values, total=terminal_width(), cell=document.display.cell, names=True)
-        return f"{title}\n{text}" + (f"\n{more}" if more else "")
-
-    def _html(self) -> Markup:
-        heading = [tag("b", one_line(self.name, 200)), f" {one_line(self.title, 200)} " if self.title else " "]
-        parts = [tag("p", joined([*heading, joined((badge.html() for badge in self.badges), " ")]))]
-        if self.difference:
-            parts.append(details(_CHANGED, diff_html(self.difference), opened=True))
-        if self.description:
-            parts.append(tag("div", self._description(), style="white-space:pre-wrap"))
-        parts.append(self._html_table(self.arguments, self.unlisted[0]) if self.arguments else note("no arguments"))
+        more = "\n… .description has all of it" if len(self.description) > limit else ""
+        blocks.append(Part.prose(cut(self.description, limit) + more))
+        if self.arguments:
+            listed = _table(self.arguments, self.unlisted[0])
+            blocks.append(Part(f"arguments\n{listed.plain}", listed.html))
+        else:
+            blocks.append(Part.note("no arguments"))
         if self.output:
-            parts.append(details("returns", self._html_table(self.output, self.unlisted[1])))
-        parts.append(tag("pre", tag("code", cut(self.example, 2000)), class_="mcp-line"))
-        return joined(parts)
-
-    def _html_table(self, rows: Sequence[Mapping[str, Any]], unlisted: int) -> Markup:
-        names, values = _without_empty([[_cell(row.get(name)) for name in _COLUMNS] for row in rows])
-        html, shown = table(names, values, limit=document.display.bytes // 3)
-        return joined([html, note(_more(len(rows) + unlisted - shown))])
+            blocks.append(_table(self.output, self.unlisted[1]).folded("returns"))
+        blocks.append(Part.command(cut(self.example, 2000)))
+        return [Part.stack(*blocks, gap="\n\n")]
 
 
-def _more(count: int) -> str:
-    return f"… {count:,} more" if count else ""
+def _table(rows: Sequence[Mapping[str, Any]], unlisted: int) -> Part:
+    """Return the rows as a table, without the columns that are empty in every row."""
+    limit = document.display
+    texts = [{name: _cell(row.get(name)) for name in _COLUMNS} for row in rows[: limit.listing_rows]]
+    names = [name for name in _COLUMNS if any(row[name] for row in texts)]
+    table, shown = Part.table(names, [[row[name] for name in names] for row in texts], limit=limit.bytes // 3)
+    more = len(rows) + unlisted - shown
+    return Part.stack(table, Part.note(f"… {more:,} more" if more else ""))
 
 
 def _cell(value: Any) -> str:
     return brief(value, 300) if isinstance(value, (dict, list)) else cell_text(value, 300)
-
-
-def _without_empty(values: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Return the names and rows without the columns that are empty in every row."""
-    kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in values)]
-    return [_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in values]
 
 
 # Programs that were edited while their server runs: the server still runs the old code.
@@ -270,27 +223,22 @@ class ConnectionInfo:
     failures: int
     reconnects: int
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return bundle([self.card()], include, exclude)
+    _repr_mimebundle_ = show_parts
 
-    def card(self) -> Part:
-        """Return the card: the server, its state, what it offers, and what to type next."""
-        known = self._facts()
+    def parts(self) -> list[Part]:
+        """Return the parts to display: the server, its state, what it offers, and what to type next."""
         is_open = self.state == "open"
-        hints = [("next", f"%mcp {'tools' if is_open else 'reconnect'} {self.name}")]
+        known = [*self._facts(), ("next", Code(f"%mcp {'tools' if is_open else 'reconnect'} {self.name}"))]
         if is_open:
-            hints.append(("explore", f"%mcp ui {self.name}"))
+            known.append(("explore", Code(f"%mcp ui {self.name}")))
+        state = Badge(self.state, "safe" if is_open else "danger")
+        heading = Part(f"{self.name}: {self.state}", tag("p", joined([tag("b", self.name), " ", state])))
+        card = Part.stack(heading, Part.facts(known, width=10, indent="  "))
         instructions = cut((self.instructions or "").strip(), MAX_INSTRUCTIONS)
-        plain = [f"{self.name}: {self.state}", *(f"  {name:<10} {value}" for name, value in [*known, *hints])]
-        state = Badge(self.state, "safe" if is_open else "danger").html()
-        html = [tag("p", joined([tag("b", self.name), " ", state]))]
-        html.append(facts([*known, *((name, tag("code", line)) for name, line in hints)]))
-        if instructions:
-            plain.append(f"\n{instructions}")
-            html.append(details("instructions for models", preformatted(instructions)))
-        return Part("\n".join(plain), joined(html))
+        if not instructions:
+            return [card]
+        folded = Part(instructions, details("instructions for models", preformatted(instructions)))
+        return [Part.stack(card, folded, gap="\n\n")]
 
     def row(self, **more: Any) -> dict[str, Any]:
         """Return the connection as a row of a listing: state, transport, protocol version, counts, health.
@@ -437,22 +385,21 @@ def prompt_part(server: str, prompt: Prompt) -> Part:
     line = schema.prompt_line(f"{server}:{prompt.name}", example)
     names = ("argument", "required", "description")
     rows = [[one_line(a.name, 200), "yes" if a.required else "", one_line(a.description or "", 300)] for a in arguments]
-    shown = rows[: document.display.listing_rows]
-    if not shown:
+    limit = document.display
+    if not rows:
         return _card(server, prompt, [], line)
-    markup, _ = table(names, shown, limit=document.display.bytes // 3)
-    return _card(server, prompt, [], line, Part(aligned(names, shown, total=terminal_width(), names=True), markup))
+    return _card(server, prompt, [], line, Part.table(names, rows[: limit.listing_rows], limit=limit.bytes // 3)[0])
 
 
-def _card(server: str, item: Any, known: list[tuple[str, str]], line: str, more: Part | None = None) -> Part:
+def _card(server: str, item: Any, known: list[tuple[str, str]], line: str, *more: Part) -> Part:
     name, title = one_line(f"{server}:{item.name}", 200), one_line(item.title or "", 200)
+    heading = tag("p", joined([tag("b", name), f" {title}" if title else ""]))
     description = cut((item.description or "").strip(), document.display.characters)
-    known = [(label, one_line(value, 500)) for label, value in known if value]
-    line = cut(line, 2000)
-    plain = [f"{name}: {title}" if title else name, description]
-    plain += ["\n".join(f"{label:<9} {value}" for label, value in known), more.plain if more else "", line]
-    html = [tag("p", joined([tag("b", name), f" {title}" if title else ""]))]
-    html.append(tag("div", description, style="white-space:pre-wrap") if description else Markup())
-    html.append(facts((label, tag("code", value)) for label, value in known) if known else Markup())
-    html += [more.html if more else Markup(), tag("pre", tag("code", line), class_="mcp-line")]
-    return Part("\n\n".join(block for block in plain if block), joined(html))
+    return Part.stack(
+        Part(f"{name}: {title}" if title else name, heading),
+        Part.prose(description),
+        Part.facts([(label, Code(one_line(value, 500))) for label, value in known if value], width=9),
+        *more,
+        Part.command(cut(line, 2000)),
+        gap="\n\n",
+    )

@@ -7,14 +7,28 @@ import json
 import mimetypes
 import re
 import secrets
+import textwrap
 import traceback
+from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
+from dataclasses import KW_ONLY, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from mcp_magic._text import listed
-from mcp_magic.display.document import Budget, Faceted, Part, Value, counted, error_label, fitting, joined, note, tag
+from mcp_magic.display.document import (
+    Budget,
+    Part,
+    counted,
+    error_label,
+    fitting,
+    joined,
+    parts_text,
+    show_parts,
+    tag,
+)
 from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.display.tables import data_part, describe, is_wrapper, members_line, verbatim_part
 from mcp_magic.display.text import mime, one_line, shorten
@@ -135,7 +149,112 @@ _REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
 """The last line of a shortened error: where to find all of it."""
 
 
-class ToolResult(Faceted):
+class _Result(ABC):
+    """A result with texts, data, tables and media.
+
+    `len`, indexing and iteration would be ambiguous. They raise a TypeError that names the forms.
+    """
+
+    raw: Any
+    server: str
+    _kind: ClassVar[str]
+    _forms: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def _items(self) -> list[Any]:
+        """The content blocks of a tool's result, or the contents of a resource."""
+
+    @abstractmethod
+    def _media_of(self, item: Any) -> Media | None:
+        """Return the media of one of the items, or None."""
+
+    @abstractmethod
+    def _sources(self) -> list[Source]:
+        """Return the parts to search for tables: those that are displayed."""
+
+    @abstractmethod
+    def _found(self) -> list[str]:
+        """Return what the result holds, for the error that there is no table."""
+
+    @abstractmethod
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return the parts to display, within `budget` if the display holds more than this result."""
+
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
+
+    @property
+    def texts(self) -> list[str]:
+        """All texts, in order."""
+        return [text for text in (getattr(item, "text", None) for item in self._items) if text is not None]
+
+    @property
+    def text(self) -> str | list[str]:
+        """The text: a string, a list of strings if there are several texts, "" if there is none."""
+        texts = self.texts
+        return texts if len(texts) > 1 else "".join(texts)
+
+    @cached_property
+    def data(self) -> Any:
+        """The value of a single text that is JSON, else None."""
+        texts = self.texts
+        value = loads(texts[0]) if len(texts) == 1 else NOT_JSON
+        return None if value is NOT_JSON else value
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """A DataFrame of the displayed table: from the data, the text (JSON, CSV, TSV, Markdown) or a resource.
+
+        Every access returns a new copy.
+
+        Raises:
+            NoTableError: There is no table, or there are several; the message says what there is.
+        """
+        return self._frame.copy()
+
+    @cached_property
+    def _frame(self) -> pd.DataFrame:
+        return one_frame(self._sources(), self._kind, self._found)
+
+    @property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """All tables as DataFrames, by the name of the member that holds them ("entities") or their URI; {} if none."""
+        return all_frames(self._sources())
+
+    def _media(self, family: str) -> list[Media]:
+        found = (self._media_of(item) for item in self._items)
+        return [media for media in found if media is not None and media.mime_type.startswith(family)]
+
+    @property
+    def images(self) -> list[Media]:
+        """The images, including embedded ones: `.bytes`, `.mime_type`, `.save(path)`; each displays itself."""
+        return self._media("image/")
+
+    @property
+    def audio(self) -> list[Media]:
+        """The audio, including embedded audio; each displays itself."""
+        return self._media("audio/")
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The result's `_meta`."""
+        return dict(self.raw.meta or {})
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is neither a list nor a dict; {self._forms}")
+
+    __len__ = __iter__ = __getitem__ = __contains__ = _refuse
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(repr=False)
+class ToolResult(_Result):
     """The result of a tool call; its attributes are computed lazily.
 
     result.data     the JSON as Python values: structured content, or text that is JSON
@@ -154,86 +273,47 @@ class ToolResult(Faceted):
         filled: Required arguments that the caller left out, by path, with the schema's default that was sent.
     """
 
-    __slots__ = ("clue", "filled", "output_schema", "raw", "seconds", "server", "tool")
-    _fields = ("raw", "server", "tool", "seconds", "output_schema", "clue", "filled")
-    _facets = "its value is .data, its table .df, its text .text"
+    raw: CallToolResult
+    _: KW_ONLY
+    server: str = ""
+    tool: str = ""
+    seconds: float = field(default=0.0, compare=False)
+    output_schema: dict[str, Any] | None = None
+    clue: str = ""
+    filled: dict[str, Any] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        raw: CallToolResult,
-        *,
-        server: str = "",
-        tool: str = "",
-        seconds: float = 0.0,
-        output_schema: dict[str, Any] | None = None,
-        clue: str = "",
-        filled: dict[str, Any] | None = None,
-    ) -> None:
-        self.raw = raw
-        self.server = server
-        self.tool = tool
-        self.seconds = seconds
-        self.output_schema = output_schema
-        self.clue = clue
-        self.filled = filled or {}
-        self._cache = None
+    _kind = "result"
+    _forms = "its value is .data, its table .df, its text .text"
 
     @property
-    def texts(self) -> list[str]:
-        """The texts of all text blocks."""
-        return [block.text for block in self.raw.content if block.type == "text"]
+    def _items(self) -> list[ContentBlock]:
+        return self.raw.content
 
-    @property
-    def text(self) -> str | list[str]:
-        """The text blocks: a string, a list of strings if there are several, "" if there are none."""
-        texts = self.texts
-        return texts if len(texts) > 1 else "".join(texts)
+    def _media_of(self, item: Any) -> Media | None:
+        return to_media(item)
 
     @property
     def artifacts(self) -> list[ContentBlock] | None:
         """The blocks that are not text, or None."""
         return [block for block in self.raw.content if block.type != "text"] or None
 
-    @property
+    @cached_property
     def data(self) -> Any:
         """The structured content, else the value of a single text block that is JSON, else None.
 
         A wrapper `{"result": ...}` is removed, unless the output schema declares more than the wrapper.
         """
-        return self._once("data", self._find_data)
-
-    def _find_data(self) -> Any:
         structured = self.raw.structured_content
-        if structured is not None:
-            return structured["result"] if self._boxed else structured
-        texts = self.texts
-        value = loads(texts[0]) if len(texts) == 1 else NOT_JSON
-        return None if value is NOT_JSON else value
+        if structured is None:
+            return super().data
+        return structured["result"] if self._boxed else structured
 
     @property
     def _boxed(self) -> bool:
         structured = self.raw.structured_content
         return isinstance(structured, dict) and list(structured) == ["result"] and is_wrapper(self.output_schema)
 
-    @property
-    def df(self) -> pd.DataFrame:
-        """A DataFrame of the displayed table: from the data, the text (JSON, CSV, TSV, Markdown) or a resource.
-
-        Every access returns a new copy.
-
-        Raises:
-            NoTableError: There is no table, or there are several; the message says what there is.
-        """
-        made: pd.DataFrame = self._once("df", lambda: one_frame(self._sources(), "result", self._found))
-        return made.copy()
-
-    @property
-    def frames(self) -> dict[str, pd.DataFrame]:
-        """All tables as DataFrames, by the name of the member that holds them ("entities"); {} if there are none."""
-        return all_frames(self._sources())
-
     def _sources(self) -> list[Source]:
-        """Return the parts to search for tables: those that are displayed."""
         blocks = [block for block in self._blocks if block.type == "resource"]
         resources = [in_contents(block.resource) for block in blocks]
         if self.raw.structured_content is None and self.data is not None:
@@ -252,28 +332,17 @@ class ToolResult(Faceted):
         """The blocks that are displayed: all but those that only repeat the structured content."""
         if not self._shows_data:
             return self.raw.content
-        repeated: bool = self._once("repeats", lambda: repeats(self.texts, self.raw.structured_content, self.data))
-        return (self.artifacts or []) if repeated else self.raw.content
+        return (self.artifacts or []) if self._repeated else self.raw.content
+
+    @cached_property
+    def _repeated(self) -> bool:
+        return repeats(self.texts, self.raw.structured_content, self.data)
 
     def _found(self) -> list[str]:
         found = [describe(self.data)] if self._shows_data else found_texts(self.texts)
         kinds = [block.type.replace("_", " ") for block in self.artifacts or ()]
         counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
         return found + [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items()]
-
-    @property
-    def images(self) -> list[Media]:
-        """The images, including embedded ones: `.bytes`, `.mime_type`, `.save(path)`; each displays itself."""
-        return self._media("image/")
-
-    @property
-    def audio(self) -> list[Media]:
-        """The audio, including embedded audio."""
-        return self._media("audio/")
-
-    def _media(self, family: str) -> list[Media]:
-        found = (to_media(block) for block in self.raw.content)
-        return [media for media in found if media is not None and media.mime_type.startswith(family)]
 
     @property
     def links(self) -> list[ResourceLink]:
@@ -292,11 +361,6 @@ class ToolResult(Faceted):
     def is_error(self) -> bool:
         """Whether the tool reported an error."""
         return self.raw.is_error
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        """The result's `_meta`."""
-        return dict(self.raw.meta or {})
 
     def raise_for_error(self) -> ToolResult:
         """Return the result itself, or raise the error that the tool reported.
@@ -328,11 +392,7 @@ class ToolResult(Faceted):
         return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images)>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return the parts to display.
-
-        Args:
-            budget: The remaining limits of a display that holds more than this result; None for a new display.
-        """
+        """Return the parts to display, within `budget` if the display holds more than this result."""
         budget = budget or Budget.full()
         parts: list[Part] = []
         if self.is_error:
@@ -342,16 +402,15 @@ class ToolResult(Faceted):
             parts.append(counted(data_part(self.data, budget), budget))
         parts += fitting(self._blocks, self._block_part, budget, ".text, .artifacts")
         if beside := self._beside():
-            parts.append(Part(beside, note(beside)))
-        parts = parts or [verbatim_part("(empty result)", budget)]
-        return [*parts, self._filled_part()] if self.filled else parts
-
-    def _filled_part(self) -> Part:
-        given = listed(
-            f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
-        )
-        text = f"filled in from the tool's schema: {given}"
-        return Part(text, note(text))
+            parts.append(Part.note(beside))
+        if not parts:
+            parts.append(verbatim_part("(empty result)", budget))
+        if self.filled:
+            given = (
+                f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
+            )
+            parts.append(Part.note(f"filled in from the tool's schema: {listed(given)}"))
+        return parts
 
     def _beside(self) -> str:
         """Return the rest of the structured content if the text is displayed instead of it; else ""."""
@@ -374,7 +433,8 @@ def last_failed() -> ToolResult | None:
 # Results of reading resources.
 
 
-class ResourceResult(Faceted):
+@dataclass(repr=False)
+class ResourceResult(_Result):
     """The contents of a resource; a resource may have several.
 
     Attributes:
@@ -384,32 +444,24 @@ class ResourceResult(Faceted):
         seconds: How long the read took.
     """
 
-    __slots__ = ("raw", "seconds", "server", "uri")
-    _fields = ("raw", "server", "uri", "seconds")
-    _facets = "its contents are .text, .data, .df or .bytes"
+    raw: ReadResourceResult
+    _: KW_ONLY
+    server: str = ""
+    uri: str = ""
+    seconds: float = field(default=0.0, compare=False)
 
-    def __init__(self, raw: ReadResourceResult, *, server: str = "", uri: str = "", seconds: float = 0.0) -> None:
-        self.raw = raw
-        self.server = server
-        self.uri = uri
-        self.seconds = seconds
-        self._cache = None
+    _kind = "resource"
+    _forms = "its contents are .text, .data, .df or .bytes"
 
     @property
     def contents(self) -> list[TextResourceContents | BlobResourceContents]:
         """The contents as SDK objects."""
         return self.raw.contents
 
-    @property
-    def texts(self) -> list[str]:
-        """The texts of the contents that are text."""
-        return [text for text in (getattr(c, "text", None) for c in self.contents) if text is not None]
+    _items = contents
 
-    @property
-    def text(self) -> str | list[str]:
-        """The text: a string, a list of strings if several contents are text, "" if none is."""
-        texts = self.texts
-        return texts if len(texts) > 1 else "".join(texts)
+    def _media_of(self, item: Any) -> Media | None:
+        return resource_media(item)
 
     @property
     def bytes(self) -> bytes | list[bytes]:
@@ -427,57 +479,11 @@ class ResourceResult(Faceted):
         said = self.contents[0].mime_type if self.contents else None
         return mime(said) if said else ""
 
-    @property
-    def meta(self) -> dict[str, Any]:
-        """The result's `_meta`."""
-        return dict(self.raw.meta or {})
-
-    @property
-    def data(self) -> Any:
-        """The value of a single text content that is JSON, else None."""
-        return self._once("data", self._find_data)
-
-    def _find_data(self) -> Any:
-        texts = self.texts
-        value = loads(texts[0]) if len(texts) == 1 else NOT_JSON
-        return None if value is NOT_JSON else value
-
-    @property
-    def df(self) -> pd.DataFrame:
-        """A DataFrame of CSV, TSV, JSON or a Markdown table, as the MIME type says.
-
-        Every access returns a new copy.
-
-        Raises:
-            NoTableError: There is no table, or there are several; the message says what there is.
-        """
-        made: pd.DataFrame = self._once("df", self._make_frame)
-        return made.copy()
-
-    def _make_frame(self) -> pd.DataFrame:
-        return one_frame(list(map(in_contents, self.contents)), "resource", self._found)
+    def _sources(self) -> list[Source]:
+        return list(map(in_contents, self.contents))
 
     def _found(self) -> list[str]:
-        return found_texts(self.texts) + [media.summary for media in self._blobs()]
-
-    @property
-    def frames(self) -> dict[str, pd.DataFrame]:
-        """All tables as DataFrames, by the name of their member or by their URI; {} if there are none."""
-        return all_frames(list(map(in_contents, self.contents)))
-
-    def _blobs(self) -> list[Media]:
-        found = (resource_media(c) for c in self.contents)
-        return [media for media in found if media is not None]
-
-    @property
-    def images(self) -> list[Media]:
-        """The images; each displays itself."""
-        return [media for media in self._blobs() if media.mime_type.startswith("image/")]
-
-    @property
-    def audio(self) -> list[Media]:
-        """The audio; each displays itself."""
-        return [media for media in self._blobs() if media.mime_type.startswith("audio/")]
+        return found_texts(self.texts) + [media.summary for media in self._media("")]
 
     def save(self, path: str | Path) -> Path | list[Path]:
         """Write the contents to files.
@@ -508,18 +514,14 @@ class ResourceResult(Faceted):
         return argument_value(self.data, self.texts, wanted)
 
     def __repr__(self) -> str:
-        what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._blobs()[:3])
+        what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._media("")[:3])
         return f"<ResourceResult {one_line(self.uri, 80)}: {what or 'empty'}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return the parts to display.
-
-        Args:
-            budget: The remaining limits of a display that holds more than this result; None for a new display.
-        """
+        """Return the parts to display, within `budget` if the display holds more than this result."""
         show = _titled if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
-        return parts or [Part("(empty resource)", tag("p", "(empty resource)"))]
+        return parts or [Part.line("(empty resource)")]
 
 
 def _titled(content: Any, budget: Budget) -> Part:
@@ -562,7 +564,8 @@ def _unused(path: Path) -> Path:
 # Results of getting prompts.
 
 
-class PromptResult(Value):
+@dataclass(repr=False)
+class PromptResult:
     """The messages of a prompt.
 
     Attributes:
@@ -573,24 +576,15 @@ class PromptResult(Value):
         seconds: How long the request took.
     """
 
-    __slots__ = ("arguments", "prompt", "raw", "seconds", "server")
-    _fields = ("raw", "server", "prompt", "arguments", "seconds")
+    raw: GetPromptResult
+    _: KW_ONLY
+    server: str = ""
+    prompt: str = ""
+    arguments: dict[str, Any] | None = None
+    seconds: float = field(default=0.0, compare=False)
 
-    def __init__(
-        self,
-        raw: GetPromptResult,
-        *,
-        server: str = "",
-        prompt: str = "",
-        arguments: dict[str, Any] | None = None,
-        seconds: float = 0.0,
-    ) -> None:
-        self.raw = raw
-        self.server = server
-        self.prompt = prompt
-        self.arguments = arguments
-        self.seconds = seconds
-        self._cache = None
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
 
     @property
     def description(self) -> str:
@@ -624,22 +618,17 @@ class PromptResult(Value):
         return f"<PromptResult {name}: {count} message{'s' if count != 1 else ''}, {one_line(self.text, 60)}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return the parts to display.
-
-        Args:
-            budget: The remaining limits of a display that holds more than this result; None for a new display.
-        """
+        """Return the parts to display, within `budget` if the display holds more than this result."""
         described = shorten(self.description, 500)
-        heading = [Part(described, note(described))] if described else []
+        heading = [Part.note(described)] if described else []
         parts = heading + fitting(self.raw.messages, self._turn, budget or Budget.full(), ".messages")
-        return parts or [Part("(no messages)", tag("p", "(no messages)"))]
+        return parts or [Part.line("(no messages)")]
 
     def _turn(self, message: Any, budget: Budget) -> Part:
         """Return one message under its role."""
         part = part_of(message.content, budget, self.server)
-        plain = "\n".join(f"    {line}" if line else "" for line in part.plain.split("\n"))
         html = joined([tag("div", tag("b", message.role)), tag("div", part.html, class_="mcp-turn")])
-        return Part(f"{message.role}:\n{plain}", html, media=part.media)
+        return Part(f"{message.role}:\n{textwrap.indent(part.plain, '    ')}", html, media=part.media)
 
 
 def _content(block: Any) -> Any:

@@ -302,7 +302,7 @@ def card(connection: Connection, item: Item) -> str:
     if item.kind == "tools":
         tool = item.definition
         shown = tool_card(connection.name, tool, trusted=connection.spec.trust, change=connection.change_of(tool))
-        return page([shown.part().html])
+        return page(part.html for part in shown.parts())
     return page([_PARTS[item.kind](connection.name, item.definition).html])
 
 
