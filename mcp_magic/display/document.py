@@ -649,11 +649,8 @@ def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
 
     A missing hint has no badge; without any hint, one badge says so. Consent then assumes the specification's defaults
     (`ToolAnnotations` in its schema): the tool may change and destroy things, is not idempotent and deals with the
-    outside world. Destructive and idempotent matter only for a tool that is not read-only.
-
-    Args:
-        tool: The tool's definition, or None if it is not known.
-        trusted: Whether the user trusts this server's hints.
+    outside world. Destructive and idempotent matter only for a tool that is not read-only. `trusted` says whether the
+    user trusts this server's hints.
 
     >>> [str(badge) for badge in tool_badges(None)]
     ['[no hints]']

@@ -30,9 +30,8 @@ from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.content import read_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    import mcp_types
     from mcp_types import Implementation, Prompt, Resource, ResourceTemplate, Tool
 
     from mcp_magic.config.specs import Spec
@@ -47,12 +46,24 @@ __all__ = [
     "prompt_part",
     "resource_part",
     "template_part",
-    "tool_card",
 ]
 
 
-_CHANGED = "changed since it was first seen"
+# The card of a tool.
+
 _COLUMNS = ("name", "type", "required", "default", "description")
+
+
+class Changed(Protocol):
+    """How a tool differs from its earlier definition, for its card."""
+
+    @property
+    def badge(self) -> Badge:
+        """The badge that marks the change."""
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines that differ."""
 
 
 @dataclass(repr=False)
@@ -62,25 +73,15 @@ class ToolCard:
     Attributes:
         tool: The tool's definition from the SDK.
         server: The server's name.
-        example: A line that calls the tool.
-        arguments: One row per argument: name, type, required, default, description.
-        output: Such rows for the output schema, or None if there is none.
         trusted: Whether the user trusts this server's hints.
-        marks: Badges besides those of the hints.
-        difference: What has changed since the tool was first seen.
-        unlisted: How many arguments, and how many fields of the output, have no row because the schema is too large.
+        change: How the tool has changed since it was first seen, or None.
     """
 
-    tool: mcp_types.Tool
+    tool: Tool
     _: KW_ONLY
     server: str
-    example: str
-    arguments: Sequence[Mapping[str, Any]]
-    output: Sequence[Mapping[str, Any]] | None = None
     trusted: bool = False
-    marks: Sequence[Badge] = ()
-    difference: Sequence[Line] = ()
-    unlisted: tuple[int, int] = (0, 0)
+    change: Changed | None = None
 
     @property
     def name(self) -> str:
@@ -100,8 +101,25 @@ class ToolCard:
 
     @property
     def badges(self) -> list[Badge]:
-        """The marks, whether only apps may use the tool, and the server's hints."""
-        return [*self.marks, *tool_badges(self.tool, trusted=self.trusted)]
+        """Whether it has changed, whether only apps may use it, and the server's hints."""
+        marks = [self.change.badge] if self.change is not None else []
+        return marks + tool_badges(self.tool, trusted=self.trusted)
+
+    @property
+    def example(self) -> str:
+        """A line that calls the tool."""
+        of = self.tool.input_schema
+        return schema.call_line(self.name, schema.example_arguments(of), schema=of)
+
+    @property
+    def arguments(self) -> list[dict[str, Any]]:
+        """One row per argument: name, type, required, default, description."""
+        return _rows(schema.root_field(self.tool.input_schema))
+
+    @property
+    def output(self) -> list[dict[str, Any]] | None:
+        """Such rows for the output schema, or None if there is none."""
+        return _rows(schema.root_field(self.tool.output_schema)) if self.tool.output_schema else None
 
     def __repr__(self) -> str:
         return f"<ToolCard {one_line(self.name, 100)}>"
@@ -115,29 +133,41 @@ class ToolCard:
         title = f" {one_line(self.title, 200)} " if self.title else " "
         heading = joined([tag("b", one_line(self.name, 200)), title, joined(self.badges, " ")])
         blocks = [Part(f"{names}\n{' '.join(map(str, self.badges))}", tag("p", heading))]
-        if self.difference:
-            blocks.append(diff_part(self.difference).folded(_CHANGED, opened=True))
+        if self.change is not None and self.change.lines:
+            blocks.append(diff_part(self.change.lines).folded("changed since it was first seen", opened=True))
         limit = document.display.characters
         more = "\n… .description has all of it" if len(self.description) > limit else ""
         blocks.append(Part.prose(cut(self.description, limit) + more))
-        if self.arguments:
-            listed = _table(self.arguments, self.unlisted[0])
-            blocks.append(Part(f"arguments\n{listed.plain}", listed.html))
-        else:
-            blocks.append(Part.note("no arguments"))
-        if self.output:
-            blocks.append(_table(self.output, self.unlisted[1]).folded("returns"))
+        arguments = _table(self.tool.input_schema)
+        blocks.append(Part(f"arguments\n{arguments.plain}", arguments.html) if arguments else Part.note("no arguments"))
+        if self.tool.output_schema and (output := _table(self.tool.output_schema)):
+            blocks.append(output.folded("returns"))
         blocks.append(Part.command(cut(self.example, 2000)))
         return [Part.stack(*blocks, gap="\n\n")]
 
 
-def _table(rows: Sequence[Mapping[str, Any]], unlisted: int) -> Part:
-    """Return the rows as a table, without the columns that are empty in every row."""
+def _rows(root: Field) -> list[dict[str, Any]]:
+    rows = []
+    for field in root.children:
+        bounds = f"({field.constraints_text})" if field.constraints_text else ""
+        row = {"name": field.name, "type": field.type_text, "required": field.required}
+        row["default"] = None if field.default is schema.MISSING else field.default
+        row["description"] = f"{field.description} {bounds}".strip()
+        rows.append(row)
+    return rows
+
+
+def _table(of: Mapping[str, Any]) -> Part | None:
+    """Return a schema's fields as a table, without the columns that are empty in every row; None without fields."""
+    root = schema.root_field(of)
+    rows = _rows(root)
+    if not rows:
+        return None
     limit = document.display
-    texts = [{name: _cell(row.get(name)) for name in _COLUMNS} for row in rows[: limit.listing_rows]]
+    texts = [{name: _cell(row[name]) for name in _COLUMNS} for row in rows[: limit.listing_rows]]
     names = [name for name in _COLUMNS if any(row[name] for row in texts)]
     table, shown = Part.table(names, [[row[name] for name in names] for row in texts], limit=limit.bytes // 3)
-    more = len(rows) + unlisted - shown
+    more = len(rows) + root.unlisted - shown
     return Part.stack(table, Part.note(f"… {more:,} more" if more else ""))
 
 
@@ -152,13 +182,7 @@ PROGRAMS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".jar", ".sh", ".rb", "
 
 
 def edited(server: str, spec: Spec, opened: float | None) -> str:
-    """Return a line that names the changed programs of a server's command since its session opened; "" if none has.
-
-    Args:
-        server: The connection's name.
-        spec: The server's spec.
-        opened: When the session was opened (`time.time()`), or None.
-    """
+    """Return a line that names the programs of a server that changed since `opened` (`time.time()`), or ""."""
     if not isinstance(spec, StdioSpec) or opened is None:
         return ""
     paths = [Path(spec.cwd or ".", word) for word in (spec.command, *spec.args) if word.lower().endswith(PROGRAMS)]
@@ -244,10 +268,7 @@ class ConnectionInfo:
         """Return the connection as a row of a listing: state, transport, protocol version, counts, health.
 
         Health is the latency of the last request, when the server last answered, how many requests failed, and how
-        often the session reconnected automatically.
-
-        Args:
-            **more: Additional columns.
+        often the session reconnected automatically. `more` are additional columns.
         """
         return {
             "server": self.name,
@@ -303,66 +324,7 @@ class ConnectionInfo:
         return ", ".join(parts)
 
 
-# Cards of a tool, a resource, a template and a prompt.
-
-
-class Changed(Protocol):
-    """How a tool differs from its earlier definition, for its card."""
-
-    @property
-    def badge(self) -> Badge:
-        """The badge that marks the change."""
-
-    @property
-    def lines(self) -> list[Line]:
-        """The lines that differ."""
-
-
-def tool_card(server: str, tool: Tool, *, trusted: bool = False, change: Changed | None = None) -> ToolCard:
-    """Return a tool's card: description, hints, what has changed, arguments, output, an example call.
-
-    Args:
-        server: The connection's name.
-        tool: The tool.
-        trusted: Whether the user trusts the server's hints.
-        change: How the tool has changed since it was first seen, or None.
-    """
-    arguments, unlisted = _field_rows(tool.input_schema)
-    output, output_unlisted = _field_rows(tool.output_schema or {})
-    return ToolCard(
-        tool,
-        server=server,
-        example=schema.call_line(
-            f"{server}:{tool.name}", schema.example_arguments(tool.input_schema), schema=tool.input_schema
-        ),
-        arguments=arguments,
-        output=output if tool.output_schema else None,
-        unlisted=(unlisted, output_unlisted),
-        trusted=trusted,
-        marks=[change.badge] if change else (),
-        difference=change.lines if change else (),
-    )
-
-
-def _field_rows(of: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
-    """Return a row for each property, and how many have no row because the schema is too large."""
-    root = schema.root_field(of)
-    rows = [
-        {
-            "name": field.name,
-            "type": field.type_text,
-            "required": field.required,
-            "default": None if field.default is schema.MISSING else field.default,
-            "description": _described(field),
-        }
-        for field in root.children
-    ]
-    return rows, root.unlisted
-
-
-def _described(field: Field) -> str:
-    bounds = field.constraints_text
-    return f"{field.description or ''} ({bounds})".strip() if bounds else field.description or ""
+# Cards of a resource, a template and a prompt.
 
 
 def resource_part(server: str, resource: Resource) -> Part:

@@ -120,13 +120,7 @@ class Media:
 
 
 def media_part(media: Media, budget: Budget, how: str = ".bytes") -> Part:
-    """Return the display of media: the media if they fit, else a line that says how to get them.
-
-    Args:
-        media: The media.
-        budget: Counts the bytes.
-        how: The attribute of the result that has the media, for that line.
-    """
+    """Return the display of media: the media if they fit, else a line that says that `how` has them."""
     family = media.mime_type.partition("/")[0]
     if family != "audio" and media.mime_type not in _IMAGES and media.mime_type != "application/pdf":
         return _line(f"{media.summary}: {how}")
@@ -355,11 +349,7 @@ def _media_content(family: str, how: str) -> Content:
         media = _own_media(block)
         return media_part(media, budget, how if media.mime_type.startswith(family) else ".artifacts")
 
-    return Content(
-        part=part,
-        message=lambda block: _media_message(_own_media(block)),
-        media=_own_media,
-    )
+    return Content(part, lambda block: _media_message(_own_media(block)), _own_media)
 
 
 register(

@@ -85,8 +85,10 @@ def _blocks(evil: str) -> list[Any]:
 
 def _values() -> dict[str, Any]:
     blocks = _blocks(EVIL)
-    tool = Tool(name=EVIL, title=EVIL, description=EVIL, input_schema={}, annotations=ToolAnnotations(title=EVIL))
-    row = dict.fromkeys(("name", "type", "required", "default", "description"), EVIL)
+    field = {"type": "string", "description": EVIL, "default": EVIL, "format": EVIL, "enum": [EVIL, "b"]}
+    fields = {"type": "object", "properties": {EVIL: field}, "required": [EVIL]}
+    about = {"name": EVIL, "title": EVIL, "description": EVIL, "annotations": ToolAnnotations(title=EVIL)}
+    tool = Tool(**about, input_schema=fields, output_schema=fields)
     contents = [block.resource for block in blocks if block.type == "resource"]
     messages = [PromptMessage(role="user", content=block) for block in blocks]
     return {
@@ -98,7 +100,7 @@ def _values() -> dict[str, Any]:
         "prompt": PromptResult(GetPromptResult(description=EVIL, messages=messages), prompt=EVIL),
         "listing": Listing([{EVIL: EVIL, "b": [Badge(EVIL, "safe", EVIL)]}], title=EVIL, note=EVIL),
         "empty listing": Listing([], title=EVIL, empty=EVIL, note=EVIL),
-        "card": ToolCard(tool, server=EVIL, example=EVIL, arguments=[row], output=[row]),
+        "card": ToolCard(tool, server=EVIL),
     }
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
-from mcp_magic.results.cards import tool_card
+from mcp_magic.results.cards import ToolCard
 
 if TYPE_CHECKING:
     import argparse
 
-    from mcp_magic.results.cards import ToolCard
 
 __all__ = ["TOOL"]
 
@@ -23,7 +22,7 @@ def options(parser: Parser) -> None:
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolCard:
     """Describe a tool."""
     connection, tool = await invocation.host.resolve(arguments.tool)
-    return tool_card(connection.name, tool, trusted=connection.spec.trust, change=connection.change_of(tool))
+    return ToolCard(tool, server=connection.name, trusted=connection.spec.trust, change=connection.change_of(tool))
 
 
 TOOL = Implementation(
