@@ -619,7 +619,7 @@ class ToolResult(_Result):
         data = [in_data(self.data, self.output_schema, boxed=self._boxed)] if self._shows_data else []
         return [*data, *in_texts([block.text for block in self._blocks if block.type == "text"]), *resources]
 
-    @property
+    @cached_property
     def _shows_data(self) -> bool:
         """Whether the structured content is displayed: not for errors, and not if it only gives the text a name."""
         structured = self.raw.structured_content
