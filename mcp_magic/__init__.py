@@ -66,79 +66,26 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_WHERE = {
-    "AgentRun": "mcp_magic.agent.run",
-    "AmbiguousNameError": "mcp_magic.errors",
-    "Answer": "mcp_magic.ask.elicitation",
-    "Approver": "mcp_magic.consent.consent",
-    "ArgumentsError": "mcp_magic.errors",
-    "AuthorizationError": "mcp_magic.errors",
-    "Authorizer": "mcp_magic.auth.login",
-    "CallCancelledError": "mcp_magic.errors",
-    "CassetteError": "mcp_magic.errors",
-    "CommandError": "mcp_magic.errors",
-    "CommandNotFoundError": "mcp_magic.errors",
-    "ConfigError": "mcp_magic.errors",
-    "ConnectError": "mcp_magic.errors",
-    "ConnectTimeoutError": "mcp_magic.errors",
-    "Connection": "mcp_magic.session.connection",
-    "Decision": "mcp_magic.consent.consent",
-    "DeniedError": "mcp_magic.errors",
-    "Elicitation": "mcp_magic.ask.elicitation",
-    "Elicitor": "mcp_magic.ask.elicitation",
-    "Expected": "mcp_magic.ask.sampling",
-    "HTTPStatusError": "mcp_magic.errors",
-    "Host": "mcp_magic.notebook",
-    "HttpSpec": "mcp_magic.config.specs",
-    "InProcessSpec": "mcp_magic.config.specs",
-    "InvalidResponseError": "mcp_magic.errors",
-    "LogIn": "mcp_magic.auth.login",
-    "MCPMagicError": "mcp_magic.errors",
-    "MissingDependencyError": "mcp_magic.errors",
-    "ModelError": "mcp_magic.errors",
-    "NoTableError": "mcp_magic.errors",
-    "NotAnMCPServerError": "mcp_magic.errors",
-    "NotFoundError": "mcp_magic.errors",
-    "NotOfferedError": "mcp_magic.errors",
-    "OfflineModel": "mcp_magic.agent.offline",
-    "PromptResult": "mcp_magic.results",
-    "ProtocolError": "mcp_magic.errors",
-    "Reconnection": "mcp_magic.session.reconnect",
-    "Request": "mcp_magic.consent.consent",
-    "RequestTimeoutError": "mcp_magic.errors",
-    "ResourceResult": "mcp_magic.results",
-    "Review": "mcp_magic.ask.sampling",
-    "Reviewer": "mcp_magic.ask.sampling",
-    "Rule": "mcp_magic.consent.rules",
-    "Sampled": "mcp_magic.ask.sampling",
-    "Sampler": "mcp_magic.ask.sampling",
-    "SamplingRequest": "mcp_magic.ask.sampling",
-    "ScriptedModel": "mcp_magic.agent.scripted",
-    "ServerExitedError": "mcp_magic.errors",
-    "SessionClosedError": "mcp_magic.errors",
-    "SessionError": "mcp_magic.errors",
-    "Spec": "mcp_magic.config.specs",
-    "SseSpec": "mcp_magic.config.specs",
-    "StdioSpec": "mcp_magic.config.specs",
-    "TargetError": "mcp_magic.errors",
-    "ThreadError": "mcp_magic.errors",
-    "ToolError": "mcp_magic.errors",
-    "ToolResult": "mcp_magic.results",
-    "UnknownPromptError": "mcp_magic.errors",
-    "UnknownResourceError": "mcp_magic.errors",
-    "UnknownServerError": "mcp_magic.errors",
-    "UnknownToolError": "mcp_magic.errors",
-    "UnreachableError": "mcp_magic.errors",
-    "VerificationError": "mcp_magic.errors",
-    "WebSocketSpec": "mcp_magic.config.specs",
-    "build_graph": "mcp_magic.agent.graph",
-    "display_messages": "mcp_magic.agent.run",
-    "get_final_answer": "mcp_magic.agent.run",
-    "host": "mcp_magic.notebook",
-    "serve_langchain": "mcp_magic.langchain.serve",
-    "tools_summary": "mcp_magic.agent.run",
+_MODULES = {
+    "mcp_magic.agent.graph": ("build_graph",),
+    "mcp_magic.agent.offline": ("OfflineModel",),
+    "mcp_magic.agent.run": ("AgentRun", "display_messages", "get_final_answer", "tools_summary"),
+    "mcp_magic.agent.scripted": ("ScriptedModel",),
+    "mcp_magic.ask.elicitation": ("Answer", "Elicitation", "Elicitor"),
+    "mcp_magic.ask.sampling": ("Expected", "Review", "Reviewer", "Sampled", "Sampler", "SamplingRequest"),
+    "mcp_magic.auth.login": ("Authorizer", "LogIn"),
+    "mcp_magic.config.specs": ("HttpSpec", "InProcessSpec", "Spec", "SseSpec", "StdioSpec", "WebSocketSpec"),
+    "mcp_magic.consent.consent": ("Approver", "Decision", "Request"),
+    "mcp_magic.consent.rules": ("Rule",),
+    "mcp_magic.langchain.serve": ("serve_langchain",),
+    "mcp_magic.notebook": ("Host", "host"),
+    "mcp_magic.results": ("PromptResult", "ResourceResult", "ToolResult"),
+    "mcp_magic.session.connection": ("Connection",),
+    "mcp_magic.session.reconnect": ("Reconnection",),
 }
-"""Public name -> the module that defines it, imported when the name is first used."""
+"""Module -> the public names that it defines; the module is imported when one of them is first used."""
+
+_WHERE = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AgentRun",
@@ -219,9 +166,10 @@ __all__ = [
 if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept misspelled names
 
     def __getattr__(name: str) -> Any:
-        if name not in _WHERE:
+        if name not in __all__:
             raise AttributeError(f"module 'mcp_magic' has no attribute {name!r}")
-        value = getattr(importlib.import_module(_WHERE[name]), name)
+        module = importlib.import_module(_WHERE.get(name, "mcp_magic.errors"))
+        value = getattr(module, name)
         globals()[name] = value
         return value
 

@@ -1,36 +1,18 @@
 """Everything mcp_magic raises on purpose.
 
     MCPMagicError
-    ├── CommandError            a %mcp line that cannot be read
-    ├── ConfigError             a config file or declaration is wrong
-    ├── TargetError             a target that names no server, or a server described incompletely
-    ├── MissingDependencyError  an optional package is not installed (also ImportError)
-    ├── ConnectError            no session could be opened
-    │   ├── CommandNotFoundError
-    │   ├── ServerExitedError       the server's process ended before it answered
-    │   ├── UnreachableError        connection refused, unknown host, TLS refused
-    │   ├── HTTPStatusError         the server answered with an HTTP error
-    │   ├── NotAnMCPServerError     the answer was not MCP
-    │   ├── AuthorizationError      a log-in is needed, or failed; also during a call
-    │   └── ConnectTimeoutError     (also TimeoutError)
-    ├── SessionError            an open session failed
-    │   ├── SessionClosedError      the session is closed: `%mcp reconnect NAME`
-    │   ├── RequestTimeoutError     (also TimeoutError)
-    │   ├── ProtocolError           the server answered with a JSON-RPC error
-    │   ├── NotOfferedError         the server lacks the capability for the request
-    │   └── InvalidResponseError    the server broke the protocol
-    │       └── VerificationError       the server sent something other than it announced
-    ├── NotFoundError           (also LookupError)
-    │   ├── UnknownServerError, UnknownToolError, UnknownResourceError, UnknownPromptError
-    │   └── AmbiguousNameError
-    ├── ArgumentsError          arguments that do not fit a schema (also ValueError)
-    ├── DeniedError             consent refused a call; nothing was sent
-    ├── CallCancelledError      the user cancelled a call with a button
-    ├── ToolError               a tool ran and reported an error
-    ├── ModelError              a chat model cannot be created, or its provider refused or failed
-    ├── ThreadError             a stored thread cannot be read or written
-    ├── CassetteError           a cassette cannot be used, or lacks the requested answer
-    └── NoTableError            a result holds no table, or several (also ValueError)
+    ├── CommandError, ConfigError, TargetError, MissingDependencyError (also ImportError)
+    ├── ConnectError
+    │   ├── CommandNotFoundError, ServerExitedError, UnreachableError, HTTPStatusError, NotAnMCPServerError
+    │   └── AuthorizationError (also during a call), ConnectTimeoutError (also TimeoutError)
+    ├── SessionError
+    │   ├── SessionClosedError, RequestTimeoutError (also TimeoutError), ProtocolError, NotOfferedError
+    │   └── InvalidResponseError
+    │       └── VerificationError
+    ├── NotFoundError (also LookupError)
+    │   └── UnknownServerError, UnknownToolError, UnknownResourceError, UnknownPromptError, AmbiguousNameError
+    ├── ArgumentsError, NoTableError (also ValueError)
+    └── DeniedError, CallCancelledError, ToolError, ModelError, ThreadError, CassetteError
 
 Messages are one or two lines: what failed, where, what would be valid, what to do next. `session/failures.py` alone
 translates errors of the SDK, of sockets and of processes. An `ExceptionGroup` never leaves the package: ipykernel 7
@@ -41,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from mcp_magic._text import clean, did_you_mean, listed
+from mcp_magic._text import clean
 
 __all__ = [
     "AmbiguousNameError",
@@ -78,8 +60,6 @@ __all__ = [
     "UnknownToolError",
     "UnreachableError",
     "VerificationError",
-    "did_you_mean",
-    "listed",
 ]
 
 

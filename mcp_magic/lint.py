@@ -92,8 +92,8 @@ class Findings(Listing):
             kind="findings",
         )
 
-    def part(self) -> Part:
-        """Return the findings as text and as markup."""
+    def parts(self) -> list[Part]:
+        """Return the parts to display: one."""
         shown = [
             {
                 "": row["severity"],
@@ -103,8 +103,8 @@ class Findings(Listing):
             }
             for row in self.rows
         ]
-        part = Listing(shown, title=self.title, empty=self.empty, note=self.note, kind=self.kind).part()
-        return Part(self._plain(), part.html) if shown else part
+        [part] = Listing(shown, title=self.title, empty=self.empty, note=self.note, kind=self.kind).parts()
+        return [Part(self._plain(), part.html) if shown else part]
 
     def _plain(self) -> str:
         width = max(min(terminal_width(), 120), 40)

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import counted, duration
-from mcp_magic.display.diff import Line, diff_html, diff_text, json_diff, shown, text_diff
-from mcp_magic.display.document import Part, bundle, details, error_label, joined, note, only, tag
+from mcp_magic.display.diff import Line, diff_part, diff_text, json_diff, shown, text_diff
+from mcp_magic.display.document import Part, error_label, joined, show_parts, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.protocol import LogMessage, log_text
@@ -18,7 +18,7 @@ from mcp_magic.session.subscriptions import Ticks
 from mcp_magic.stderr import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
     from types import TracebackType
 
     from mcp_magic._host import Host
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_magic.session.subscriptions import Subscription, Update
     from mcp_magic.stderr import ErrorLog
 
-__all__ = ["STDERR", "LogFollower", "Watch", "status_text", "update_line", "watch_parts"]
+__all__ = ["STDERR", "LogFollower", "Watch", "status_text", "update_line"]
 
 
 # The display of a watched resource: the last change, its time, and the contents.
@@ -40,29 +40,6 @@ def status_text(watch: Watch) -> str:
     if watch.ended:
         return f"{count}{last}; watched for {duration(watch.seconds or 0.0)}: {watch.ended}"
     return f"{count}{last}; {watch.how} since {_clock(watch.began)}"
-
-
-def watch_parts(watch: Watch) -> list[Part]:
-    """Return heading, problem, difference and contents."""
-    parts = [_heading(watch)]
-    if watch.problem:
-        text = shorten(watch.problem, 500)
-        parts.append(Part(f"the last reading failed: {text}", tag("p", joined([error_label("not read"), " ", text]))))
-    if watch.difference:
-        label = f"what changed at {_clock(watch.differed_at)}"
-        plain = f"{label}\n{diff_text(watch.difference, '  ')}"
-        parts.append(Part(plain, details(label, diff_html(watch.difference), opened=True)))
-    if watch.result is not None:
-        parts += watch.result.parts()
-    return parts
-
-
-def _heading(watch: Watch) -> Part:
-    sign, uri = ("○" if watch.ended else "●"), one_line(watch.uri, 200)
-    line, said = status_text(watch), [watch.note] if watch.note else []
-    plain = "\n".join([f"{sign} {uri} of {watch.server}: {line}", *said])
-    html = [tag("p", joined([f"{sign} ", tag("b", uri), f" of {watch.server}: ", line])), *map(note, said)]
-    return Part(plain, joined(html))
 
 
 def update_line(watch: Watch) -> str:
@@ -215,14 +192,24 @@ class Watch:
         state = self.ended or "watching"
         return f"<Watch {self.uri} of {self.server}: {self.updates:,} updates, {state}>"
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return only(self.bundle(), include, exclude)
+    _repr_mimebundle_ = bundle = show_parts
 
-    def bundle(self) -> dict[str, Any]:
-        """Return the display data by MIME type."""
-        return bundle(watch_parts(self))
+    def parts(self) -> list[Part]:
+        """Return the parts to display: heading, problem, difference and contents."""
+        sign = "○" if self.ended else "●"
+        uri = Part.bold(one_line(self.uri, 200))
+        heading = Part.line(f"{sign} ", uri, f" of {self.server}: {status_text(self)}")
+        parts = [Part.stack(heading, Part.note(self.note))]
+        if self.problem:
+            text = shorten(self.problem, 500)
+            markup = tag("p", joined([error_label("not read"), " ", text]))
+            parts.append(Part(f"the last reading failed: {text}", markup))
+        if self.difference:
+            label = f"what changed at {_clock(self.differed_at)}"
+            parts.append(diff_part(self.difference).folded(label, opened=True))
+        if self.result is not None:
+            parts += self.result.parts()
+        return parts
 
 
 def _differs(before: ResourceResult | None, after: ResourceResult | None) -> bool:

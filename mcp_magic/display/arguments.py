@@ -10,7 +10,7 @@ from mcp_magic import schema
 from mcp_magic._text import counted
 from mcp_magic.display.document import Markup, facts, joined, page, preformatted, tag
 from mcp_magic.display.text import one_line
-from mcp_magic.display.visible import escaped_json, in_line, visible
+from mcp_magic.display.visible import escaped_json, in_line, is_long, outline, visible
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.secrets import MASK
 
@@ -72,37 +72,12 @@ def hidden_arguments(
 ) -> dict[str, Any]:
     """Return arguments with masked secrets: values that their name or the tool's schema marks as secret.
 
-    Args:
-        arguments: The arguments.
-        definition: The tool, or None.
-        mask: Returns the mask for a value.
-
     >>> hidden_arguments({"user": "me", "login": {"password": "pw"}}, None)
     {'user': 'me', 'login': {'password': '***'}}
     """
     field = schema.root_field(definition.input_schema) if definition is not None else None
     shown: dict[str, Any] = _inside(dict(arguments), field, mask)
     return shown
-
-
-def hidden_values(arguments: Mapping[str, Any], definition: Tool | None) -> list[Any]:
-    """Return the values that `hidden_arguments` masks.
-
-    >>> hidden_values({"user": "me", "login": {"password": "pw"}}, None)
-    ['pw']
-    """
-    return list(_differing(dict(arguments), hidden_arguments(arguments, definition)))
-
-
-def _differing(value: Any, shown: Any) -> Iterator[Any]:
-    if isinstance(shown, dict):
-        for name, inner in shown.items():
-            yield from _differing(value[name], inner)
-    elif isinstance(shown, list):
-        for inner, seen in zip(value, shown, strict=True):
-            yield from _differing(inner, seen)
-    elif shown is not value:
-        yield value
 
 
 def _hidden(value: Any, field: Field | None, name: str, mask: Callable[[Any], str]) -> Any:
@@ -145,8 +120,6 @@ def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int 
     >>> call_line({"city": "Oslo", "days": 3, "api_key": "x", "note": "a b"}, None)
     'city=Oslo, days=3, api_key=***, note="a b"'
     """
-    from mcp_magic.display.visible import in_line
-
     parts: list[str] = []
     room = limit
     for name, value in hidden_arguments(arguments, definition).items():
@@ -166,8 +139,6 @@ def written(value: Any, indent: int | None = None) -> str:
 
 def short_value(value: Any) -> str:
     """Return a value as short text for a line; a string gets quotes only if it could be misread without them."""
-    from mcp_magic.display.visible import in_line
-
     text = in_line(written(value), MAX_IN_LINE)
     return f'"{text}"' if isinstance(value, str) and not _PLAIN.fullmatch(value) else text
 
@@ -181,8 +152,6 @@ def argument_rows(
     mask: Callable[[Any], str] = lambda _: MASK,
 ) -> Iterable[tuple[str, str, str]]:
     """Yield each argument's name, value and change ("" if unchanged), including arguments that were left out."""
-    from mcp_magic.display.visible import in_line, outline
-
     shown, new = hidden_arguments(before, definition, mask), hidden_arguments(after, definition, mask)
     done = changes(before, after)
     for name in {**new, **shown}:
@@ -197,8 +166,6 @@ def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dic
     >>> list(long_arguments({"a": "x" * 1000, "b": "x" * 1100, "c": ["x"] * 300}, None))
     ['b', 'c']
     """
-    from mcp_magic.display.visible import is_long
-
     return {
         name: value
         for name, value in hidden_arguments(arguments, definition).items()
@@ -249,21 +216,28 @@ def hidden_parts(arguments: Mapping[str, Any], definition: Tool | None) -> list[
     return list(_hidden_inside(dict(arguments), field, ""))
 
 
-def _parts(value: Any, field: Field | None, name: str, path: str) -> Iterator[Hidden]:
-    if value is not None and schema.is_secret(name, field):
-        yield Hidden(path, value, schema.is_secret("", field))
-    else:
-        yield from _hidden_inside(value, field, path)
+def hidden_values(arguments: Mapping[str, Any], definition: Tool | None) -> list[Any]:
+    """Return the values that `hidden_arguments` masks.
+
+    >>> hidden_values({"user": "me", "login": {"password": "pw"}}, None)
+    ['pw']
+    """
+    return [part.value for part in hidden_parts(arguments, definition)]
 
 
 def _hidden_inside(value: Any, field: Field | None, path: str) -> Iterator[Hidden]:
+    inner: Iterable[tuple[Any, Field | None, str, str]] = ()
     if isinstance(value, dict):
         known = {child.name: child for child in field.children} if field else {}
-        for name, inner in value.items():
-            yield from _parts(inner, known.get(name), str(name), f"{path}.{name}" if path else str(name))
+        inner = ((v, known.get(name), str(name), f"{path}.{name}" if path else str(name)) for name, v in value.items())
     elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _parts(inner, field.item if field else None, "", f"{path}[{index}]")
+        item = field.item if field else None
+        inner = ((v, item, "", f"{path}[{index}]") for index, v in enumerate(value))
+    for each, its_field, name, its_path in inner:
+        if each is not None and schema.is_secret(name, its_field):
+            yield Hidden(its_path, each, schema.is_secret("", its_field))
+        else:
+            yield from _hidden_inside(each, its_field, its_path)
 
 
 def sized(mask: str, value: Any) -> str:
@@ -365,26 +339,17 @@ def written_arguments(arguments: Mapping[str, Any], definition: Tool | None, *, 
 
 
 def read_arguments(text: str, original: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
-    """Return the arguments in edited JSON; a value that is still masked keeps its original value.
-
-    Args:
-        text: The edited text of `written_arguments`.
-        original: The arguments before the edit.
-        definition: The tool, or None.
+    """Return the arguments in `text`, edited JSON; a value that is still masked keeps its `original` value.
 
     Raises:
         ArgumentsError: The text is not a JSON object, a mask was moved, or the arguments do not fit the tool's schema.
     """
-    problem = ""
     try:
         edited = json.loads(text)
     except (ValueError, RecursionError) as error:
-        problem = f"this is no JSON: {error}"
-    else:
-        if not isinstance(edited, dict):
-            problem = f"the arguments are a JSON object, not {type(edited).__name__}"
-    if problem:
-        raise ArgumentsError(problem)
+        raise ArgumentsError(f"this is no JSON: {error}") from None
+    if not isinstance(edited, dict):
+        raise ArgumentsError(f"the arguments are a JSON object, not {type(edited).__name__}")
     original = dict(original)
     arguments: dict[str, Any] = restored(edited, hidden_arguments(original, definition), original)
     if lost_secret(arguments, original):

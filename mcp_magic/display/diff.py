@@ -7,12 +7,12 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import clean
-from mcp_magic.display.document import Markup, joined, tag
+from mcp_magic.display.document import Markup, Part, joined, tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["Line", "diff_html", "diff_text", "json_diff", "text_diff"]
+__all__ = ["Line", "diff_html", "diff_part", "diff_text", "json_diff", "shown", "text_diff"]
 
 MAX_LINES = 40
 """Most lines of a difference that are shown."""
@@ -141,28 +141,30 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def shown(lines: Sequence[Line], limit: int = MAX_LINES) -> list[Line]:
+def shown(lines: Sequence[Line]) -> list[Line]:
     """Return the first lines, and a line with the number of the others."""
-    more = len(lines) - limit
-    return [*lines[:limit], Line("@", f"… {more:,} more lines")] if more > 0 else list(lines)
+    more = len(lines) - MAX_LINES
+    return [*lines[:MAX_LINES], Line("@", f"… {more:,} more lines")] if more > 0 else list(lines)
 
 
-def diff_text(lines: Sequence[Line], indent: str = "", limit: int = MAX_LINES) -> str:
+def diff_text(lines: Sequence[Line], indent: str = "") -> str:
     """Return lines as plain text."""
     signs = {"@": ""}
-    return "\n".join(f"{indent}{signs.get(sign, sign + ' ')}{clean(text)}" for sign, text in shown(lines, limit))
+    return "\n".join(f"{indent}{signs.get(sign, sign + ' ')}{clean(text)}" for sign, text in shown(lines))
 
 
-def diff_html(lines: Sequence[Line], limit: int = MAX_LINES) -> Markup:
+def diff_html(lines: Sequence[Line]) -> Markup:
     """Return lines as markup; the sign in front means the same as the colour."""
-    return tag("pre", joined(_marked(shown(lines, limit)), "\n"), class_="mcp-diff")
+    return tag("pre", joined(map(_marked, shown(lines)), "\n"), class_="mcp-diff")
 
 
-def _marked(lines: Iterable[Line]) -> Iterator[Markup]:
-    names = {"-": "del", "+": "ins"}
-    for line in lines:
-        text = clean(line.text)
-        if line.sign in names:
-            yield tag(names[line.sign], f"{line.sign} {text}")
-        else:
-            yield tag("b", text) if line.sign == "@" else tag("span", f"  {text}")
+def _marked(line: Line) -> Markup:
+    text = clean(line.text)
+    if line.sign == "@":
+        return tag("b", text)
+    return tag({"-": "del", "+": "ins"}.get(line.sign, "span"), f"{line.sign} {text}")
+
+
+def diff_part(lines: Sequence[Line]) -> Part:
+    """Return lines as a part."""
+    return Part(diff_text(lines, "  "), diff_html(lines))

@@ -11,7 +11,7 @@ import textwrap
 import unicodedata
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from mcp_magic._text import clean
 from mcp_magic.display.text import one_line, shorten
@@ -26,16 +26,14 @@ __all__ = [
     "STYLE",
     "Badge",
     "Budget",
+    "Code",
     "Display",
-    "Faceted",
     "Markup",
     "Part",
-    "Value",
     "Verbatim",
     "aligned",
     "app_only",
     "bundle",
-    "cell_text",
     "columns_that_fit",
     "counted",
     "details",
@@ -44,12 +42,13 @@ __all__ = [
     "escape",
     "facts",
     "fitting",
-    "link",
     "mimebundle",
     "note",
     "only",
     "page",
+    "parts_text",
     "preformatted",
+    "show_parts",
     "size_text",
     "table",
     "tag",
@@ -102,19 +101,15 @@ _RULES = (
     ),
     ("tbody th", "font-weight:normal;color:var(--jp-content-font-color2,inherit)"),
     ("tr:has(>th:first-child+td)", "background:none"),
-    (
-        "tbody th+td",
-        "overflow-wrap:anywhere",
-    ),  # tables of names and values break words anywhere, so that all of a value is in view
+    # Tables of names and values break words anywhere, so that all of a value is in view.
+    ("tbody th+td", "overflow-wrap:anywhere"),
     (":is(th,td).mcp-number", "text-align:right;font-variant-numeric:tabular-nums"),
     ("td pre", "margin:0"),
     ("td:has(pre)", "max-width:none"),
     ("ul", "margin:0;padding-left:1.2em"),
     ("li", "list-style:none"),  # on the items: JupyterLab gives nested lists bullets of their own
-    (
-        "summary",
-        "cursor:pointer;display:list-item",
-    ),  # Bootstrap in nbconvert's classic template would hide the triangle
+    # Bootstrap in nbconvert's classic template would hide the triangle.
+    ("summary", "cursor:pointer;display:list-item"),
     (".mcp-turn", "border-left:3px solid var(--jp-border-color2,#999);padding-left:.7em"),
     (".mcp-note", "color:var(--jp-content-font-color2,#767676);font-size:90%"),
     (".mcp-error", "color:var(--jp-error-color1,#d32f2f);font-weight:bold"),
@@ -167,13 +162,15 @@ class Markup(str):
 
 
 def escape(value: object) -> Markup:
-    """Return text escaped for an element or a quoted attribute.
+    """Return text escaped for an element or a quoted attribute; markup and badges as they are.
 
     >>> escape('<b title="x">')
     '&lt;b title=&quot;x&quot;&gt;'
     """
     if isinstance(value, Markup):
         return value
+    if isinstance(value, Badge):
+        return value.html()
     return Markup(_html.escape(clean(str(value))))
 
 
@@ -211,17 +208,6 @@ def details(summary: object, body: Markup, *, opened: bool = False) -> Markup:
     """Return a part that opens on a click, without JavaScript."""
     attribute = " open" if opened else ""
     return Markup(f"<details{attribute}><summary>{escape(summary)}</summary>{body}</details>")
-
-
-def link(url: str, text: str) -> Markup:
-    """Return a link if `url` is http(s), else only `text`.
-
-    >>> link("javascript:alert(1)", "click")
-    'click'
-    """
-    if url.lower().startswith(("http://", "https://")):
-        return tag("a", text, href=url, target="_blank", rel="noopener noreferrer")
-    return escape(text)
 
 
 def table(headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int) -> tuple[Markup, int]:
@@ -273,12 +259,18 @@ def page(parts: Iterable[Markup]) -> str:
     return f'{STYLE}<div class="mcp-magic {_NO_MATH}">{"".join(shown)}</div>'
 
 
-# Parts of an output, and the mimebundle made from them.
+# Parts of an output, each as text and as markup, and the mimebundle made from them.
+
+
+class Code(str):
+    """Text to type or to copy, such as an address; a page shows it as code."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of an output.
+    """A block of an output: a line, facts, a table, text that opens, or several of them.
 
     Attributes:
         plain: Text for terminals.
@@ -291,6 +283,61 @@ class Part:
     html: Markup
     native: Mapping[str, Any] | None = None
     media: bool = False
+
+    @classmethod
+    def line(cls, *pieces: object) -> Part:
+        """Return one paragraph of text, badges and other parts."""
+        markup = joined(piece.html if isinstance(piece, Part) else piece for piece in pieces)
+        plain = (piece.plain if isinstance(piece, Part) else str(piece) for piece in pieces)
+        return cls("".join(plain), tag("p", markup))
+
+    @classmethod
+    def bold(cls, text: str) -> Part:
+        """Return a piece of a line."""
+        return cls(text, tag("b", text))
+
+    @classmethod
+    def note(cls, text: str) -> Part:
+        """Return a line about the display itself; an empty text gives an empty part."""
+        return cls(text, note(text))
+
+    @classmethod
+    def pre(cls, text: str) -> Part:
+        """Return text whose lines and spaces are kept."""
+        return cls(text, preformatted(text))
+
+    @classmethod
+    def prose(cls, text: str) -> Part:
+        """Return text whose lines are kept, in the font of the page."""
+        return cls(text, tag("div", text, style="white-space:pre-wrap") if text else Markup())
+
+    @classmethod
+    def command(cls, line: str) -> Part:
+        """Return a line to type."""
+        return cls(line, tag("pre", tag("code", line), class_="mcp-line"))
+
+    @classmethod
+    def facts(cls, rows: Sequence[tuple[str, str]], *, width: int, indent: str = "") -> Part:
+        """Return names, in a column of `width` characters, and values."""
+        shown = [(name, tag("code", value) if isinstance(value, Code) else value) for name, value in rows]
+        plain = "\n".join(f"{indent}{name:<{width}} {value}" for name, value in rows)
+        return cls(plain, facts(shown) if shown else Markup())
+
+    @classmethod
+    def table(cls, headers: Sequence[str], rows: Sequence[Sequence[object]], *, limit: int) -> tuple[Part, int]:
+        """Return a table whose first column has names, and its number of rows: as many as fit into `limit` bytes."""
+        html, shown = table(headers, ([_html_cell(cell) for cell in row] for row in rows), limit=limit)
+        plain = aligned(headers, rows[:shown], total=terminal_width(), cell=display.cell, names=True)
+        return cls(plain, html), shown
+
+    @classmethod
+    def stack(cls, *parts: Part, gap: str = "\n") -> Part:
+        """Return parts as one, below each other; `gap` separates their texts."""
+        return cls(gap.join(part.plain for part in parts if part.plain), joined(part.html for part in parts))
+
+    def folded(self, summary: str, *, opened: bool = False) -> Part:
+        """Return the part under a summary that opens on a click."""
+        return Part(f"{summary}\n{self.plain}", details(summary, self.html, opened=opened))
 
 
 def only(
@@ -315,6 +362,28 @@ def bundle(
     return only({"text/plain": plain, "text/html": page(part.html for part in parts)}, include, exclude)
 
 
+class Displayed(Protocol):
+    """A value that is displayed by its parts.
+
+    Its class takes `_repr_mimebundle_ = show_parts` and `__str__ = parts_text`.
+    """
+
+    def parts(self) -> Sequence[Part]:
+        """Return the parts to display."""
+
+
+def show_parts(
+    value: Displayed, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the mimebundle of a value's parts, as IPython asks for it."""
+    return bundle(value.parts(), include, exclude)
+
+
+def parts_text(value: Displayed) -> str:
+    """Return the text of a value's parts."""
+    return clean("\n\n".join(part.plain for part in value.parts() if part.plain))
+
+
 def mimebundle(
     value: Any, include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, Any]:
@@ -324,19 +393,14 @@ def mimebundle(
 
 
 def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: Budget, how: str) -> list[Part]:
-    """Return the parts of the items that fit into the budget, and a line about the rest.
+    """Return the parts of the items that fit into the budget, and a line that says that `how` has the rest.
 
-    Args:
-        items: The items in order; those that do not fit are not processed.
-        show: Returns the part of one item.
-        budget: Counts the size of the parts.
-        how: The attribute that has the rest, for the last line.
+    The items that do not fit are not processed.
     """
     parts: list[Part] = []
     for number, item in enumerate(items):
         if budget.spent:
-            rest = f"… {len(items) - number:,} more: {how}"
-            parts.append(Part(rest, note(rest)))
+            parts.append(Part.note(f"… {len(items) - number:,} more: {how}"))
             break
         parts.append(counted(show(item, budget), budget))
     return parts
@@ -360,76 +424,6 @@ def _saved(text: str) -> int:
     3
     """
     return len(json.dumps(text, ensure_ascii=False).encode()) - 2
-
-
-class Value:
-    """Base of results: displays itself by its parts and computes attributes lazily.
-
-    Subclasses list their constructor's arguments in `_fields`.
-    """
-
-    __slots__ = ("_cache",)
-    _fields: tuple[str, ...] = ()
-    _cache: dict[str, Any] | None
-
-    def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return the parts to display.
-
-        Args:
-            budget: The remaining limits of a display that holds more than this value; None for a new display.
-        """
-        raise NotImplementedError
-
-    def _once(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return the cached result of `compute`, which runs only once per name."""
-        cache = self._cache
-        if cache is None:
-            cache = self._cache = {}
-        if name not in cache:
-            cache[name] = compute()
-        return cache[name]
-
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return bundle(self.parts(), include, exclude)
-
-    def __str__(self) -> str:
-        text: str = bundle(self.parts())["text/plain"]
-        return text
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self._fields if name != "seconds")
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._fields}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._cache = None
-        for name, value in state.items():
-            setattr(self, name, value)
-
-
-class Faceted(Value):
-    """A result with several forms (data, table, text), so that `len`, indexing and iteration would be ambiguous.
-
-    They raise a TypeError that names the forms; subclasses list these in `_facets`.
-    """
-
-    __slots__ = ()
-    _facets = ""
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError(f"a {type(self).__name__} is neither a list nor a dict; {self._facets}")
-
-    __len__ = __iter__ = __getitem__ = __contains__ = _refuse
-
-    def __bool__(self) -> bool:
-        return True
 
 
 # Tables as aligned text that fits the terminal.
@@ -496,17 +490,33 @@ def cell_text(value: object, limit: int) -> str:
     return one_line(str(value), limit)
 
 
+_CELL = 300
+"""Most characters of a cell in HTML: the first sentences of a description."""
+
+_LOG_LINE = 1000
+"""Most characters of a log line in HTML: such lines hold whole messages and paths."""
+
+
+def _html_cell(value: Any) -> Any:
+    """Return a cell for a table: numbers stay numbers, badges become markup, other values become text."""
+    if isinstance(value, list):
+        badges = any(isinstance(part, Badge) for part in value)
+        parts = (part if isinstance(part, Badge) else cell_text(part, _CELL) for part in value)
+        return tag("span", joined(parts, " "), class_="mcp-badges") if badges else joined(parts, ", ")
+    if isinstance(value, Badge):
+        return value.html()
+    if isinstance(value, Verbatim):
+        return preformatted(shorten(value, _LOG_LINE))
+    return value if _is_number(value) else cell_text(value, _CELL)
+
+
 def aligned(
     headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100, names: bool = False
 ) -> str:
-    """Return rows as aligned text, at most `total` wide; numbers are right-aligned, long cells shortened.
+    """Return rows as aligned text: lines of at most `total` characters, cells of at most `cell`.
 
-    Args:
-        headers: The names of the columns.
-        rows: The cells of each row.
-        total: Most characters of a line.
-        cell: Most characters of a cell.
-        names: Whether the first column has names that the user types: a long one gets its own line and is not cut.
+    Numbers are right-aligned. If the first column has `names`, which the user types, a long one gets its own line and
+    is not cut.
 
     >>> print(aligned(["name", "n"], [["a", 1], ["bb", 10]], total=40))
     name   n
@@ -518,7 +528,8 @@ def aligned(
     heads = [one_line(header, cell) for header in headers]
     widths = [max(map(width, column)) for column in zip(heads, *texts, strict=True)]
     widths = _fitted(widths, total - 2 * (len(widths) - 1))
-    right = [_numeric([row[i] for row in rows]) for i in range(len(heads))]
+    given = [[row[i] for row in rows if row[i] is not None] for i in range(len(heads))]
+    right = [bool(column) and all(map(_is_number, column)) for column in given]
     lines: list[str] = []
     for cells in [heads, *texts]:
         if names and len(cells) > 1 and width(cells[0]) > widths[0]:
@@ -560,11 +571,6 @@ def _fitted(widths: list[int], total: int) -> list[int]:
     return widths
 
 
-def _numeric(column: list[object]) -> bool:
-    given = [value for value in column if value is not None]
-    return bool(given) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in given)
-
-
 def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
     """Return the lines of a row: the last column wraps, the others are cut."""
     last = cells[-1] if cells else ""
@@ -576,17 +582,15 @@ def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    padded = [_padded(text, room, flush) for text, room, flush in zip(cells, widths, right, strict=True)]
+    padded = []
+    for text, room, flush in zip(cells, widths, right, strict=True):
+        if width(text) > room:
+            while width(text) > room - 1:
+                text = text[:-1]
+            text += "…"
+        space = " " * (room - width(text))
+        padded.append(space + text if flush else text + space)
     return "  ".join(padded).rstrip()
-
-
-def _padded(text: str, room: int, flush: bool) -> str:
-    if width(text) > room:
-        while width(text) > room - 1:
-            text = text[:-1]
-        text += "…"
-    space = " " * (room - width(text))
-    return space + text if flush else text + space
 
 
 # Badges of a tool: the server's hints, and whether only apps may use it.
@@ -645,11 +649,8 @@ def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
 
     A missing hint has no badge; without any hint, one badge says so. Consent then assumes the specification's defaults
     (`ToolAnnotations` in its schema): the tool may change and destroy things, is not idempotent and deals with the
-    outside world. Destructive and idempotent matter only for a tool that is not read-only.
-
-    Args:
-        tool: The tool's definition, or None if it is not known.
-        trusted: Whether the user trusts this server's hints.
+    outside world. Destructive and idempotent matter only for a tool that is not read-only. `trusted` says whether the
+    user trusts this server's hints.
 
     >>> [str(badge) for badge in tool_badges(None)]
     ['[no hints]']

@@ -6,39 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from mcp_magic.display import document
-from mcp_magic.display.document import (
-    Badge,
-    Markup,
-    Part,
-    Verbatim,
-    aligned,
-    bundle,
-    cell_text,
-    joined,
-    note,
-    preformatted,
-    table,
-    tag,
-    terminal_width,
-)
+from mcp_magic.display.document import Badge, Markup, Part, joined, parts_text, show_parts, tag
 from mcp_magic.display.text import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     import pandas as pd
 
 __all__ = ["Listing", "Text"]
 
 
-_CELL = 300
-"""Most characters of a cell in HTML: the first sentences of a description."""
-
 _COUNTED = 10
 """Rows that can be counted at a glance; for more rows, the heading has the number."""
-
-_LINE = 1000
-"""Most characters of a log line in HTML: such lines hold whole messages and paths."""
 
 _NOTHING: tuple[object, ...] = (None, "", [])
 """Empty cells; a column that has only these is not displayed."""
@@ -122,59 +102,29 @@ class Listing(Sequence[Mapping[str, Any]]):
     def __repr__(self) -> str:
         return f"<Listing of {len(self)} {self.kind or 'rows'}>"
 
-    def __str__(self) -> str:
-        text: str = bundle([self.part()])["text/plain"]
-        return text
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return bundle([self.part()], include, exclude)
-
-    def part(self) -> Part:
-        """Return the listing as text and markup."""
+    def parts(self) -> list[Part]:
+        """Return the parts to display: one."""
         title = shorten(self.title, 200)
+        many = tag("span", f" {len(self):,}", class_="mcp-note") if len(self) > _COUNTED else ""
+        heading = Part(title, tag("p", joined([tag("b", title), many])) if title else Markup())
         if not self._rows:
-            text = "\n".join(line for line in (title, self.empty, self.note) if line)
-            return Part(text, joined([self._heading(), note(self.empty), note(self.note)]))
+            return [Part.stack(heading, Part.note(self.empty), Part.note(self.note))]
         limit = document.display
         first = self._rows[: limit.listing_rows]
         columns = [name for name in self.columns if any(row.get(name) not in _NOTHING for row in first)] or self.columns
-        html_rows = ([_html_cell(row.get(name)) for name in columns] for row in first)
-        html, shown = table(columns, html_rows, limit=limit.bytes)
-        values = [[row.get(name) for name in columns] for row in first[:shown]]
-        text = aligned(columns, values, total=terminal_width(), cell=limit.cell, names=True)
+        table, shown = Part.table(columns, [[row.get(name) for name in columns] for row in first], limit=limit.bytes)
         more = len(self) - shown
         rest = f"… {more:,} more {self.kind or 'rows'}: .df has all {len(self):,}" if more > 0 else ""
-        plain = "\n".join(line for line in (title, text, rest, self.note) if line)
-        return Part(plain, joined([self._heading(), html, note(rest), note(self.note)]))
-
-    def _heading(self) -> Markup:
-        if not self.title:
-            return Markup()
-        count = tag("span", f" {len(self):,}", class_="mcp-note") if len(self) > _COUNTED else ""
-        return tag("p", joined([tag("b", shorten(self.title, 200)), count]))
+        return [Part.stack(heading, table, Part.note(rest), Part.note(self.note))]
 
 
 def _plain_value(value: Any) -> Any:
     if isinstance(value, list) and any(isinstance(part, Badge) for part in value):
         return " ".join(str(part) for part in value)
     return value
-
-
-def _html_cell(value: Any) -> Any:
-    """Return a cell for a table: numbers stay numbers, badges become markup, other values become text."""
-    if isinstance(value, list):
-        badges = any(isinstance(part, Badge) for part in value)
-        parts = (part.html() if isinstance(part, Badge) else cell_text(part, _CELL) for part in value)
-        return tag("span", joined(parts, " "), class_="mcp-badges") if badges else joined(parts, ", ")
-    if isinstance(value, Badge):
-        return value.html()
-    if isinstance(value, Verbatim):
-        return preformatted(shorten(value, _LINE))
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value
-    return cell_text(value, _CELL)
 
 
 class Text:
@@ -194,7 +144,8 @@ class Text:
     def __repr__(self) -> str:
         return f"<Text of {len(self.text)} characters>"
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return bundle([Part(self.text, preformatted(self.text))], include, exclude)
+    _repr_mimebundle_ = show_parts
+
+    def parts(self) -> list[Part]:
+        """Return the parts to display: one."""
+        return [Part.pre(self.text)]

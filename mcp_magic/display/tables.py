@@ -7,22 +7,15 @@ import csv
 import io
 import re
 import warnings
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._text import listed
 from mcp_magic.display import document
-from mcp_magic.display.document import (
-    Part,
-    aligned,
-    columns_that_fit,
-    joined,
-    note,
-    preformatted,
-    table,
-    terminal_width,
-)
+from mcp_magic.display.document import Part, aligned, columns_that_fit, note, table, terminal_width
 from mcp_magic.display.json import NOT_JSON, brief, loads, loads_beginning, pretty, tree
 from mcp_magic.display.text import cut, harmless, one_line
 
@@ -32,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mcp_magic.display.document import Budget
+    from mcp_magic.schema import Field
 
 __all__ = [
     "DELIMITERS",
@@ -43,7 +37,6 @@ __all__ = [
     "Passage",
     "Records",
     "Rows",
-    "TextMatrix",
     "check_shape",
     "data_part",
     "declared",
@@ -100,16 +93,20 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class Rows(ABC):
     """A table found in a value.
 
     Attributes:
+        values: What holds the rows; each subclass has a layout of its own.
+        names: The names of the columns, if they stand beside the values.
         path: Names of the members that lead from the value to the rows; () if the value itself holds them.
         single: Whether this is one object read as one row: `.df` returns it, but it is not displayed as a table.
         keyed: Whether the rows are members of an object, whose names are the first column.
         weak: Whether a list of objects beside these rows is preferred as the table.
     """
 
+    values: Any
+    names: list[str] | None = None
     path: tuple[str, ...] = ()
     single: bool = False
     keyed: bool = False
@@ -117,11 +114,11 @@ class Rows:
 
     def count(self) -> int | None:
         """Return the number of rows, or None if counting is too slow for display."""
-        raise NotImplementedError
+        return len(self.values)
 
+    @abstractmethod
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
         """Return the column names and the first `limit` rows."""
-        raise NotImplementedError
 
     def shape(self) -> tuple[int, int, int]:
         """Return the numbers of rows and columns of `frame()`, and of its cells that were sent."""
@@ -130,18 +127,15 @@ class Rows:
 
     def frame(self) -> pd.DataFrame:
         """Return all rows, with the types that pandas infers."""
-        raise NotImplementedError
+        import pandas as pd
+
+        return pd.DataFrame(self.values, columns=self.names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Records(Rows):
     """A list of objects."""
 
-    values: list[dict[str, Any]]
-
-    def count(self) -> int:
-        """Return the number of rows."""
-        return len(self.values)
+    __slots__ = ()
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
         """Return the column names and the first `limit` rows."""
@@ -154,18 +148,11 @@ class Records(Rows):
         columns = len(set[str]().union(*self.values))
         return len(self.values), columns, sum(map(len, self.values))
 
-    def frame(self) -> pd.DataFrame:
-        """Return all rows, with the types that pandas infers."""
-        import pandas as pd
 
-        return pd.DataFrame(self.values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Columns(Rows):
     """An object of equally long lists, one per column."""
 
-    values: dict[str, list[Any]]
+    __slots__ = ()
 
     def count(self) -> int:
         """Return the number of rows."""
@@ -176,34 +163,16 @@ class Columns(Rows):
         columns = [column[:limit] for column in self.values.values()]
         return [str(name) for name in self.values], [list(row) for row in zip(*columns, strict=True)]
 
-    def frame(self) -> pd.DataFrame:
-        """Return all rows, with the types that pandas infers."""
-        import pandas as pd
 
-        return pd.DataFrame(self.values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix(Rows):
     """A list of equally long lists, with or without column names."""
 
-    values: list[list[Any]]
-    names: list[str] | None = None
-
-    def count(self) -> int:
-        """Return the number of rows."""
-        return len(self.values)
+    __slots__ = ()
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
         """Return the column names and the first `limit` rows."""
         first = [list(row) for row in self.values[:limit]]
         return self.names or [str(i) for i in range(len(first[0]))], first
-
-    def frame(self) -> pd.DataFrame:
-        """Return all rows, with the types that pandas infers."""
-        import pandas as pd
-
-        return pd.DataFrame(self.values, columns=self.names)
 
 
 def check_shape(rows: int, columns: int, sent: int) -> None:
@@ -453,9 +422,6 @@ def describe(data: Any) -> str:
     ('an object with a, b', 'a list of 2 values of different kinds', 'a number')
     """
     if isinstance(data, dict):
-        from mcp_magic._text import listed
-        from mcp_magic.display.text import one_line
-
         names = [one_line(str(key), 40) for key in islice(data, _NAMED)] + list(data)[_NAMED:]  # these are only counted
         return f"an object with {listed(names, limit=_NAMED)}" if data else "an empty object"
     if isinstance(data, list):
@@ -485,62 +451,32 @@ def is_wrapper(schema: dict[str, Any] | None) -> bool:
     return list(schema.get("properties") or ()) == ["result"]
 
 
-def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema after following local references and unwrapping a choice between one schema and null."""
-    for _ in range(10):  # a longer chain is a cycle
-        if not isinstance(schema, dict):
-            return {}
-        reference = schema.get("$ref")
-        choices = [c for c in schema.get("anyOf") or schema.get("oneOf") or () if c != {"type": "null"}]
-        if isinstance(reference, str) and reference.startswith("#/"):
-            schema = _at(root, reference)
-        elif len(choices) == 1:
-            schema = choices[0]
-        else:
-            return schema
-    return {}
-
-
-def _at(root: dict[str, Any], reference: str) -> Any:
-    """Return the value at a JSON pointer (RFC 6901) within this document."""
-    place: Any = root
-    for step in reference[2:].split("/"):
-        place = place.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(place, dict) else None
-    return place
-
-
-def _kind(schema: dict[str, Any]) -> str:
-    kinds = schema.get("type")
-    names = [k for k in kinds if k != "null"] if isinstance(kinds, list) else [kinds]
-    if names == ["string"]:
-        return schema["format"] if schema.get("format") in _FORMATS else ""
-    return names[0] if len(names) == 1 and names[0] in ("integer", "number", "boolean") else ""
-
-
 def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) -> dict[str, str]:
-    """Return the declared kind of each column: integer, number, boolean, date-time, date, duration, or "" for others.
+    """Return the kind that a tool's output schema declares for each column.
 
-    Args:
-        schema: The tool's output schema.
-        rows: The table.
-        boxed: Whether the table was unwrapped from `{"result": ...}`.
+    A kind is integer, number, boolean, date-time, date, duration, or "" for others. `boxed` says that the table was
+    unwrapped from `{"result": ...}`.
     """
-    if not schema:
+    from mcp_magic.schema import root_field
+
+    place = root_field(schema) if schema else None
+    for name in ["result", *rows.path] if boxed else rows.path:
+        place = place.listed(name) if place is not None else None
+    if place is None:
         return {}
+    if not isinstance(rows, Columns):
+        item = place if rows.single else place.additional if rows.keyed else place.item
+        return {} if item is None or isinstance(item, bool) else {each.name: _kind(each) for each in item.children}
+    if place.kind == "array":
+        return {name: _kind(place.item) for name in rows.values}
+    return {each.name: _kind(each.item) for each in place.children}
 
-    def member(of: dict[str, Any], name: str) -> dict[str, Any]:
-        return _resolved((of.get("properties") or {}).get(name), schema)
 
-    place = _resolved(schema, schema)
-    for name in [*(["result"] if boxed else []), *rows.path]:
-        place = member(place, name)
-    if isinstance(rows, Columns):
-        kinds = {name: _resolved(member(place, name).get("items"), schema) for name in place.get("properties") or ()}
-        if len(rows.values) == 1 and not kinds:
-            kinds = {name: _resolved(place.get("items"), schema) for name in rows.values}
-        return {name: _kind(kind) for name, kind in kinds.items()}
-    item = place if rows.single else _resolved(place.get("additionalProperties" if rows.keyed else "items"), schema)
-    return {name: _kind(member(item, name)) for name in item.get("properties") or ()}
+def _kind(field: Field | None) -> str:
+    kind = field.schema.get("type") if field is not None else None
+    if field is not None and kind == "string":
+        return field.format if field.format in _FORMATS else ""
+    return kind if kind in ("integer", "number", "boolean") else ""
 
 
 def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFrame:
@@ -629,15 +565,14 @@ _CODE = re.compile(r"[=;{}<>\[\]]")
 class Delimited(Rows):
     """Delimited text; its first row names the columns."""
 
-    text: str
     delimiter: str = ","
 
     def count(self) -> int | None:
         """Return the number of rows; None for long texts."""
-        if len(self.text) > _COUNTED:
+        if len(self.values) > _COUNTED:
             return None
         try:
-            return sum(1 for row in self._reader(self.text) if row) - 1
+            return sum(1 for row in self._reader(self.values) if row) - 1
         except csv.Error:  # a cell of more than 131,072 characters
             return None
 
@@ -650,14 +585,19 @@ class Delimited(Rows):
 
     def shape(self) -> tuple[int, int, int]:
         """Return the numbers of rows (from line ends) and columns (from the first row), and of cells that were sent."""
-        lines = max(self.text.count("\n"), self.text.count("\r"))
+        lines = max(self.values.count("\n"), self.values.count("\r"))
         columns = 0
         with suppress(csv.Error):
-            columns = len(next(self._reader(self.text), ()))
-        return lines, columns, lines + self.text.count(self.delimiter)
+            columns = len(next(self._reader(self.values), ()))
+        return lines, columns, lines + self.values.count(self.delimiter)
 
     def frame(self) -> pd.DataFrame:
-        """Return all rows, with the types that pandas infers; unnamed columns are numbered, as pandas does."""
+        """Return all rows, with the types that pandas infers; unnamed columns are numbered, as pandas does.
+
+        Raises:
+            ValueError: pandas cannot read the text, or the table would be too large.
+            csv.Error: A cell is too long.
+        """
         import pandas as pd
 
         try:
@@ -667,23 +607,16 @@ class Delimited(Rows):
         except pd.errors.EmptyDataError:
             return pd.DataFrame()
         except pd.errors.ParserWarning:  # pandas would drop unnamed columns, or make the first column an index
-            rows = self._all_rows()
+            rows = list(self._reader(self.values))
         names = _named(next(row for row in rows if row), rows)
         check_shape(len(rows), len(names), sum(map(len, rows)))
         return self._read(names=names, header=0)
-
-    def _all_rows(self) -> list[list[str]]:
-        try:
-            return list(self._reader(self.text))
-        except csv.Error as error:
-            problem = str(error)
-        raise ValueError(problem)
 
     def _read(self, **options: Any) -> pd.DataFrame:
         import pandas as pd
 
         options |= {"sep": self.delimiter, "skipinitialspace": True, "index_col": False}
-        made: pd.DataFrame = pd.read_csv(io.StringIO(self.text), **options)
+        made: pd.DataFrame = pd.read_csv(io.StringIO(self.values), **options)
         return made
 
     def columns(self) -> tuple[int, int]:
@@ -711,19 +644,19 @@ class Delimited(Rows):
 
     def _tight(self) -> bool:
         """Whether a delimiter has no space after it, which never happens in prose."""
-        return re.search(rf"{re.escape(self.delimiter)}(?![\s\d]|\Z)", self.text[:SAMPLE]) is not None
+        return re.search(rf"{re.escape(self.delimiter)}(?![\s\d]|\Z)", self.values[:SAMPLE]) is not None
 
     def _reader(self, text: str) -> Any:
         start = 1 if text.startswith("\ufeff") else 0  # the byte order mark that Excel writes
         return csv.reader(io.StringIO(text[start:], newline=""), delimiter=self.delimiter, skipinitialspace=True)
 
     def _sampled(self) -> list[list[str]]:
-        text = self.text[:SAMPLE]
+        text = self.values[:SAMPLE]
         try:
             rows = [row for row in self._reader(text) if row]
         except csv.Error:
             return []
-        return rows[:-1] if len(self.text) > SAMPLE else rows  # the last row is cut off
+        return rows[:-1] if len(self.values) > SAMPLE else rows  # the last row is cut off
 
 
 def delimited(text: str, expected: str) -> Delimited:
@@ -734,7 +667,7 @@ def delimited(text: str, expected: str) -> Delimited:
     >>> delimited("id;price\n1;3,5\n2;4\n", ",").delimiter, delimited("a,b\n1,2,3\n", ",").delimiter
     (';', ',')
     """
-    candidates = [Delimited(text=text, delimiter=delimiter) for delimiter in dict.fromkeys((expected, *DELIMITERS))]
+    candidates = [Delimited(values=text, delimiter=delimiter) for delimiter in dict.fromkeys((expected, *DELIMITERS))]
     return max(candidates, key=Delimited.columns)
 
 
@@ -769,28 +702,6 @@ _TRIES = 20
 _RULE = re.compile(r":?-+:?")
 _CELL = re.compile(r"(?<!\\)\|")
 _FENCES = ("```", "~~~")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextMatrix(Matrix):
-    """Rows of text cells, with types inferred as for CSV; rows may lack cells at their end."""
-
-    def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
-        """Return the column names and the first `limit` rows."""
-        names = self.names or []
-        return names, [row + [""] * (len(names) - len(row)) for row in self.values[:limit]]
-
-    def shape(self) -> tuple[int, int, int]:
-        """Return the numbers of rows and columns of `frame()`, and of its cells that were sent."""
-        return len(self.values), len(self.names or ()), sum(map(len, self.values))
-
-    def frame(self) -> pd.DataFrame:
-        """Return all rows, with the types that pandas infers."""
-        import pandas as pd
-
-        out = io.StringIO(newline="")
-        csv.writer(out).writerows([self.names or [], *self.values])
-        return pd.read_csv(io.StringIO(out.getvalue()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -846,18 +757,13 @@ def is_long_python(text: str) -> bool:
 
 
 def _rows_of(text: str, size: int) -> Rows | None:
-    """Return the table if the whole text is one, but not JSON; else None.
-
-    Args:
-        text: The text.
-        size: Characters of the full text that contains it.
-    """
+    """Return the table if the whole text, a part of one of `size` characters, is one but not JSON; else None."""
     start = text[:100].lstrip()[:1]
     if start in ("[", "(") and size <= MAX_PYTHON and (rows := _python_rows(text)) is not None:
         return rows
     if start == "{" and (rows := json_lines(text)) is not None:
         return rows
-    candidates = [Delimited(text=text, delimiter=delimiter) for delimiter in DELIMITERS if delimiter in text[:SAMPLE]]
+    candidates = [Delimited(values=text, delimiter=delimiter) for delimiter in DELIMITERS if delimiter in text[:SAMPLE]]
     return next((found for found in candidates if found.looks_like_rows()), None)
 
 
@@ -977,15 +883,14 @@ class _Scan:
         return all(_RULE.fullmatch(cell) for cell in rule) and len(_cells(self._lines[number])) == len(rule) >= 2
 
     def _markdown(self, number: int) -> tuple[int, Passage | None]:
-        names = _cells(self._lines[number])
-        rows: list[list[Any]] = []
+        width = len(_cells(self._lines[number]))
         last = number + 2
         while last < len(self._lines) and "|" in self._lines[last]:
-            rows.append(
-                _cells(self._lines[last])[: len(names)]
-            )  # GitHub also drops surplus cells and fills missing ones
             last += 1
-        tables = [TextMatrix(values=rows, names=names)] if rows else []
+        out = io.StringIO(newline="")
+        lines = (self._lines[number], *self._lines[number + 2 : last])
+        csv.writer(out).writerows(_cells(line)[:width] for line in lines)  # GitHub drops surplus cells too
+        tables = [Delimited(values=out.getvalue())] if last > number + 2 else []
         return last, self._passage(self._starts[number], self._starts[last] - 1, tables)
 
     def _paragraph(self, number: int) -> tuple[int, Passage | None]:
@@ -997,7 +902,7 @@ class _Scan:
             lines = self._lines[first:last]
             for delimiter in DELIMITERS:
                 count = _rows_alike(lines, delimiter) if delimiter in lines[0] else 0
-                rows = Delimited(text="\n".join(lines[:count]), delimiter=delimiter)
+                rows = Delimited(values="\n".join(lines[:count]), delimiter=delimiter)
                 if count > 1 and rows.names_columns() and rows.looks_like_rows():
                     return last, self._passage(self._starts[first], self._starts[first + count] - 1, [rows])
         return last, None
@@ -1052,7 +957,7 @@ def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
     rest = ""
     if len(text) > limit:
         rest = f"… {limit:,} of {len(text):,} characters: {how} has all of them"
-    return Part(_lines(shown, rest), joined([preformatted(shown), note(rest)]))
+    return Part.stack(Part.pre(shown), Part.note(rest))
 
 
 def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
@@ -1078,8 +983,7 @@ def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
     if not prose:
         return table
     before, after = (verbatim_part(words, share, how) if words else None for words in around)
-    parts = [part for part in (before, table, after) if part is not None]
-    return Part("\n\n".join(part.plain for part in parts), joined(part.html for part in parts))
+    return Part.stack(*(part for part in (before, table, after) if part is not None), gap="\n\n")
 
 
 def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
@@ -1090,20 +994,18 @@ def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
     if isinstance(data, (dict, list)) and data:
         limit = budget.characters
         text, whole = pretty(data, limit)
-        plain = text if whole else _lines(text, f"… cut: {how} has the whole")
+        plain = text if whole else f"{text}\n… cut: {how} has the whole"
         return _with_note(Part(plain, tree(data, budget.bytes // 2)), tables)
     if isinstance(data, str):
         return text_part(data, budget, how)
-    text = brief(data, document.display.characters)
-    return Part(text, preformatted(text))
+    return Part.pre(brief(data, document.display.characters))
 
 
 def _with_note(part: Part, tables: Sequence[Rows]) -> Part:
     """Return a part, with a line that leads to `.frames` if it has several tables."""
     if len(tables) < 2:
         return part
-    text = f"{len(tables)} tables: .frames has them"
-    return Part(f"{part.plain}\n{text}", joined([part.html, note(text)]))
+    return Part.stack(part, Part.note(f"{len(tables)} tables: .frames has them"))
 
 
 def _worth_a_table(rows: Rows) -> bool:
@@ -1117,9 +1019,8 @@ def _worth_a_table(rows: Rows) -> bool:
 def _beside(data: Any, rows: Rows) -> str:
     """Return a line with the other members of the objects that hold the rows."""
     others: dict[str, Any] = {}
-    names = getattr(rows, "names", None)
     for step in rows.path:
-        others |= {key: value for key, value in islice(data.items(), _BESIDE) if key != step and value != names}
+        others |= {key: value for key, value in islice(data.items(), _BESIDE) if key != step and value != rows.names}
         data = data[step]
     if isinstance(data, dict) and isinstance(rows, Columns):
         others |= {key: value for key, value in islice(data.items(), _BESIDE) if key not in rows.values}
@@ -1137,13 +1038,7 @@ def members_line(members: Mapping[str, Any]) -> str:
 
 
 def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:
-    """Return the first rows as a table, with the counts and a line that leads to the other rows.
-
-    Args:
-        rows: The table.
-        budget: Counts the bytes.
-        rest: A line to show below the table.
-    """
+    """Return the first rows as a table, with the counts, a line that leads to the other rows, and the line `rest`."""
     limit = document.display
     names, first = rows.head(limit.rows)
     columns = len(names)
@@ -1155,8 +1050,9 @@ def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:
     first = [row[:across] for row in cells[:shown]]
     plain = aligned(names[:across], first, total=total, cell=limit.cell) if cells else "  ".join(names)
     count = rows.count()
-    below = _lines(_caption(count, shown, columns, across if cells else len(names)), rest)
-    return Part(_lines(plain, below), joined([html, note(_caption(count, shown, columns, len(names))), note(rest)]))
+    below = _caption(count, shown, columns, across if cells else len(names))
+    caption = Part(below, note(_caption(count, shown, columns, len(names))))
+    return Part.stack(Part(plain, html), caption, Part.note(rest))
 
 
 def _cell(value: Any) -> Any:
@@ -1188,7 +1084,3 @@ def markdown_part(text: str, budget: Budget, how: str = ".text") -> Part:
     limit = budget.characters
     rest = f"\n\n*… {limit:,} of {len(text):,} characters: {how} has all of them*" if len(text) > limit else ""
     return Part(plain.plain, plain.html, {"text/markdown": harmless(text[:limit]) + rest})
-
-
-def _lines(*lines: str) -> str:
-    return "\n".join(line for line in lines if line)

@@ -154,11 +154,7 @@ def harmless(text: str, *, links: bool = True) -> str:
     r"""Return Markdown that renders without HTML and scripts and loads nothing.
 
     HTML inside code is escaped too, and shows as `&lt;`: renderers disagree on which lines are code, and a wrong guess
-    would let a tag through.
-
-    Args:
-        text: The Markdown.
-        links: Whether to keep links with allowed destinations; if False, all links show as plain text.
+    would let a tag through. Without `links`, all links show as plain text, those with allowed destinations too.
 
     >>> harmless("# Hi <script>alert(1)</script>, 1 < 2")
     '# Hi &lt;script>alert(1)&lt;/script>, 1 < 2'

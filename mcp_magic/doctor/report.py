@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_magic.display.document import Badge, Markup, Part, bundle, details, joined, note, table, tag, terminal_width
+from mcp_magic.display.document import (
+    Badge,
+    Markup,
+    Part,
+    details,
+    joined,
+    parts_text,
+    show_parts,
+    table,
+    tag,
+    terminal_width,
+)
 from mcp_magic.display.text import shorten
 from mcp_magic.lint import wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
 
@@ -134,16 +145,11 @@ class DoctorReport:
     def __repr__(self) -> str:
         return f"<DoctorReport of {self.target}: {self.verdict}>"
 
-    def __str__(self) -> str:
-        text: str = bundle([self._part()])["text/plain"]
-        return text
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return bundle([self._part()], include, exclude)
-
-    def _part(self) -> Part:
+    def parts(self) -> list[Part]:
+        """Return the parts to display: one."""
         title = f"Doctor: {shorten(self.target, 200)}"
         width = max(min(terminal_width(), 120), 40)
         reached = [step for step in self.steps if step.remarks]
@@ -157,12 +163,12 @@ class DoctorReport:
         html = Markup(html.replace('<div class="mcp-scroll">', '<div class="mcp-scroll" style="max-height:none">', 1))
         status = _worst({step.status for step in self.steps} - {SKIPPED})
         parts = [tag("p", joined([tag("b", title), " ", _badge(status, self.verdict)])), html]
-        hint = ""
+        shown = [Part("\n".join(plain), joined(parts))]
         if self.findings is not None and len(self.findings):
-            parts.append(details(f"{len(self.findings)} findings in the definitions", self.findings.part().html))
-            hint = "`.findings` has all that the lint found"
-        parts.append(note(hint))
-        return Part("\n".join([*plain, hint] if hint else plain), joined(parts))
+            [found] = self.findings.parts()
+            shown.append(Part("", details(f"{len(self.findings)} findings in the definitions", found.html)))
+            shown.append(Part.note("`.findings` has all that the lint found"))
+        return [Part.stack(*shown)]
 
 
 def _worst(statuses: set[str]) -> str:

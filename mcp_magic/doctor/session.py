@@ -15,7 +15,7 @@ from mcp_magic.errors import DeniedError, MCPMagicError
 from mcp_magic.inflight import Outcome, current
 from mcp_magic.lint import ERROR, WARNING
 from mcp_magic.protocol import leaf
-from mcp_magic.results.frames import reason
+from mcp_magic.results.results import reason
 from mcp_magic.session.catalog import KINDS, MAX_PAGES
 from mcp_magic.session.failures import request_error
 

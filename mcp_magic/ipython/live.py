@@ -613,7 +613,7 @@ async def follow(
             return {0: {"text/html": page([note(f"{server}: {said}")]), "text/plain": f"{server}: {said}"}}
         table = listing(server, shown)
         table.note = "following; Interrupt ends it"
-        return {0: bundle([table[-LISTED:].part()])}
+        return {0: bundle(table[-LISTED:].parts())}
 
     def show(new: Iterable[LogMessage]) -> None:
         if view is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,22 +11,18 @@ from mcp_magic import schema
 from mcp_magic._text import ago, duration, listed
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.display import document
-from mcp_magic.display.diff import diff_html, diff_text
+from mcp_magic.display.diff import diff_part
 from mcp_magic.display.document import (
     Badge,
-    Markup,
+    Code,
     Part,
-    aligned,
-    bundle,
     cell_text,
     details,
-    facts,
     joined,
-    note,
+    parts_text,
     preformatted,
-    table,
+    show_parts,
     tag,
-    terminal_width,
     tool_badges,
 )
 from mcp_magic.display.json import brief
@@ -34,9 +30,8 @@ from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.content import read_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping
 
-    import mcp_types
     from mcp_types import Implementation, Prompt, Resource, ResourceTemplate, Tool
 
     from mcp_magic.config.specs import Spec
@@ -51,51 +46,42 @@ __all__ = [
     "prompt_part",
     "resource_part",
     "template_part",
-    "tool_card",
 ]
 
 
-_CHANGED = "changed since it was first seen"
+# The card of a tool.
+
 _COLUMNS = ("name", "type", "required", "default", "description")
 
 
+class Changed(Protocol):
+    """How a tool differs from its earlier definition, for its card."""
+
+    @property
+    def badge(self) -> Badge:
+        """The badge that marks the change."""
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines that differ."""
+
+
+@dataclass(repr=False)
 class ToolCard:
     """A tool's description, hints, arguments and an example call.
 
     Attributes:
         tool: The tool's definition from the SDK.
         server: The server's name.
-        example: A line that calls the tool.
-        arguments: One row per argument: name, type, required, default, description.
-        output: Such rows for the output schema, or None if there is none.
         trusted: Whether the user trusts this server's hints.
-        marks: Badges besides those of the hints.
-        difference: What has changed since the tool was first seen.
-        unlisted: How many arguments, and how many fields of the output, have no row because the schema is too large.
+        change: How the tool has changed since it was first seen, or None.
     """
 
-    def __init__(
-        self,
-        tool: mcp_types.Tool,
-        *,
-        server: str,
-        example: str,
-        arguments: Sequence[Mapping[str, Any]],
-        output: Sequence[Mapping[str, Any]] | None = None,
-        trusted: bool = False,
-        marks: Sequence[Badge] = (),
-        difference: Sequence[Line] = (),
-        unlisted: tuple[int, int] = (0, 0),
-    ) -> None:
-        self.tool = tool
-        self.server = server
-        self.example = example
-        self.arguments = list(arguments)
-        self.output = list(output) if output is not None else None
-        self.trusted = trusted
-        self.marks = list(marks)
-        self.difference = list(difference)
-        self.unlisted = unlisted
+    tool: Tool
+    _: KW_ONLY
+    server: str
+    trusted: bool = False
+    change: Changed | None = None
 
     @property
     def name(self) -> str:
@@ -115,81 +101,78 @@ class ToolCard:
 
     @property
     def badges(self) -> list[Badge]:
-        """The marks, whether only apps may use the tool, and the server's hints."""
-        return [*self.marks, *tool_badges(self.tool, trusted=self.trusted)]
+        """Whether it has changed, whether only apps may use it, and the server's hints."""
+        marks = [self.change.badge] if self.change is not None else []
+        return marks + tool_badges(self.tool, trusted=self.trusted)
+
+    @property
+    def example(self) -> str:
+        """A line that calls the tool."""
+        of = self.tool.input_schema
+        return schema.call_line(self.name, schema.example_arguments(of), schema=of)
+
+    @property
+    def arguments(self) -> list[dict[str, Any]]:
+        """One row per argument: name, type, required, default, description."""
+        return _rows(schema.root_field(self.tool.input_schema))
+
+    @property
+    def output(self) -> list[dict[str, Any]] | None:
+        """Such rows for the output schema, or None if there is none."""
+        return _rows(schema.root_field(self.tool.output_schema)) if self.tool.output_schema else None
 
     def __repr__(self) -> str:
         return f"<ToolCard {one_line(self.name, 100)}>"
 
-    def __str__(self) -> str:
-        text: str = self._repr_mimebundle_()["text/plain"]
-        return text
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return bundle([self.part()], include, exclude)
-
-    def part(self) -> Part:
-        """Return the card as text and markup."""
-        return Part(self._plain(), self._html())
-
-    def _description(self) -> str:
+    def parts(self) -> list[Part]:
+        """Return the parts to display: one."""
+        names = one_line(self.name + (f": {self.title}" if self.title else ""), 300)
+        title = f" {one_line(self.title, 200)} " if self.title else " "
+        heading = joined([tag("b", one_line(self.name, 200)), title, joined(self.badges, " ")])
+        blocks = [Part(f"{names}\n{' '.join(map(str, self.badges))}", tag("p", heading))]
+        if self.change is not None and self.change.lines:
+            blocks.append(diff_part(self.change.lines).folded("changed since it was first seen", opened=True))
         limit = document.display.characters
-        text = cut(self.description, limit)
-        return text if len(self.description) <= limit else f"{text}\n… .description has all of it"
-
-    def _plain(self) -> str:
-        heading = one_line(self.name + (f": {self.title}" if self.title else ""), 300)
-        blocks = [f"{heading}\n{' '.join(map(str, self.badges))}"]
-        if self.difference:
-            blocks.append(f"{_CHANGED}\n{diff_text(self.difference, '  ')}")
-        blocks.append(self._description())
-        blocks.append(self._plain_table("arguments", self.arguments, self.unlisted[0]) or "no arguments")
-        blocks.append(self._plain_table("returns", self.output or (), self.unlisted[1]))
-        blocks.append(cut(self.example, 2000))
-        return "\n\n".join(block for block in blocks if block)
-
-    def _plain_table(self, title: str, rows: Sequence[Mapping[str, Any]], unlisted: int) -> str:
-        if not rows:
-            return ""
-        values = [[_cell(row.get(name)) for name in _COLUMNS] for row in rows[: document.display.listing_rows]]
-        more = _more(len(rows) + unlisted - len(values))
-        names, values = _without_empty(values)
-        text = aligned(names, values, total=terminal_width(), cell=document.display.cell, names=True)
-        return f"{title}\n{text}" + (f"\n{more}" if more else "")
-
-    def _html(self) -> Markup:
-        heading = [tag("b", one_line(self.name, 200)), f" {one_line(self.title, 200)} " if self.title else " "]
-        parts = [tag("p", joined([*heading, joined((badge.html() for badge in self.badges), " ")]))]
-        if self.difference:
-            parts.append(details(_CHANGED, diff_html(self.difference), opened=True))
-        if self.description:
-            parts.append(tag("div", self._description(), style="white-space:pre-wrap"))
-        parts.append(self._html_table(self.arguments, self.unlisted[0]) if self.arguments else note("no arguments"))
-        if self.output:
-            parts.append(details("returns", self._html_table(self.output, self.unlisted[1])))
-        parts.append(tag("pre", tag("code", cut(self.example, 2000)), class_="mcp-line"))
-        return joined(parts)
-
-    def _html_table(self, rows: Sequence[Mapping[str, Any]], unlisted: int) -> Markup:
-        names, values = _without_empty([[_cell(row.get(name)) for name in _COLUMNS] for row in rows])
-        html, shown = table(names, values, limit=document.display.bytes // 3)
-        return joined([html, note(_more(len(rows) + unlisted - shown))])
+        more = "\n… .description has all of it" if len(self.description) > limit else ""
+        blocks.append(Part.prose(cut(self.description, limit) + more))
+        arguments = _table(self.tool.input_schema)
+        blocks.append(Part(f"arguments\n{arguments.plain}", arguments.html) if arguments else Part.note("no arguments"))
+        if self.tool.output_schema and (output := _table(self.tool.output_schema)):
+            blocks.append(output.folded("returns"))
+        blocks.append(Part.command(cut(self.example, 2000)))
+        return [Part.stack(*blocks, gap="\n\n")]
 
 
-def _more(count: int) -> str:
-    return f"… {count:,} more" if count else ""
+def _rows(root: Field) -> list[dict[str, Any]]:
+    rows = []
+    for field in root.children:
+        bounds = f"({field.constraints_text})" if field.constraints_text else ""
+        row = {"name": field.name, "type": field.type_text, "required": field.required}
+        row["default"] = None if field.default is schema.MISSING else field.default
+        row["description"] = f"{field.description} {bounds}".strip()
+        rows.append(row)
+    return rows
+
+
+def _table(of: Mapping[str, Any]) -> Part | None:
+    """Return a schema's fields as a table, without the columns that are empty in every row; None without fields."""
+    root = schema.root_field(of)
+    rows = _rows(root)
+    if not rows:
+        return None
+    limit = document.display
+    texts = [{name: _cell(row[name]) for name in _COLUMNS} for row in rows[: limit.listing_rows]]
+    names = [name for name in _COLUMNS if any(row[name] for row in texts)]
+    table, shown = Part.table(names, [[row[name] for name in names] for row in texts], limit=limit.bytes // 3)
+    more = len(rows) + root.unlisted - shown
+    return Part.stack(table, Part.note(f"… {more:,} more" if more else ""))
 
 
 def _cell(value: Any) -> str:
     return brief(value, 300) if isinstance(value, (dict, list)) else cell_text(value, 300)
-
-
-def _without_empty(values: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Return the names and rows without the columns that are empty in every row."""
-    kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in values)]
-    return [_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in values]
 
 
 # Programs that were edited while their server runs: the server still runs the old code.
@@ -199,13 +182,7 @@ PROGRAMS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".jar", ".sh", ".rb", "
 
 
 def edited(server: str, spec: Spec, opened: float | None) -> str:
-    """Return a line that names the changed programs of a server's command since its session opened; "" if none has.
-
-    Args:
-        server: The connection's name.
-        spec: The server's spec.
-        opened: When the session was opened (`time.time()`), or None.
-    """
+    """Return a line that names the programs of a server that changed since `opened` (`time.time()`), or ""."""
     if not isinstance(spec, StdioSpec) or opened is None:
         return ""
     paths = [Path(spec.cwd or ".", word) for word in (spec.command, *spec.args) if word.lower().endswith(PROGRAMS)]
@@ -270,36 +247,28 @@ class ConnectionInfo:
     failures: int
     reconnects: int
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return bundle([self.card()], include, exclude)
+    _repr_mimebundle_ = show_parts
 
-    def card(self) -> Part:
-        """Return the card: the server, its state, what it offers, and what to type next."""
-        known = self._facts()
+    def parts(self) -> list[Part]:
+        """Return the parts to display: the server, its state, what it offers, and what to type next."""
         is_open = self.state == "open"
-        hints = [("next", f"%mcp {'tools' if is_open else 'reconnect'} {self.name}")]
+        known = [*self._facts(), ("next", Code(f"%mcp {'tools' if is_open else 'reconnect'} {self.name}"))]
         if is_open:
-            hints.append(("explore", f"%mcp ui {self.name}"))
+            known.append(("explore", Code(f"%mcp ui {self.name}")))
+        state = Badge(self.state, "safe" if is_open else "danger")
+        heading = Part(f"{self.name}: {self.state}", tag("p", joined([tag("b", self.name), " ", state])))
+        card = Part.stack(heading, Part.facts(known, width=10, indent="  "))
         instructions = cut((self.instructions or "").strip(), MAX_INSTRUCTIONS)
-        plain = [f"{self.name}: {self.state}", *(f"  {name:<10} {value}" for name, value in [*known, *hints])]
-        state = Badge(self.state, "safe" if is_open else "danger").html()
-        html = [tag("p", joined([tag("b", self.name), " ", state]))]
-        html.append(facts([*known, *((name, tag("code", line)) for name, line in hints)]))
-        if instructions:
-            plain.append(f"\n{instructions}")
-            html.append(details("instructions for models", preformatted(instructions)))
-        return Part("\n".join(plain), joined(html))
+        if not instructions:
+            return [card]
+        folded = Part(instructions, details("instructions for models", preformatted(instructions)))
+        return [Part.stack(card, folded, gap="\n\n")]
 
     def row(self, **more: Any) -> dict[str, Any]:
         """Return the connection as a row of a listing: state, transport, protocol version, counts, health.
 
         Health is the latency of the last request, when the server last answered, how many requests failed, and how
-        often the session reconnected automatically.
-
-        Args:
-            **more: Additional columns.
+        often the session reconnected automatically. `more` are additional columns.
         """
         return {
             "server": self.name,
@@ -355,66 +324,7 @@ class ConnectionInfo:
         return ", ".join(parts)
 
 
-# Cards of a tool, a resource, a template and a prompt.
-
-
-class Changed(Protocol):
-    """How a tool differs from its earlier definition, for its card."""
-
-    @property
-    def badge(self) -> Badge:
-        """The badge that marks the change."""
-
-    @property
-    def lines(self) -> list[Line]:
-        """The lines that differ."""
-
-
-def tool_card(server: str, tool: Tool, *, trusted: bool = False, change: Changed | None = None) -> ToolCard:
-    """Return a tool's card: description, hints, what has changed, arguments, output, an example call.
-
-    Args:
-        server: The connection's name.
-        tool: The tool.
-        trusted: Whether the user trusts the server's hints.
-        change: How the tool has changed since it was first seen, or None.
-    """
-    arguments, unlisted = _field_rows(tool.input_schema)
-    output, output_unlisted = _field_rows(tool.output_schema or {})
-    return ToolCard(
-        tool,
-        server=server,
-        example=schema.call_line(
-            f"{server}:{tool.name}", schema.example_arguments(tool.input_schema), schema=tool.input_schema
-        ),
-        arguments=arguments,
-        output=output if tool.output_schema else None,
-        unlisted=(unlisted, output_unlisted),
-        trusted=trusted,
-        marks=[change.badge] if change else (),
-        difference=change.lines if change else (),
-    )
-
-
-def _field_rows(of: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
-    """Return a row for each property, and how many have no row because the schema is too large."""
-    root = schema.root_field(of)
-    rows = [
-        {
-            "name": field.name,
-            "type": field.type_text,
-            "required": field.required,
-            "default": None if field.default is schema.MISSING else field.default,
-            "description": _described(field),
-        }
-        for field in root.children
-    ]
-    return rows, root.unlisted
-
-
-def _described(field: Field) -> str:
-    bounds = field.constraints_text
-    return f"{field.description or ''} ({bounds})".strip() if bounds else field.description or ""
+# Cards of a resource, a template and a prompt.
 
 
 def resource_part(server: str, resource: Resource) -> Part:
@@ -437,22 +347,21 @@ def prompt_part(server: str, prompt: Prompt) -> Part:
     line = schema.prompt_line(f"{server}:{prompt.name}", example)
     names = ("argument", "required", "description")
     rows = [[one_line(a.name, 200), "yes" if a.required else "", one_line(a.description or "", 300)] for a in arguments]
-    shown = rows[: document.display.listing_rows]
-    if not shown:
+    limit = document.display
+    if not rows:
         return _card(server, prompt, [], line)
-    markup, _ = table(names, shown, limit=document.display.bytes // 3)
-    return _card(server, prompt, [], line, Part(aligned(names, shown, total=terminal_width(), names=True), markup))
+    return _card(server, prompt, [], line, Part.table(names, rows[: limit.listing_rows], limit=limit.bytes // 3)[0])
 
 
-def _card(server: str, item: Any, known: list[tuple[str, str]], line: str, more: Part | None = None) -> Part:
+def _card(server: str, item: Any, known: list[tuple[str, str]], line: str, *more: Part) -> Part:
     name, title = one_line(f"{server}:{item.name}", 200), one_line(item.title or "", 200)
+    heading = tag("p", joined([tag("b", name), f" {title}" if title else ""]))
     description = cut((item.description or "").strip(), document.display.characters)
-    known = [(label, one_line(value, 500)) for label, value in known if value]
-    line = cut(line, 2000)
-    plain = [f"{name}: {title}" if title else name, description]
-    plain += ["\n".join(f"{label:<9} {value}" for label, value in known), more.plain if more else "", line]
-    html = [tag("p", joined([tag("b", name), f" {title}" if title else ""]))]
-    html.append(tag("div", description, style="white-space:pre-wrap") if description else Markup())
-    html.append(facts((label, tag("code", value)) for label, value in known) if known else Markup())
-    html += [more.html if more else Markup(), tag("pre", tag("code", line), class_="mcp-line")]
-    return Part("\n\n".join(block for block in plain if block), joined(html))
+    return Part.stack(
+        Part(f"{name}: {title}" if title else name, heading),
+        Part.prose(description),
+        Part.facts([(label, Code(one_line(value, 500))) for label, value in known if value], width=9),
+        *more,
+        Part.command(cut(line, 2000)),
+        gap="\n\n",
+    )

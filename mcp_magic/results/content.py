@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.display.document import Budget, Markup, Part, bundle, joined, note, size_text, tag
+from mcp_magic.display.document import Budget, Markup, Part, joined, note, show_parts, size_text, tag
 from mcp_magic.display.tables import data_part, delimited, markdown_part, rows_part, text_part, verbatim_part
 from mcp_magic.display.text import data_url, decode, is_base64, mime, one_line, shorten
 from mcp_magic.errors import InvalidResponseError
 from mcp_magic.schema.commandline import as_word, line_or_comment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
 __all__ = [
     "CONTENT",
@@ -112,20 +112,15 @@ class Media:
     def __hash__(self) -> int:
         return hash((self.mime_type, self.base64))
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        return bundle([media_part(self, Budget.full())], include, exclude)
+    _repr_mimebundle_ = show_parts
+
+    def parts(self) -> list[Part]:
+        """Return the parts to display: one."""
+        return [media_part(self, Budget.full())]
 
 
 def media_part(media: Media, budget: Budget, how: str = ".bytes") -> Part:
-    """Return the display of media: the media if they fit, else a line that says how to get them.
-
-    Args:
-        media: The media.
-        budget: Counts the bytes.
-        how: The attribute of the result that has the media, for that line.
-    """
+    """Return the display of media: the media if they fit, else a line that says that `how` has them."""
     family = media.mime_type.partition("/")[0]
     if family != "audio" and media.mime_type not in _IMAGES and media.mime_type != "application/pdf":
         return _line(f"{media.summary}: {how}")
@@ -354,11 +349,7 @@ def _media_content(family: str, how: str) -> Content:
         media = _own_media(block)
         return media_part(media, budget, how if media.mime_type.startswith(family) else ".artifacts")
 
-    return Content(
-        part=part,
-        message=lambda block: _media_message(_own_media(block)),
-        media=_own_media,
-    )
+    return Content(part, lambda block: _media_message(_own_media(block)), _own_media)
 
 
 register(

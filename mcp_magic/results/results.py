@@ -2,42 +2,74 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import json
 import mimetypes
 import re
 import secrets
+import textwrap
 import traceback
+from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field, fields
+from functools import cached_property
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from mcp_magic._text import listed
-from mcp_magic.display.document import Budget, Faceted, Part, Value, counted, error_label, fitting, joined, note, tag
+from mcp_magic.display import document
+from mcp_magic.display.document import (
+    Budget,
+    Part,
+    counted,
+    error_label,
+    fitting,
+    joined,
+    parts_text,
+    show_parts,
+    tag,
+)
 from mcp_magic.display.json import NOT_JSON, loads
-from mcp_magic.display.tables import data_part, describe, is_wrapper, members_line, verbatim_part
-from mcp_magic.display.text import mime, one_line, shorten
-from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError, ToolError
-from mcp_magic.results.content import Media, message_block, part_of, resource_media, resource_part, to_media
-from mcp_magic.results.frames import (
-    Source,
-    all_frames,
-    argument_value,
-    found_texts,
-    in_contents,
-    in_data,
-    in_texts,
-    names_the_text,
-    one_frame,
-    reason,
-    repeats,
+from mcp_magic.display.tables import (
+    MAX_PYTHON,
+    Records,
+    Rows,
+    check_shape,
+    data_part,
+    declared,
+    delimited,
+    describe,
+    find_tables,
+    is_long_python,
+    is_wrapper,
+    json_in_text,
+    meant,
+    members_line,
+    passages,
+    typed,
+    verbatim_part,
+)
+from mcp_magic.display.text import cut, mime, one_line, shorten
+from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError, NoTableError, ToolError
+from mcp_magic.results.content import (
+    DELIMITED,
+    Media,
+    is_json,
+    message_block,
+    part_of,
+    resource_media,
+    resource_part,
+    to_media,
 )
 from mcp_magic.schema.resolve import json_equal
 from mcp_magic.schema.validate import check_arguments, is_secret, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from langchain_core.messages import BaseMessage
@@ -127,6 +159,273 @@ def recall(meta: Mapping[str, Any] | None) -> BaseException | None:
     return _kept.get(key) if isinstance(key, str) else None
 
 
+# DataFrames from a result's data and texts: the main table, and all tables by name.
+
+_LONG_PYTHON = (
+    f"; rows as Python prints them are read up to {MAX_PYTHON:,} characters. Ask the server for JSON or fewer rows, "
+    "or read all of it with `import ast; ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
+)
+
+_SHOWN = 4
+"""Most tables that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A part of a result, and the tables in it.
+
+    Attributes:
+        name: The key in `.frames` for a table without its own name.
+        tables: The tables of this part.
+        rank: 0 for data, 1 for text, 2 for resources; `.df` uses the lowest rank that has a table.
+        schema: The output schema if it describes this part, else None.
+        boxed: Whether this part was unwrapped from `{"result": ...}`, which the schema still describes.
+    """
+
+    name: str
+    tables: Sequence[Rows]
+    rank: int = 1
+    schema: dict[str, Any] | None = None
+    boxed: bool = False
+
+
+def in_data(data: Any, schema: dict[str, Any] | None = None, *, boxed: bool = False) -> Source:
+    """Return the tables in a result's data; a string is read as text."""
+    if isinstance(data, str):
+        return Source("text", _in_text(data), rank=0)
+    return Source("data", find_tables(data), rank=0, schema=schema, boxed=boxed)
+
+
+def in_texts(texts: Sequence[str]) -> list[Source]:
+    """Return the tables in text blocks; several blocks that are all JSON objects are the rows of one table."""
+    if len(texts) > 1:
+        values = [loads(text) for text in texts]
+        if all(isinstance(value, dict) for value in values):
+            return [Source("text", [Records(values=values)])]
+    return [Source("text", _in_text(text)) for text in texts]
+
+
+def _in_text(text: str) -> list[Rows]:
+    return [rows for passage in passages(text) for rows in passage.tables]
+
+
+def in_contents(contents: Any) -> Source:
+    """Return the tables in the contents of a resource, read by their MIME type."""
+    text = getattr(contents, "text", None)
+    kind = mime(contents.mime_type)
+    tables: Sequence[Rows] = ()
+    if text is not None and kind in DELIMITED:
+        tables = [delimited(text, DELIMITED[kind])]
+    elif text is not None and is_json(kind):
+        value = loads(text)
+        tables = [] if value is NOT_JSON else find_tables(value)
+    elif text is not None:
+        tables = _in_text(text)
+    return Source(str(contents.uri), tables, rank=2)
+
+
+def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> NoTableError:
+    """Return the error that says how to get each of several tables."""
+    wanted = set(map(id, tables))
+    named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in wanted]
+    shown = named[:_SHOWN]
+    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+    ways = f".frames[{'], .frames['.join(_quoted(name) for name, *_ in shown)}]{more}"
+    if all(source.name == "data" and len(rows.path) == 1 for _, source, rows in shown):
+        ways += f", or as they were sent .data[{'], .data['.join(_quoted(rows.path[0]) for *_, rows in shown)}]"
+    return NoTableError(f"{len(named)} tables in this {what}: {ways}")
+
+
+def _quoted(name: str) -> str:
+    """Return a name as a Python literal, shortened to fit on a line."""
+    text = repr(one_line(name, 100))
+    return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
+
+
+def _named(sources: Sequence[Source]) -> dict[str, tuple[Source, Rows]]:
+    """Return the tables by the name of their member, else of their part; equal names are numbered."""
+    tables = [(source, rows) for source in sources for rows in source.tables]
+    tables = [(source, rows) for source, rows in tables if not rows.single] or tables[:1]
+    named: dict[str, tuple[Source, Rows]] = {}
+    used: dict[str, int] = {}
+    for source, rows in tables:
+        name = ".".join(rows.path) or source.name
+        used[name] = used.get(name, 0) + 1
+        named[name if used[name] == 1 else f"{name} {used[name]}"] = (source, rows)
+    return named
+
+
+def _frame(source: Source, rows: Rows) -> pd.DataFrame:
+    """Return all rows with the column types that the schema declares.
+
+    Raises:
+        NoTableError: The rows are too large, or pandas cannot read them.
+    """
+    try:
+        check_shape(*rows.shape())
+        made = rows.frame()
+    except (ValueError, csv.Error) as error:  # pandas' ParserError is a ValueError
+        raise NoTableError(f"no table in this result: {str(error).splitlines()[0][:200]}") from None
+    return typed(made, rows, declared(source.schema, rows, boxed=source.boxed))
+
+
+def found_texts(texts: Sequence[str]) -> list[str]:
+    """Return a description of texts, for the error that they hold no table."""
+    if len(texts) == 1:
+        value = loads(texts[0])
+        if value is not NOT_JSON:
+            return [describe(value)]
+        long = _LONG_PYTHON if is_long_python(texts[0]) else ""
+        return [f"text ({len(texts[0]):,} characters){long}"]
+    return [f"{len(texts)} texts ({sum(map(len, texts)):,} characters)"] if texts else []
+
+
+# The texts of a result: why the tool failed, whether they only repeat the data, and their value as an argument.
+
+_READ = 200_000
+"""Characters of an error that are searched for JSON."""
+
+_LINES = 6
+"""Most lines of an error in a message."""
+
+_WORDS = ("error", "errors", "message", "msg", "detail", "details")
+"""Members of a JSON error that hold readable text."""
+
+_DEEPEST = 5
+"""Levels that are searched for these members."""
+
+_FLAGS = ("success", "ok", "status", "is_error", "isError")
+
+
+def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
+    r"""Return the text after "failed" in a message: at most six lines of the tool's error.
+
+    >>> reason(["Error executing tool divide: division by zero"], "divide")
+    ': division by zero'
+    >>> reason(['{\n  "success": false,\n  "error": "no such table: x"\n}'], "query")
+    ': no such table: x'
+    >>> reason(["one\ntwo\n3\n4\n5\n6\n7"], "")
+    ': one\ntwo\n3\n4\n5\n6\n…'
+    >>> reason(["Error executing tool divide"], "divide", ": ZeroDivisionError: division by zero")
+    ': ZeroDivisionError: division by zero'
+
+    `clue` is the text if the tool said nothing, or only that it failed, as MCPServer does. `rest` is the last line of a
+    shortened error.
+    """
+    whole = "\n".join(text.strip() for text in texts)
+    # MCPServer and FastMCP add this prefix, but the message names the tool already.
+    said = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
+    read, is_whole = _in_json(said[:_READ])
+    is_whole = is_whole and len(said) <= _READ
+    lines = [line.rstrip() for line in cut(read, 4000).splitlines() if line.strip()]
+    if not lines or (clue and whole == f"Error executing tool {tool}"):
+        return clue or " and did not say why"
+    shown = [shorten(line, 300) for line in lines[:_LINES]]
+    is_whole = is_whole and shown == lines and len(read) <= 4000
+    return ": " + "\n".join(shown if is_whole else [*shown, rest])
+
+
+def _in_json(said: str) -> tuple[str, bool]:
+    """Return the readable text of an error that is or contains JSON, and whether it is the whole error."""
+    start, value = json_in_text(said)
+    words = _words(value)
+    if not words:
+        return said, True
+    members = value if isinstance(value, dict) else {}
+    others = [key for key, member in members.items() if key not in (*_WORDS, *_FLAGS) and member is not None]
+    return f"{said[:start].strip()} {words}".strip(), not others and said.rstrip().endswith(("}", "]"))
+
+
+def _words(value: Any, depth: int = 0) -> str:
+    """Return the texts in an error's `error`, `message` or `detail`, which may be objects or lists of objects.
+
+    >>> _words({"error": {"code": -1, "message": "no such table"}}), _words({"detail": [{"msg": "Field required"}]})
+    ('no such table', 'Field required')
+    """
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list) and depth <= _DEEPEST:
+        return "; ".join(words for item in value[:_LINES] if (words := _words(item, depth + 1)))
+    if not isinstance(value, dict) or depth > _DEEPEST:
+        return ""
+    found = [_words(value[key], depth + 1) for key in _WORDS if key in value]
+    return ": ".join(dict.fromkeys(words for words in found if words))
+
+
+def repeats(texts: list[str], structured: Any, data: Any) -> bool:
+    """Whether texts only repeat the structured content.
+
+    The specification asks for that ("SHOULD also return the serialized JSON in a TextContent block").
+    MCPServer sends a list as one block per item, and some servers send only one member, without its name.
+
+    >>> repeats(['[{"name": "Ada"}]'], {"entities": [{"name": "Ada"}]}, {"entities": [{"name": "Ada"}]})
+    True
+    >>> repeats(["2 rows"], {"rows": 2}, {"rows": 2})
+    False
+    """
+    members = [data, *structured.values()] if isinstance(structured, dict) else [data]
+    if len(texts) == 1 and _same(texts[0], structured, *members):
+        return True
+    return any(_has_items(texts, member) for member in members if isinstance(member, list))
+
+
+def _has_items(texts: list[str], values: list[Any]) -> bool:
+    """Whether texts are the items of a list, apart from images, audio and resources, which have their own blocks."""
+    blocks = ("image", "audio", "resource", "resource_link")
+    shown = (item for item in _flat(values) if not (isinstance(item, dict) and item.get("type") in blocks))
+    items = list(islice(shown, len(texts) + 1))
+    return len(items) == len(texts) and all(_same(text, item) for text, item in zip(texts[:3], items[:3], strict=True))
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    """Yield the items of a list and of the lists in it, as MCPServer sends them."""
+    for value in values:
+        yield from _flat(value) if isinstance(value, list) else (value,)
+
+
+def names_the_text(texts: list[str], data: Any) -> bool:
+    r"""Whether the structured content is only the text under a name (as from the filesystem server).
+
+    If the text has several lines, other members with plain values may stand beside it.
+
+    >>> names_the_text(["one line"], {"content": "one line"}), names_the_text(["42"], {"n": 42})
+    (True, False)
+    >>> names_the_text(["two\nlines"], {"kind": "page", "text": "two\nlines"})
+    True
+    >>> names_the_text(["Ada"], {"name": "Ada", "age": 36})
+    False
+    """
+    if len(texts) != 1 or not isinstance(data, dict) or texts[0] not in data.values():
+        return False
+    return len(data) == 1 or (
+        "\n" in texts[0].strip()
+        and all(value is None or isinstance(value, str | int | float) for value in data.values())
+    )
+
+
+def argument_value(data: Any, texts: list[str], wanted: str) -> Any:
+    """Return a result's value as an argument of type `wanted`: its text for a string, else its data.
+
+    >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
+    ([1, 2], '[1, 2]')
+    >>> argument_value(None, ["tea"], "any")
+    'tea'
+    """
+    if len(texts) == 1 and (data is None or (wanted == "string" and not isinstance(data, str))):
+        return texts[0]
+    return texts if data is None and texts else data
+
+
+def _same(text: str, *values: Any) -> bool:
+    if len(text) > document.display.parse:
+        return text[:100].lstrip()[:1] in ("{", "[")
+    value = loads(text)
+    if value is NOT_JSON and "NaN" in text:
+        with suppress(ValueError, RecursionError):  # structured content has null for NaN
+            value = json.loads(text, parse_constant=lambda _: None)
+    return any(value == candidate or text == candidate for candidate in values)
+
+
 # Results of tools.
 
 _failed: deque[ToolResult] = deque(maxlen=1)
@@ -135,7 +434,125 @@ _REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
 """The last line of a shortened error: where to find all of it."""
 
 
-class ToolResult(Faceted):
+class _Result(ABC):
+    """A result with texts, data, tables and media.
+
+    `len`, indexing and iteration would be ambiguous. They raise a TypeError that names the forms.
+    """
+
+    raw: Any
+    server: str
+    _kind: ClassVar[str]
+    _forms: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def _items(self) -> list[Any]:
+        """The content blocks of a tool's result, or the contents of a resource."""
+
+    @abstractmethod
+    def _media_of(self, item: Any) -> Media | None:
+        """Return the media of one of the items, or None."""
+
+    @abstractmethod
+    def _sources(self) -> list[Source]:
+        """Return the parts to search for tables: those that are displayed."""
+
+    @abstractmethod
+    def _found(self) -> list[str]:
+        """Return what the result holds, for the error that there is no table."""
+
+    @abstractmethod
+    def parts(self, budget: Budget | None = None) -> list[Part]:
+        """Return the parts to display, within `budget` if the display holds more than this result."""
+
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
+
+    @property
+    def texts(self) -> list[str]:
+        """All texts, in order."""
+        return [text for text in (getattr(item, "text", None) for item in self._items) if text is not None]
+
+    @property
+    def text(self) -> str | list[str]:
+        """The text: a string, a list of strings if there are several texts, "" if there is none."""
+        texts = self.texts
+        return texts if len(texts) > 1 else "".join(texts)
+
+    @cached_property
+    def data(self) -> Any:
+        """The value of a single text that is JSON, else None."""
+        texts = self.texts
+        value = loads(texts[0]) if len(texts) == 1 else NOT_JSON
+        return None if value is NOT_JSON else value
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """A DataFrame of the displayed table: from the data, the text (JSON, CSV, TSV, Markdown) or a resource.
+
+        Every access returns a new copy.
+
+        Raises:
+            NoTableError: There is no table, or there are several; the message says what there is.
+        """
+        return self._frame.copy()
+
+    @cached_property
+    def _frame(self) -> pd.DataFrame:
+        sources = self._sources()
+        tables = [(source, rows) for source in sources for rows in meant(source.tables)]
+        full = [(source, rows) for source, rows in tables if not rows.single]
+        first = min((source.rank for source, _ in full), default=0)
+        tables = [(source, rows) for source, rows in full if source.rank == first] or tables[:1]
+        if not tables:
+            raise NoTableError(f"no table in this {self._kind}: found {', '.join(self._found()) or 'nothing'}")
+        if len(tables) > 1:
+            raise _several(sources, [rows for _, rows in tables], self._kind)
+        return _frame(*tables[0])
+
+    @property
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """All tables as DataFrames, by the name of the member that holds them ("entities") or their URI; {} if none."""
+        made = {}
+        for name, (source, rows) in _named(self._sources()).items():
+            with suppress(NoTableError):  # pandas cannot read it
+                made[name] = _frame(source, rows)
+        return made
+
+    def _media(self, family: str) -> list[Media]:
+        found = (self._media_of(item) for item in self._items)
+        return [media for media in found if media is not None and media.mime_type.startswith(family)]
+
+    @property
+    def images(self) -> list[Media]:
+        """The images, including embedded ones: `.bytes`, `.mime_type`, `.save(path)`; each displays itself."""
+        return self._media("image/")
+
+    @property
+    def audio(self) -> list[Media]:
+        """The audio, including embedded audio; each displays itself."""
+        return self._media("audio/")
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The result's `_meta`."""
+        return dict(self.raw.meta or {})
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is neither a list nor a dict; {self._forms}")
+
+    __len__ = __iter__ = __getitem__ = __contains__ = _refuse
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(repr=False)
+class ToolResult(_Result):
     """The result of a tool call; its attributes are computed lazily.
 
     result.data     the JSON as Python values: structured content, or text that is JSON
@@ -154,86 +571,47 @@ class ToolResult(Faceted):
         filled: Required arguments that the caller left out, by path, with the schema's default that was sent.
     """
 
-    __slots__ = ("clue", "filled", "output_schema", "raw", "seconds", "server", "tool")
-    _fields = ("raw", "server", "tool", "seconds", "output_schema", "clue", "filled")
-    _facets = "its value is .data, its table .df, its text .text"
+    raw: CallToolResult
+    _: KW_ONLY
+    server: str = ""
+    tool: str = ""
+    seconds: float = field(default=0.0, compare=False)
+    output_schema: dict[str, Any] | None = None
+    clue: str = ""
+    filled: dict[str, Any] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        raw: CallToolResult,
-        *,
-        server: str = "",
-        tool: str = "",
-        seconds: float = 0.0,
-        output_schema: dict[str, Any] | None = None,
-        clue: str = "",
-        filled: dict[str, Any] | None = None,
-    ) -> None:
-        self.raw = raw
-        self.server = server
-        self.tool = tool
-        self.seconds = seconds
-        self.output_schema = output_schema
-        self.clue = clue
-        self.filled = filled or {}
-        self._cache = None
+    _kind = "result"
+    _forms = "its value is .data, its table .df, its text .text"
 
     @property
-    def texts(self) -> list[str]:
-        """The texts of all text blocks."""
-        return [block.text for block in self.raw.content if block.type == "text"]
+    def _items(self) -> list[ContentBlock]:
+        return self.raw.content
 
-    @property
-    def text(self) -> str | list[str]:
-        """The text blocks: a string, a list of strings if there are several, "" if there are none."""
-        texts = self.texts
-        return texts if len(texts) > 1 else "".join(texts)
+    def _media_of(self, item: Any) -> Media | None:
+        return to_media(item)
 
     @property
     def artifacts(self) -> list[ContentBlock] | None:
         """The blocks that are not text, or None."""
         return [block for block in self.raw.content if block.type != "text"] or None
 
-    @property
+    @cached_property
     def data(self) -> Any:
         """The structured content, else the value of a single text block that is JSON, else None.
 
         A wrapper `{"result": ...}` is removed, unless the output schema declares more than the wrapper.
         """
-        return self._once("data", self._find_data)
-
-    def _find_data(self) -> Any:
         structured = self.raw.structured_content
-        if structured is not None:
-            return structured["result"] if self._boxed else structured
-        texts = self.texts
-        value = loads(texts[0]) if len(texts) == 1 else NOT_JSON
-        return None if value is NOT_JSON else value
+        if structured is None:
+            return super().data
+        return structured["result"] if self._boxed else structured
 
     @property
     def _boxed(self) -> bool:
         structured = self.raw.structured_content
         return isinstance(structured, dict) and list(structured) == ["result"] and is_wrapper(self.output_schema)
 
-    @property
-    def df(self) -> pd.DataFrame:
-        """A DataFrame of the displayed table: from the data, the text (JSON, CSV, TSV, Markdown) or a resource.
-
-        Every access returns a new copy.
-
-        Raises:
-            NoTableError: There is no table, or there are several; the message says what there is.
-        """
-        made: pd.DataFrame = self._once("df", lambda: one_frame(self._sources(), "result", self._found))
-        return made.copy()
-
-    @property
-    def frames(self) -> dict[str, pd.DataFrame]:
-        """All tables as DataFrames, by the name of the member that holds them ("entities"); {} if there are none."""
-        return all_frames(self._sources())
-
     def _sources(self) -> list[Source]:
-        """Return the parts to search for tables: those that are displayed."""
         blocks = [block for block in self._blocks if block.type == "resource"]
         resources = [in_contents(block.resource) for block in blocks]
         if self.raw.structured_content is None and self.data is not None:
@@ -241,7 +619,7 @@ class ToolResult(Faceted):
         data = [in_data(self.data, self.output_schema, boxed=self._boxed)] if self._shows_data else []
         return [*data, *in_texts([block.text for block in self._blocks if block.type == "text"]), *resources]
 
-    @property
+    @cached_property
     def _shows_data(self) -> bool:
         """Whether the structured content is displayed: not for errors, and not if it only gives the text a name."""
         structured = self.raw.structured_content
@@ -252,28 +630,17 @@ class ToolResult(Faceted):
         """The blocks that are displayed: all but those that only repeat the structured content."""
         if not self._shows_data:
             return self.raw.content
-        repeated: bool = self._once("repeats", lambda: repeats(self.texts, self.raw.structured_content, self.data))
-        return (self.artifacts or []) if repeated else self.raw.content
+        return (self.artifacts or []) if self._repeated else self.raw.content
+
+    @cached_property
+    def _repeated(self) -> bool:
+        return repeats(self.texts, self.raw.structured_content, self.data)
 
     def _found(self) -> list[str]:
         found = [describe(self.data)] if self._shows_data else found_texts(self.texts)
         kinds = [block.type.replace("_", " ") for block in self.artifacts or ()]
         counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
         return found + [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items()]
-
-    @property
-    def images(self) -> list[Media]:
-        """The images, including embedded ones: `.bytes`, `.mime_type`, `.save(path)`; each displays itself."""
-        return self._media("image/")
-
-    @property
-    def audio(self) -> list[Media]:
-        """The audio, including embedded audio."""
-        return self._media("audio/")
-
-    def _media(self, family: str) -> list[Media]:
-        found = (to_media(block) for block in self.raw.content)
-        return [media for media in found if media is not None and media.mime_type.startswith(family)]
 
     @property
     def links(self) -> list[ResourceLink]:
@@ -292,11 +659,6 @@ class ToolResult(Faceted):
     def is_error(self) -> bool:
         """Whether the tool reported an error."""
         return self.raw.is_error
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        """The result's `_meta`."""
-        return dict(self.raw.meta or {})
 
     def raise_for_error(self) -> ToolResult:
         """Return the result itself, or raise the error that the tool reported.
@@ -328,11 +690,7 @@ class ToolResult(Faceted):
         return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images)>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return the parts to display.
-
-        Args:
-            budget: The remaining limits of a display that holds more than this result; None for a new display.
-        """
+        """Return the parts to display, within `budget` if the display holds more than this result."""
         budget = budget or Budget.full()
         parts: list[Part] = []
         if self.is_error:
@@ -340,30 +698,26 @@ class ToolResult(Faceted):
             parts.append(Part(label, tag("p", error_label(label))))
         elif self._shows_data:
             parts.append(counted(data_part(self.data, budget), budget))
-        parts += fitting(self._blocks, self._block_part, budget, ".text, .artifacts")
-        if beside := self._beside():
-            parts.append(Part(beside, note(beside)))
-        parts = parts or [verbatim_part("(empty result)", budget)]
-        return [*parts, self._filled_part()] if self.filled else parts
 
-    def _filled_part(self) -> Part:
-        given = listed(
-            f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
-        )
-        text = f"filled in from the tool's schema: {given}"
-        return Part(text, note(text))
+        def show(block: Any, budget: Budget) -> Part:
+            if self.is_error and block.type == "text":
+                return verbatim_part(block.text, budget)
+            return part_of(block, budget, self.server)
 
-    def _beside(self) -> str:
-        """Return the rest of the structured content if the text is displayed instead of it; else ""."""
+        parts += fitting(self._blocks, show, budget, ".text, .artifacts")
         structured = self.raw.structured_content
-        if self.is_error or self._shows_data or not isinstance(structured, dict) or self._boxed:
-            return ""
-        return members_line({name: value for name, value in structured.items() if value not in self.texts})
-
-    def _block_part(self, block: Any, budget: Budget) -> Part:
-        if self.is_error and block.type == "text":
-            return verbatim_part(block.text, budget)
-        return part_of(block, budget, self.server)
+        if isinstance(structured, dict) and not (self.is_error or self._shows_data or self._boxed):
+            # The text is displayed instead of the structured content: the rest of that.
+            beside = members_line({name: value for name, value in structured.items() if value not in self.texts})
+            parts += [Part.note(beside)] if beside else []
+        if not parts:
+            parts.append(verbatim_part("(empty result)", budget))
+        if self.filled:
+            given = (
+                f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
+            )
+            parts.append(Part.note(f"filled in from the tool's schema: {listed(given)}"))
+        return parts
 
 
 def last_failed() -> ToolResult | None:
@@ -374,7 +728,8 @@ def last_failed() -> ToolResult | None:
 # Results of reading resources.
 
 
-class ResourceResult(Faceted):
+@dataclass(repr=False)
+class ResourceResult(_Result):
     """The contents of a resource; a resource may have several.
 
     Attributes:
@@ -384,32 +739,24 @@ class ResourceResult(Faceted):
         seconds: How long the read took.
     """
 
-    __slots__ = ("raw", "seconds", "server", "uri")
-    _fields = ("raw", "server", "uri", "seconds")
-    _facets = "its contents are .text, .data, .df or .bytes"
+    raw: ReadResourceResult
+    _: KW_ONLY
+    server: str = ""
+    uri: str = ""
+    seconds: float = field(default=0.0, compare=False)
 
-    def __init__(self, raw: ReadResourceResult, *, server: str = "", uri: str = "", seconds: float = 0.0) -> None:
-        self.raw = raw
-        self.server = server
-        self.uri = uri
-        self.seconds = seconds
-        self._cache = None
+    _kind = "resource"
+    _forms = "its contents are .text, .data, .df or .bytes"
 
     @property
     def contents(self) -> list[TextResourceContents | BlobResourceContents]:
         """The contents as SDK objects."""
         return self.raw.contents
 
-    @property
-    def texts(self) -> list[str]:
-        """The texts of the contents that are text."""
-        return [text for text in (getattr(c, "text", None) for c in self.contents) if text is not None]
+    _items = contents
 
-    @property
-    def text(self) -> str | list[str]:
-        """The text: a string, a list of strings if several contents are text, "" if none is."""
-        texts = self.texts
-        return texts if len(texts) > 1 else "".join(texts)
+    def _media_of(self, item: Any) -> Media | None:
+        return resource_media(item)
 
     @property
     def bytes(self) -> bytes | list[bytes]:
@@ -427,67 +774,17 @@ class ResourceResult(Faceted):
         said = self.contents[0].mime_type if self.contents else None
         return mime(said) if said else ""
 
-    @property
-    def meta(self) -> dict[str, Any]:
-        """The result's `_meta`."""
-        return dict(self.raw.meta or {})
-
-    @property
-    def data(self) -> Any:
-        """The value of a single text content that is JSON, else None."""
-        return self._once("data", self._find_data)
-
-    def _find_data(self) -> Any:
-        texts = self.texts
-        value = loads(texts[0]) if len(texts) == 1 else NOT_JSON
-        return None if value is NOT_JSON else value
-
-    @property
-    def df(self) -> pd.DataFrame:
-        """A DataFrame of CSV, TSV, JSON or a Markdown table, as the MIME type says.
-
-        Every access returns a new copy.
-
-        Raises:
-            NoTableError: There is no table, or there are several; the message says what there is.
-        """
-        made: pd.DataFrame = self._once("df", self._make_frame)
-        return made.copy()
-
-    def _make_frame(self) -> pd.DataFrame:
-        return one_frame(list(map(in_contents, self.contents)), "resource", self._found)
+    def _sources(self) -> list[Source]:
+        return list(map(in_contents, self.contents))
 
     def _found(self) -> list[str]:
-        return found_texts(self.texts) + [media.summary for media in self._blobs()]
-
-    @property
-    def frames(self) -> dict[str, pd.DataFrame]:
-        """All tables as DataFrames, by the name of their member or by their URI; {} if there are none."""
-        return all_frames(list(map(in_contents, self.contents)))
-
-    def _blobs(self) -> list[Media]:
-        found = (resource_media(c) for c in self.contents)
-        return [media for media in found if media is not None]
-
-    @property
-    def images(self) -> list[Media]:
-        """The images; each displays itself."""
-        return [media for media in self._blobs() if media.mime_type.startswith("image/")]
-
-    @property
-    def audio(self) -> list[Media]:
-        """The audio; each displays itself."""
-        return [media for media in self._blobs() if media.mime_type.startswith("audio/")]
+        return found_texts(self.texts) + [media.summary for media in self._media("")]
 
     def save(self, path: str | Path) -> Path | list[Path]:
-        """Write the contents to files.
+        """Write the contents to files, and return the path, or the list of paths of several contents.
 
-        Args:
-            path: A file; a folder if that folder exists or if there are several contents. In a folder, files are
-                named after their URI.
-
-        Returns:
-            The path of the file, or a list of paths if there are several contents.
+        `path` is a file, or a folder if that folder exists or if there are several contents. In a folder, files are
+        named after their URI.
         """
         target = Path(path)
         if len(self.contents) == 1 and not target.is_dir():
@@ -508,18 +805,14 @@ class ResourceResult(Faceted):
         return argument_value(self.data, self.texts, wanted)
 
     def __repr__(self) -> str:
-        what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._blobs()[:3])
+        what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._media("")[:3])
         return f"<ResourceResult {one_line(self.uri, 80)}: {what or 'empty'}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return the parts to display.
-
-        Args:
-            budget: The remaining limits of a display that holds more than this result; None for a new display.
-        """
+        """Return the parts to display, within `budget` if the display holds more than this result."""
         show = _titled if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
-        return parts or [Part("(empty resource)", tag("p", "(empty resource)"))]
+        return parts or [Part.line("(empty resource)")]
 
 
 def _titled(content: Any, budget: Budget) -> Part:
@@ -562,7 +855,8 @@ def _unused(path: Path) -> Path:
 # Results of getting prompts.
 
 
-class PromptResult(Value):
+@dataclass(repr=False)
+class PromptResult:
     """The messages of a prompt.
 
     Attributes:
@@ -573,24 +867,15 @@ class PromptResult(Value):
         seconds: How long the request took.
     """
 
-    __slots__ = ("arguments", "prompt", "raw", "seconds", "server")
-    _fields = ("raw", "server", "prompt", "arguments", "seconds")
+    raw: GetPromptResult
+    _: KW_ONLY
+    server: str = ""
+    prompt: str = ""
+    arguments: dict[str, Any] | None = None
+    seconds: float = field(default=0.0, compare=False)
 
-    def __init__(
-        self,
-        raw: GetPromptResult,
-        *,
-        server: str = "",
-        prompt: str = "",
-        arguments: dict[str, Any] | None = None,
-        seconds: float = 0.0,
-    ) -> None:
-        self.raw = raw
-        self.server = server
-        self.prompt = prompt
-        self.arguments = arguments
-        self.seconds = seconds
-        self._cache = None
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
 
     @property
     def description(self) -> str:
@@ -613,7 +898,12 @@ class PromptResult(Value):
         from langchain_core.messages import AIMessage, HumanMessage
 
         classes = {"user": HumanMessage, "assistant": AIMessage}
-        return [classes[message.role](content=_content(message.content)) for message in self.raw.messages]
+        found: list[BaseMessage] = []
+        for message in self.raw.messages:
+            block = message.content
+            content = block.text if block.type == "text" else [message_block(block)]
+            found.append(classes[message.role](content=content))
+        return found
 
     def __len__(self) -> int:
         return len(self.raw.messages)
@@ -624,26 +914,17 @@ class PromptResult(Value):
         return f"<PromptResult {name}: {count} message{'s' if count != 1 else ''}, {one_line(self.text, 60)}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
-        """Return the parts to display.
-
-        Args:
-            budget: The remaining limits of a display that holds more than this result; None for a new display.
-        """
+        """Return the parts to display, within `budget` if the display holds more than this result."""
         described = shorten(self.description, 500)
-        heading = [Part(described, note(described))] if described else []
+        heading = [Part.note(described)] if described else []
         parts = heading + fitting(self.raw.messages, self._turn, budget or Budget.full(), ".messages")
-        return parts or [Part("(no messages)", tag("p", "(no messages)"))]
+        return parts or [Part.line("(no messages)")]
 
     def _turn(self, message: Any, budget: Budget) -> Part:
         """Return one message under its role."""
         part = part_of(message.content, budget, self.server)
-        plain = "\n".join(f"    {line}" if line else "" for line in part.plain.split("\n"))
         html = joined([tag("div", tag("b", message.role)), tag("div", part.html, class_="mcp-turn")])
-        return Part(f"{message.role}:\n{plain}", html, media=part.media)
-
-
-def _content(block: Any) -> Any:
-    return block.text if block.type == "text" else [message_block(block)]
+        return Part(f"{message.role}:\n{textwrap.indent(part.plain, '    ')}", html, media=part.media)
 
 
 # Checks of results: each returns "" or says why the check failed.
@@ -674,8 +955,7 @@ def equals(result: ToolResult, value: Any) -> str:
     if json_equal(found, value):
         return ""
     lines = difflib.unified_diff(_pretty(value), _pretty(found), "expected", "got", lineterm="", n=2)
-    shown = list(lines)[:DIFFERENCE]
-    return "it differs:\n" + "\n".join(f"  {line}" for line in shown)
+    return "it differs:\n" + "\n".join(f"  {line}" for line in islice(lines, DIFFERENCE))
 
 
 def contains(result: ToolResult, text: str) -> str:

@@ -12,7 +12,7 @@ from mcp_magic._text import clean, did_you_mean, listed
 from mcp_magic.ask.elicitation import Questions
 from mcp_magic.ask.sampling import SamplingQuestions
 from mcp_magic.consent.consent import PERSON, Decision, Request
-from mcp_magic.display.document import bundle
+from mcp_magic.display.document import show_parts
 from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
 from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping
@@ -902,4 +902,4 @@ class Connection:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        return bundle([self.info().card()], include, exclude)
+        return show_parts(self.info(), include, exclude)

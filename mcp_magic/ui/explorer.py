@@ -13,7 +13,7 @@ from mcp_magic.display.document import STYLE, Markup, joined, mimebundle, only, 
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
-from mcp_magic.results.cards import prompt_part, resource_part, template_part, tool_card
+from mcp_magic.results.cards import ToolCard, prompt_part, resource_part, template_part
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.ui.widgets import WIDGET_VIEW, LoopRunner, WidgetScope
 
@@ -301,8 +301,8 @@ def card(connection: Connection, item: Item) -> str:
     """Return an item's card as markup."""
     if item.kind == "tools":
         tool = item.definition
-        shown = tool_card(connection.name, tool, trusted=connection.spec.trust, change=connection.change_of(tool))
-        return page([shown.part().html])
+        shown = ToolCard(tool, server=connection.name, trusted=connection.spec.trust, change=connection.change_of(tool))
+        return page(part.html for part in shown.parts())
     return page([_PARTS[item.kind](connection.name, item.definition).html])
 
 

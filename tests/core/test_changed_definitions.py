@@ -16,7 +16,7 @@ from mcp_magic.ask.approval import approval_html, approval_text
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.definitions import KEPT, Definitions, digest
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
-from mcp_magic.results.cards import tool_card
+from mcp_magic.results.cards import ToolCard
 from tests.core.changing_server import ANYTHING, Changing
 from tests.core.test_subscriptions import ERAS, connect, until
 
@@ -63,7 +63,7 @@ async def agent_calls(host: Host, **arguments: Any) -> str:
 
 async def card(connection: Connection, name: str) -> str:
     found = await connection.find_tool(name)
-    return str(tool_card(connection.name, found, change=connection.change_of(found)))
+    return str(ToolCard(found, server=connection.name, change=connection.change_of(found)))
 
 
 def tool(**parts: Any) -> Tool:

@@ -18,7 +18,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from pydantic import TypeAdapter, ValidationError
 
-from mcp_magic import schema
 from mcp_magic._host import fits_template
 from mcp_magic._text import clean, did_you_mean
 from mcp_magic.agent.models import model_error
@@ -165,14 +164,7 @@ def a_tool(text: str) -> types.Tool:
 
 
 def carded(text: str) -> None:
-    tool = a_tool(text)
-    example = schema.example_arguments(tool.input_schema)
-    line = schema.call_line("s:t", example, schema=tool.input_schema)
-    rows = [
-        {"name": "a", "type": child.type_text, "description": text}
-        for child in schema.root_field(tool.input_schema).children
-    ]
-    ToolCard(tool, server="s", example=line, arguments=rows)._repr_mimebundle_()
+    ToolCard(a_tool(text), server="s")._repr_mimebundle_()
 
 
 def talked(text: str) -> None:

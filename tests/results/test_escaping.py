@@ -27,7 +27,6 @@ from mcp_types import (
 from nbconvert import HTMLExporter
 
 from mcp_magic._text import clean
-from mcp_magic.display.document import link
 from mcp_magic.display.text import data_url, harmless, mime
 from mcp_magic.errors import InvalidResponseError
 from mcp_magic.results import Badge, Listing, Media, PromptResult, ResourceResult, ToolCard, ToolResult
@@ -86,8 +85,10 @@ def _blocks(evil: str) -> list[Any]:
 
 def _values() -> dict[str, Any]:
     blocks = _blocks(EVIL)
-    tool = Tool(name=EVIL, title=EVIL, description=EVIL, input_schema={}, annotations=ToolAnnotations(title=EVIL))
-    row = dict.fromkeys(("name", "type", "required", "default", "description"), EVIL)
+    field = {"type": "string", "description": EVIL, "default": EVIL, "format": EVIL, "enum": [EVIL, "b"]}
+    fields = {"type": "object", "properties": {EVIL: field}, "required": [EVIL]}
+    about = {"name": EVIL, "title": EVIL, "description": EVIL, "annotations": ToolAnnotations(title=EVIL)}
+    tool = Tool(**about, input_schema=fields, output_schema=fields)
     contents = [block.resource for block in blocks if block.type == "resource"]
     messages = [PromptMessage(role="user", content=block) for block in blocks]
     return {
@@ -99,7 +100,7 @@ def _values() -> dict[str, Any]:
         "prompt": PromptResult(GetPromptResult(description=EVIL, messages=messages), prompt=EVIL),
         "listing": Listing([{EVIL: EVIL, "b": [Badge(EVIL, "safe", EVIL)]}], title=EVIL, note=EVIL),
         "empty listing": Listing([], title=EVIL, empty=EVIL, note=EVIL),
-        "card": ToolCard(tool, server=EVIL, example=EVIL, arguments=[row], output=[row]),
+        "card": ToolCard(tool, server=EVIL),
     }
 
 
@@ -145,11 +146,6 @@ def test_what_is_not_base64_makes_no_url(evil: str) -> None:
 def test_decoding_what_is_not_base64_says_whose_fault_it_is() -> None:
     with pytest.raises(InvalidResponseError, match=r"^the server sent image/png that is not base64$"):
         Media("no base64!", "image/png").bytes
-
-
-def test_links_lead_to_the_web_only() -> None:
-    assert link("javascript:alert(1)", "x") == "x"
-    assert link('https://a.b/"onclick="x', "x").count('"') == 6
 
 
 @pytest.mark.parametrize("source", ["svg as image", "svg as resource"])

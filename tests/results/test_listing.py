@@ -177,16 +177,18 @@ def _card() -> ToolCard:
         name="forecast",
         title="Forecast",
         description="Says the weather.\n\nFor some days.",
-        input_schema={"type": "object"},
+        input_schema={
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "description": "where", "examples": ["Paris"]},
+                "days": {"type": "integer", "default": 3},
+            },
+            "required": ["city"],
+        },
+        output_schema={"type": "object", "properties": {"degrees": {"type": "number", "description": "Celsius"}}},
         annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
     )
-    arguments = [
-        {"name": "city", "type": "string", "required": True, "default": None, "description": "where"},
-        {"name": "days", "type": "integer", "required": False, "default": 3, "description": ""},
-    ]
-    output = [{"name": "degrees", "type": "number", "description": "Celsius"}]
-    line = "%mcp call weather:forecast city=Paris"
-    return ToolCard(tool, server="weather", example=line, arguments=arguments, output=output)
+    return ToolCard(tool, server="weather")
 
 
 def test_a_card_in_a_terminal() -> None:
@@ -199,8 +201,8 @@ def test_a_card_in_a_terminal() -> None:
         "city  string   yes                where\n"
         "days  integer  no        3\n\n"
         "returns\n"
-        "name     type    description\n"
-        "degrees  number  Celsius\n\n"
+        "name     type    required  description\n"
+        "degrees  number  no        Celsius\n\n"
         "%mcp call weather:forecast city=Paris"
     )
 
@@ -213,15 +215,16 @@ def test_a_card_in_a_page() -> None:
 
 
 def test_a_card_of_a_huge_tool_stays_small() -> None:
-    tool = Tool(name="x", description="&" * 1_000_000, input_schema={})
-    rows = [{"name": str(i), "description": "&" * 5000, "default": ["&" * 5000]} for i in range(5000)]
-    card = ToolCard(tool, server="s", example="x" * 100_000, arguments=rows, output=rows)
+    field = {"description": "&" * 5000, "default": ["&" * 5000]}
+    fields = {"type": "object", "properties": {f"{i}": field for i in range(5000)}, "required": ["0"]}
+    tool = Tool(name="x" * 100_000, description="&" * 1_000_000, input_schema=fields, output_schema=fields)
+    card = ToolCard(tool, server="s")
     assert sum(len(part.encode()) for part in bundle(card).values()) < 200_000
     assert card.description == tool.description
 
 
 def test_a_tool_without_arguments_says_so() -> None:
-    card = ToolCard(Tool(name="x", input_schema={}), server="s", example="%mcp call s:x", arguments=[])
+    card = ToolCard(Tool(name="x", input_schema={}), server="s")
     assert "no arguments" in bundle(card)["text/plain"]
     assert display.listing_rows == 200
 

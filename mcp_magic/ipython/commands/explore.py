@@ -19,7 +19,7 @@ from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import how_to_ask, needs_yes
 from mcp_magic.ipython.cells import keep_here
 from mcp_magic.ipython.commandline import ANY_SERVER, ONE_TOOL, Argument, Implementation, Invocation, seconds_typed
-from mcp_magic.results.cards import tool_card
+from mcp_magic.results.cards import ToolCard
 
 if TYPE_CHECKING:
     import argparse
@@ -174,7 +174,7 @@ PROMPTS = _lister("prompts", _prompt_row)
 
 async def _tool(invocation: Invocation, arguments: argparse.Namespace) -> ToolCard:
     connection, tool = await invocation.host.resolve(arguments.tool)
-    return tool_card(connection.name, tool, trusted=connection.spec.trust, change=connection.change_of(tool))
+    return ToolCard(tool, server=connection.name, trusted=connection.spec.trust, change=connection.change_of(tool))
 
 
 TOOL = Implementation(

@@ -128,21 +128,22 @@ class TraceListing(Listing):
             rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind
         )
 
-    def part(self) -> Part:
-        """Return text and markup: the newest messages, which open to their JSON."""
+    def parts(self) -> list[Part]:
+        """Return the parts to display, one: the newest messages, which open to their JSON."""
         rows = self.rows[-document.display.listing_rows :]
         columns = [name for name in self.columns if name != "message"]
         if not rows:
-            return self._text(rows, columns)
+            return [self._text(rows, columns)]
         columns = [name for name in columns if any(row.get(name) is not None for row in rows)]
         html, rows, opened = self._table(rows, columns)
         rest = f"the last {len(rows):,} of {len(self):,} messages: .df has all" if len(rows) < len(self) else ""
-        plain = "\n".join(line for line in (self._text(rows, columns).plain, rest) if line)
         open_ = f"the newest {opened:,} open to their JSON: .df has all of it" if opened < len(rows) else ""
-        return Part(plain, joined([tag("p", tag("b", self.title)), html, note(rest), note(open_), note(self.note)]))
+        heading = Part("", tag("p", tag("b", self.title)))
+        table = Part(self._text(rows, columns).plain, html)
+        return [Part.stack(heading, table, Part.note(rest), Part("", joined([note(open_), note(self.note)])))]
 
     def _text(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Part:
-        return Listing(rows, title=self.title, columns=columns, empty=self.empty, note=self.note).part()
+        return Listing(rows, title=self.title, columns=columns, empty=self.empty, note=self.note).parts()[0]
 
     @staticmethod
     def _table(rows: list[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Markup, list[Mapping[str, Any]], int]:
