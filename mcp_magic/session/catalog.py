@@ -15,6 +15,8 @@ from mcp_magic.errors import InvalidResponseError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mcp_types import Tool
+
 __all__ = ["KINDS", "MAX_PAGES", "Catalog", "all_pages"]
 
 MAX_PAGES = 1000
@@ -74,6 +76,8 @@ class Catalog:
 
     Attributes:
         problems: Kind -> why its last fetch failed.
+        tools: The cached tools by name; the same object until the listing changes.
+        current_tools: The same, but empty while the listing is known to have changed.
     """
 
     def __init__(
@@ -88,6 +92,8 @@ class Catalog:
         self._running: dict[str, asyncio.Task[tuple[Any, ...]]] = {}
         self._waiting: Counter[str] = Counter()
         self.problems: dict[str, str] = {}
+        self.tools: dict[str, Tool] = {}
+        self.current_tools: dict[str, Tool] = {}
 
     def cached(self, kind: str) -> tuple[Any, ...]:
         """Return the cached listing; empty before the first fetch."""
@@ -100,7 +106,7 @@ class Catalog:
     async def get(self, kind: str, *, refresh: bool = False) -> tuple[Any, ...]:
         """Return one listing, from the cache unless the server announced a change."""
         if refresh:
-            self._stale.add(kind)
+            self._mark_stale(kind)
         if self._changed(kind):
             await self._join(kind)
         return self._items[kind]
@@ -140,7 +146,7 @@ class Catalog:
 
     def changed(self, kind: str) -> None:
         """Fetch a listing again in the background: the server announced a change."""
-        self._stale.add(kind)
+        self._mark_stale(kind)
         if kind not in self._running and kind in self._items:
             task = self._start(kind, counted=False)
             task.add_done_callback(_retrieve)
@@ -156,9 +162,17 @@ class Catalog:
         """Whether the cached listing is stale or being fetched."""
         return kind in self._stale or kind in self._running
 
+    def _mark_stale(self, kind: str) -> None:
+        self._stale.add(kind)
+        self._note_tools()
+
+    def _note_tools(self) -> None:
+        self.current_tools = {} if self._changed("tools") else self.tools
+
     def _start(self, kind: str, *, unasked: bool = False, counted: bool = True) -> asyncio.Task[tuple[Any, ...]]:
         task = asyncio.ensure_future(self._load(kind, unasked=unasked, counted=counted))
         self._running[kind] = task
+        self._note_tools()
         return task
 
     async def _join(self, kind: str) -> None:
@@ -181,6 +195,7 @@ class Catalog:
             if not self._waiting[kind]:
                 del self._running[kind]  # the next caller starts a new fetch
                 task.cancel()
+        self._note_tools()
 
     async def _load(self, kind: str, *, unasked: bool, counted: bool) -> tuple[Any, ...]:
         """Fetch a listing, and again while the server announces changes meanwhile."""
@@ -189,19 +204,22 @@ class Catalog:
             for _ in range(MAX_ROUNDS):
                 self._stale.discard(kind)  # a change announced from here on marks it again
                 items = self._items[kind] = tuple(await self._fetch(kind, counted))
+                if kind == "tools":
+                    self.tools = {tool.name: tool for tool in items}
                 self.problems.pop(kind, None)
                 self._loaded(kind)
                 if kind not in self._stale:
                     break
         except BaseException as error:
             if not good:
-                self._stale.add(kind)
+                self._mark_stale(kind)
                 if isinstance(error, Exception):
                     self.problems[kind] = str(error).partition("\n")[0]
             raise
         finally:
             if self._running.get(kind) is asyncio.current_task():
                 del self._running[kind]
+            self._note_tools()
         return items
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -15,7 +15,6 @@ from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
     from types import ModuleType, TracebackType
 
     from opentelemetry.trace import Span, Tracer
@@ -119,10 +118,7 @@ def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> I
 
 def recording() -> bool:
     """Whether a provider is set up; without one no spans are made."""
-    api, named = _api()
-    # This private shortcut avoids get_tracer_provider(), whose look into os.environ costs 2 % of an in-process call.
-    if not named and getattr(api, "_TRACER_PROVIDER", api) is None:
-        return False
+    api, _ = _api()
     return not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider)
 
 
@@ -206,6 +202,9 @@ def _target(message: dict[str, Any]) -> dict[str, str]:
 # One tool call with its counters and its span, however it ends.
 
 
+_VERSION = "mcp.protocol.version"
+
+
 class CallCounter(Protocol):
     """A counter of calls."""
 
@@ -213,7 +212,7 @@ class CallCounter(Protocol):
         """Count one call; `error` is the kind of its failure, or ""."""
 
 
-class Measured:
+class Measured(AbstractContextManager["Measured"]):
     """A context around an approved call: counts and times it, in a span `execute_tool NAME`.
 
     The SDK's span of each request of the call is a child of it, and so is the server's own span.
@@ -223,6 +222,7 @@ class Measured:
         tool: The name of the tool.
         spec: The spec of the server.
         counter: Counts the call, or None.
+        version: The protocol version of the session, or None.
 
     Attributes:
         seconds: How long the call took, set at its end.
@@ -230,7 +230,9 @@ class Measured:
 
     __slots__ = ("_counter", "_server", "_span", "_spec", "_started", "_tool", "_tool_failed", "seconds")
 
-    def __init__(self, server: str, tool: str, spec: Spec, counter: CallCounter | None) -> None:
+    def __init__(
+        self, server: str, tool: str, spec: Spec, counter: CallCounter | None, version: str | None = None
+    ) -> None:
         self._server = server
         self._tool = tool
         self._spec = spec
@@ -238,18 +240,13 @@ class Measured:
         self._span: tuple[AbstractContextManager[Span], Span] | None = None
         self.seconds = 0.0
         self._tool_failed = False
-
-    def __enter__(self) -> Measured:
-        if recording():
-            context = span(f"execute_tool {self._tool}", self._attributes())
+        api, named = _api()
+        # This private shortcut avoids get_tracer_provider(), whose look into os.environ costs 2 % of an in-process call.
+        if (named or getattr(api, "_TRACER_PROVIDER", api) is not None) and recording():
+            attributes = self._attributes() if version is None else {**self._attributes(), _VERSION: version}
+            context = span(f"execute_tool {self._tool}", attributes)
             self._span = context, context.__enter__()
         self._started = time.perf_counter()
-        return self
-
-    def sent(self, version: str) -> None:
-        """Note that the call is sent on a session of this protocol version."""
-        if self._span is not None:
-            self._span[1].set_attribute("mcp.protocol.version", version)
 
     def answered(self, *, failed: bool) -> None:
         """Note whether the answer is an error that the tool reports."""
