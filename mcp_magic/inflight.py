@@ -22,7 +22,7 @@ from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError
-from mcp_magic.protocol import at_least, log_text, ping
+from mcp_magic.protocol import BUSY, at_least, log_text, ping
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mcp_magic.stderr import Position
 
 __all__ = [
-    "BUSY",
     "BUSY_ATTEMPTS",
     "KEPT_CHARACTERS",
     "LOST_ATTEMPTS",
@@ -1065,9 +1064,6 @@ def most_at_once() -> int:
 # Retried are requests that certainly did not run (no connection, a session that the server has forgotten, or HTTP 429
 # or 503) and requests that are harmless to repeat (listings and the like, and tools that a trusted server declares
 # read-only or idempotent). Nothing else is ever sent twice.
-
-BUSY = (429, 503)
-"""HTTP statuses of a server that did not start on a request (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
 
 BUSY_ATTEMPTS = 2
 """How often `Retry-After` is honoured for one request."""

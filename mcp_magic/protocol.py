@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool
 
 __all__ = [
+    "AWAY",
+    "BUSY",
     "CALLER",
     "CODES",
     "HOST",
     "LEVELS",
     "NETWORK",
+    "REFUSED",
     "SERVER",
     "STATUSES",
     "YOU",
@@ -115,6 +118,15 @@ STATUSES = {
     504: Fault("", NETWORK, "a proxy waited in vain for the server behind it"),
 }
 """HTTP statuses; their meanings are the phrases of RFC 9110. Other statuses below 500 are the caller's fault."""
+
+BUSY = frozenset((429, 503))
+"""HTTP statuses of a server that did not start on a request (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
+
+AWAY = BUSY | {502, 504}
+"""HTTP statuses after which a server may soon answer."""
+
+REFUSED = frozenset((401, 403, 407))
+"""HTTP statuses that every further attempt would get too: the user must give other credentials first."""
 
 _RESERVED = Fault("reserved by the specification", SERVER)
 _OWN = Fault("the server's own code", SERVER)

@@ -10,6 +10,9 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic_core import to_json
+
+from mcp_magic._text import counted
 from mcp_magic.errors import InvalidResponseError
 
 if TYPE_CHECKING:
@@ -21,6 +24,12 @@ __all__ = ["KINDS", "MAX_PAGES", "Catalog", "all_pages"]
 
 MAX_PAGES = 1000
 """Maximum number of pages of one listing: a server that sends more is taken to be endless."""
+
+MAX_ITEMS = 100_000
+"""Maximum number of items of one listing, on all its pages."""
+
+MAX_BYTES = 100_000_000
+"""Maximum number of bytes of one listing as JSON, on all its pages: a server must not fill the memory."""
 
 MAX_ROUNDS = 5
 """Maximum number of fetches in a row if a listing changes meanwhile: a server may announce a change at each."""
@@ -54,13 +63,22 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
         limit: Maximum number of pages.
 
     Raises:
-        InvalidResponseError: There were more than `limit` pages.
+        InvalidResponseError: There were more than `limit` pages, `MAX_ITEMS` items or `MAX_BYTES` bytes.
     """
     items: list[Any] = []
+    size = 0
     cursor: str | None = None
-    for _ in range(limit):
+    for number in range(1, limit + 1):
         page = await fetch(cursor)
-        items += getattr(page, field)
+        found = getattr(page, field)
+        items += found
+        size += len(to_json(found, by_alias=True, exclude_none=True))
+        if len(items) > MAX_ITEMS or size > MAX_BYTES:
+            raise InvalidResponseError(
+                f"the listing of {field} is too long: stopped after {counted(number, 'pages')} with "
+                f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} items and "
+                f"{MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
+            )
         cursor = page.next_cursor
         if not cursor:  # the specification says absent; some servers send ""
             return items

@@ -25,7 +25,7 @@ from mcp_magic.session.requests import RequestSender
 from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import Services
 from mcp_magic.session.subscriptions import check_announces
-from mcp_magic.session.supervisor import Supervisor
+from mcp_magic.session.supervisor import State, Supervisor
 from mcp_magic.session.wire import Place
 from mcp_magic.skills import Skills
 from mcp_magic.telemetry.spans import Measured
@@ -276,7 +276,7 @@ class Connection:
         return self._supervisor.owner
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """`"connecting"`, `"open"`, `"reconnecting"`, `"lost"` (the server ended it) or `"closed"`."""
         return self._supervisor.state
 

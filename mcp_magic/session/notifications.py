@@ -12,6 +12,7 @@ from mcp_magic.inflight import InFlightRequest, attend, caused_by
 from mcp_magic.protocol import LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.negotiation import discover_only
+from mcp_magic.session.reconnect import Backoff
 from mcp_magic.session.subscriptions import Subscriptions
 from mcp_magic.trace.mask import Cut
 
@@ -54,7 +55,7 @@ async def follow_changes(
     wanted = _announced(client)
     if client.session.discover_result is None or not any(wanted.values()):
         return
-    pause, again = FIRST_PAUSE_SECONDS, False
+    backoff, again = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), False
     while True:
         started = time.monotonic()
         try:
@@ -71,9 +72,8 @@ async def follow_changes(
                 doubted(why)
         again = True
         if time.monotonic() - started > LASTED_SECONDS:
-            pause = FIRST_PAUSE_SECONDS
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        await asyncio.sleep(backoff.pause())
 
 
 def _announced(client: Client) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from mcp_magic.errors import (
     SessionClosedError,
 )
 from mcp_magic.inflight import (
-    BUSY,
     BUSY_ATTEMPTS,
     LOST_ATTEMPTS,
     InFlightRequest,
@@ -34,8 +33,9 @@ from mcp_magic.inflight import (
     is_forgotten,
     most_at_once,
 )
-from mcp_magic.protocol import LogMessage, is_closed, ping, without_context
+from mcp_magic.protocol import BUSY, LogMessage, is_closed, ping, without_context
 from mcp_magic.session.failures import ended_error, lost_error, request_error, waited_error
+from mcp_magic.session.wire import Event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -236,7 +236,7 @@ class RequestSender:
         """Decide whether to retry a failed request; wait for a busy server first."""
         if is_forgotten(failure, outcome) and not repeats.renewed:
             repeats.renewed = True
-            self._supervisor.forgotten(client)
+            self._supervisor.report(Event.FORGOTTEN, client)
             return True
         wait = outcome.retry_after
         if outcome.status in BUSY:
@@ -329,4 +329,4 @@ class RequestSender:
             await self._send_once(client, send, None, Outcome())
         except Exception as error:
             if isinstance(error, TimeoutError) or is_closed(error):
-                self._supervisor.doubted(error)
+                self._supervisor.report(Event.DOUBTED, client, error)

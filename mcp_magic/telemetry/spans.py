@@ -241,7 +241,7 @@ class Measured(AbstractContextManager["Measured"]):
         self.seconds = 0.0
         self._tool_failed = False
         api, named = _api()
-        # This private shortcut avoids get_tracer_provider(), whose look into os.environ costs 2 % of an in-process call.
+        # This private shortcut avoids get_tracer_provider(), whose look into os.environ takes 2 % of a call.
         if (named or getattr(api, "_TRACER_PROVIDER", api) is not None) and recording():
             attributes = self._attributes() if version is None else {**self._attributes(), _VERSION: version}
             context = span(f"execute_tool {self._tool}", attributes)
