@@ -11,7 +11,7 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -22,7 +22,7 @@ from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError
-from mcp_magic.protocol import at_least, log_text, ping
+from mcp_magic.protocol import BUSY, at_least, log_text, ping
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mcp_magic.stderr import Position
 
 __all__ = [
-    "BUSY",
     "BUSY_ATTEMPTS",
     "KEPT_CHARACTERS",
     "LOST_ATTEMPTS",
@@ -59,6 +58,7 @@ __all__ = [
     "Unanswered",
     "amount_text",
     "answered",
+    "attend",
     "cannot_have_run",
     "caused_by",
     "current",
@@ -90,19 +90,15 @@ class Deadline:
         what: The request, for messages.
         seconds: How long the answer, or the next progress report, may take, without pauses; None for no limit.
         most: Seconds that it may take in all, without pauses; None for no limit.
-
-    Attributes:
-        limited: Whether there is a limit at all.
     """
 
     def __init__(self, what: str, seconds: float | None, most: float | None) -> None:
-        self.limited = seconds is not None or most is not None
         self._what = what
         self._seconds = math.inf if seconds is None else seconds
         self._most = math.inf if most is None else most
         self._limit: asyncio.Timeout | None = None
         self._latest = 0.0
-        self._restarted: float | None = None
+        self._restarted = -math.inf
         self._last = False
         self._pauses = 0
         self._left = self._left_in_all = 0.0
@@ -114,30 +110,23 @@ class Deadline:
             TimeoutError: The deadline passed without a progress report.
             RequestTimeoutError: The deadline passed since the last progress report, or in all.
         """
-        limit = asyncio.timeout_at(self._begin())
+        now = asyncio.get_running_loop().time()
+        self._restarted, self._last = -math.inf, self._most < self._seconds
+        self._latest = now + self._most
+        limit = asyncio.timeout_at(min(now + self._seconds, self._latest))
         try:
             async with limit as self._limit:
                 return await sending
         except TimeoutError:
-            if not limit.expired() or not (self._last or self._restarted is not None):
+            if not limit.expired() or not (self._last or self._restarted > 0):
                 raise
+            if self._last:
+                problem = f"still no answer after {self._most:g} s (--max-total-timeout S waits longer)"
+            else:
+                problem = f"no answer within {self._seconds:g} s of its last report of progress"
+            raise RequestTimeoutError(f"{self._what}: {problem}; the server has been told that nobody waits.") from None
         finally:
             self._limit = None
-        raise self._too_late()
-
-    def _begin(self) -> float:
-        """Start, and return the event loop's time of the deadline."""
-        now = asyncio.get_running_loop().time()
-        self._restarted, self._last = None, self._most < self._seconds
-        self._latest = now + self._most
-        return min(now + self._seconds, self._latest)
-
-    def _too_late(self) -> RequestTimeoutError:
-        if self._last:
-            problem = f"still no answer after {self._most:g} s (--max-total-timeout S waits longer)"
-        else:
-            problem = f"no answer within {self._seconds:g} s of its last report of progress"
-        return RequestTimeoutError(f"{self._what}: {problem}; the server has been told that nobody waits.")
 
     def restart(self) -> None:
         """Restart the deadline: the server has reported progress."""
@@ -147,7 +136,7 @@ class Deadline:
             self._left = min(self._seconds, self._left_in_all)
             return
         now = asyncio.get_running_loop().time()
-        if self._restarted is None or now - self._restarted >= min(RESTART_SECONDS, self._seconds / 10):
+        if now - self._restarted >= min(RESTART_SECONDS, self._seconds / 10):
             self._restarted, self._last = now, now + self._seconds >= self._latest
             self._set_limit(min(now + self._seconds, self._latest))
 
@@ -447,8 +436,13 @@ class InFlightRequest:
         max_total: Maximum seconds that it may take in all, instead of the default of `reports`.
         masked: Masks secrets in a text.
         prepared: Decides first about sampling requests during this call.
+        visit: Asks the user to visit the pages that a server wants visited first; returns whether all were.
 
     Attributes:
+        what: The request, for messages.
+        seconds: Its deadline, or None.
+        visit: See above.
+        on_progress: The callback for progress notifications; None if nothing uses them.
         ended: Whether the wait for the answer is over.
         report: The report to show; None as long as it would be empty.
         unclaimed: A report of log messages that may belong to another call, or None.
@@ -466,18 +460,27 @@ class InFlightRequest:
         max_total: float | None = None,
         masked: Callable[[str], str] = str,
         prepared: Answerer | None = None,
+        visit: Callable[[Any], Awaitable[bool]] | None = None,
     ) -> None:
+        self.what = what
+        self.seconds = seconds
         self.elicitor = elicitor
         self.prepared = prepared
+        self.visit = visit
         self.ended = False
         self.report: Report | None = None
         self.unclaimed: Report | None = None
-        self._what = what
         self._server = server
         self._reports = reports if reports is not None else Reports()
         self._told = on_progress
         self._masked = masked
-        self._clock = Deadline(what, seconds, self._reports.most(seconds, max_total))
+        self._deadline: Deadline | None = None
+        if seconds is not None or max_total is not None:
+            self._deadline = Deadline(what, seconds, self._reports.most(seconds, max_total))
+        self._shows_progress = on_progress is None and self._reports.progress and self._reports.reporter is not None
+        self.on_progress: ProgressFnT | None = None
+        if on_progress is not None or self._deadline is not None or self._shows_progress:
+            self.on_progress = self._progressed
         self._started = time.perf_counter()
         self._context = copy_context()
         self._shows: dict[Report, Callable[[], None]] = {}
@@ -496,13 +499,22 @@ class InFlightRequest:
         token = _current.set(self)
         calls.append(self)
         self.ended = False
+        self._task = task = asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
         state: State = "failed"
         try:
-            answer = await self._unless_cancelled(sending)
+            answer = await (sending if self._deadline is None else self._deadline.wait(sending))
             state = "failed" if getattr(answer, "is_error", None) else "done"
             return answer
-        except BaseException as error:
-            state = _state(error)
+        except asyncio.CancelledError:
+            # An interrupt may have cancelled the task as well; that must propagate.
+            if not self._cancelled or task is None or task.uncancel() > before:
+                state = "interrupted"
+                raise
+            state = "cancelled"
+            raise CallCancelledError(f"{self.what}: cancelled; the server has been told.") from None
+        except TimeoutError:
+            state = "timed out"
             raise
         finally:
             self.ended, self._task = True, None
@@ -510,18 +522,10 @@ class InFlightRequest:
             _current.reset(token)
             for question in self._questions:
                 question.cancel()
-            self._end(state)
-
-    async def _unless_cancelled(self, sending: Awaitable[T]) -> T:
-        self._task = task = asyncio.current_task()
-        before = task.cancelling() if task is not None else 0
-        try:
-            return await (self._clock.wait(sending) if self._clock.limited else sending)
-        except asyncio.CancelledError:
-            # An interrupt may have cancelled the task as well; that must propagate.
-            if not self._cancelled or task is None or task.uncancel() > before:
-                raise
-        raise CallCancelledError(f"{self._what}: cancelled; the server has been told.")
+            for report in (self.report, self.unclaimed):
+                if report is not None:
+                    report.end(state)
+                    self._changed(report)
 
     def cancel(self) -> None:
         """Cancel the request: the server is told, and `wait` raises `CallCancelledError`."""
@@ -531,28 +535,19 @@ class InFlightRequest:
 
     def paused(self) -> AbstractContextManager[None]:
         """Stop the clock. Can be nested: it goes on when the last context exits."""
-        return self._clock.paused()
+        return nullcontext() if self._deadline is None else self._deadline.paused()
 
     # Reports
-
-    @property
-    def on_progress(self) -> ProgressFnT | None:
-        """The callback for progress notifications; None if nothing uses them."""
-        wanted = self._told is not None or self._clock.limited or self._shows_progress
-        return self._progressed if wanted else None
-
-    @property
-    def _shows_progress(self) -> bool:
-        return self._told is None and self._reports.progress and self._reports.reporter is not None
 
     async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
         if self.ended:
             return
-        self._clock.restart()
+        if self._deadline is not None:
+            self._deadline.restart()
         if self._told is not None:
             await self._told(progress, total, message)
         elif self._shows_progress:
-            report = self.report = self.report or self._made(self._what)
+            report = self.report = self.report or self._made(self.what)
             report.meter.note(progress, total, message, asyncio.get_running_loop().time())
             self._changed(report)
 
@@ -564,7 +559,7 @@ class InFlightRequest:
             report = self.unclaimed = self.unclaimed or self._made(self._server)
             message = message._replace(logger=f"{message.logger or 'log'} (of one of {others + 1} calls)")
         else:
-            report = self.report = self.report or self._made(self._what)
+            report = self.report = self.report or self._made(self.what)
         report.log(message._replace(data=log_text(message.data, self._masked, KEPT_CHARACTERS)))
         self._changed(report)
 
@@ -575,17 +570,12 @@ class InFlightRequest:
         try:
             if report not in self._shows:
                 assert self._reports.reporter is not None
-                self._shows[report] = self._context.copy().run(self._reports.reporter, report) or _unseen
+                shows = self._context.copy().run(self._reports.reporter, report)
+                self._shows[report] = shows or (lambda: None)
             self._shows[report]()
         except Exception:  # a display error must not fail the call
-            logger.exception("what %s reports cannot be shown", self._what)
-            self._shows[report] = _unseen
-
-    def _end(self, state: State) -> None:
-        for report in (self.report, self.unclaimed):
-            if report is not None:
-                report.end(state)
-                self._changed(report)
+            logger.exception("what %s reports cannot be shown", self.what)
+            self._shows[report] = lambda: None
 
     # Questions
 
@@ -595,19 +585,6 @@ class InFlightRequest:
         self._questions.add(task)
         task.add_done_callback(self._questions.discard)
         return task
-
-
-def _unseen() -> None:
-    """Show nothing."""
-
-
-def _state(error: BaseException) -> State:
-    """Return how a call that raised has ended."""
-    if isinstance(error, CallCancelledError):
-        return "cancelled"
-    if isinstance(error, TimeoutError):
-        return "timed out"
-    return "interrupted" if isinstance(error, asyncio.CancelledError) else "failed"
 
 
 @contextmanager
@@ -635,6 +612,61 @@ def caused_by(calls: list[InFlightRequest]) -> list[InFlightRequest]:
     """
     current = _current.get()
     return [current] if current is not None and current in calls else [*calls]
+
+
+_REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))
+"""Requests that ask for progress notifications."""
+
+PAGES_FIRST = -32042
+"""JSON-RPC error code: the user must visit pages first."""
+
+
+class HasLevel(Protocol):
+    """Has the least severe level of log messages that the user wants; None for the default."""
+
+    level: str | None
+
+
+def attend(session: Any, calls: list[InFlightRequest], logs: HasLevel) -> None:
+    """Wrap a session's `send_request` so that each request asks for logs, and each call for progress.
+
+    `Client.read_resource` and `get_prompt` of the SDK take no progress callback, and its log level is fixed when the
+    client is made. A request that a server refuses because pages must be visited first is sent again after the visit.
+    Source: specification 2025-11-25, "URL Elicitation Required Error".
+
+    Args:
+        session: The SDK's session.
+        calls: The pending calls of the session.
+        logs: The log messages.
+    """
+    usual = session.send_request
+
+    async def send_request(request: Any, *arguments: Any, **options: Any) -> Any:
+        call = _current.get()
+        if call is not None and (call.ended or call not in calls):
+            call = None
+        if logs.level is not None and session.discover_result is not None:
+            _name_level(request, logs.level)
+        if call is not None and request.method in _REPORTING and options.get("progress_callback") is None:
+            options["progress_callback"] = call.on_progress
+        try:
+            return await usual(request, *arguments, **options)
+        except Exception as error:
+            visit = call.visit if call is not None and getattr(error, "code", None) == PAGES_FIRST else None
+            if visit is None or not await visit(getattr(error, "data", None)):
+                raise
+        return await usual(request, *arguments, **options)
+
+    session.send_request = send_request
+
+
+def _name_level(request: Any, level: str) -> None:
+    """Add the log level to a request of a 2026-07-28 session, unless it names one itself."""
+    from mcp_types import LOG_LEVEL_META_KEY
+
+    params: Any = getattr(request, "params", None)
+    if hasattr(params, "meta"):
+        params.meta = {LOG_LEVEL_META_KEY: level, **(params.meta or {})}
 
 
 # Outcomes: whether a request was written, and how HTTP answered it.
@@ -823,42 +855,45 @@ class QuestionQueue:
     Args:
         calls: The pending calls of the session, the latest last.
         limit: Returns how many questions a call may ask.
+
+    Attributes:
+        calls: See above.
+        settling: Shows, until it is done, that an interrupted call may still have questions; else None.
     """
 
     def __init__(self, calls: list[InFlightRequest], limit: Callable[[], int]) -> None:
-        self._calls = calls
+        self.calls = calls
+        self.settling: asyncio.Task[None] | None = None
         self._limit = limit
         self._lock = asyncio.Lock()
         self._counts: WeakKeyDictionary[InFlightRequest, int] = WeakKeyDictionary()
         self._outside = 0
-        self._settling: asyncio.Task[None] | None = None
 
-    async def wait(self, call: InFlightRequest, client: Client, send: Callable[[], Awaitable[T]]) -> T:
-        """Send a call and wait for its answer.
+    async def settled(self) -> None:
+        """Wait a moment until an interrupted call has no more questions."""
+        if self.settling is not None:
+            await asyncio.wait({self.settling}, timeout=WAIT_SECONDS)
+
+    def interrupted(self, call: InFlightRequest, client: Client) -> None:
+        """Note that a call has failed.
 
         In a handshake session a question does not name its call. So when a call that asked is interrupted, the server
         gets a ping; questions before its answer belong to the old call, and are refused.
         """
-        if self._settling is not None:
-            await asyncio.wait({self._settling}, timeout=WAIT_SECONDS)
-        try:
-            return await call.wait(send(), self._calls)
-        except BaseException:
-            if call in self._counts and self._settling is None and client.session.discover_result is None:
-                self._settling = asyncio.create_task(self._settle(client), name="mcp_magic questions")
-            raise
+        if call in self._counts and self.settling is None and client.session.discover_result is None:
+            self.settling = asyncio.create_task(self._settle(client), name="mcp_magic questions")
 
     async def _settle(self, client: Client) -> None:
         current.set(None)  # the ping is no part of the interrupted request
         with suppress(Exception):
             async with asyncio.timeout(SETTLE_SECONDS):
                 await ping(client)
-        self._settling = None
+        self.settling = None
 
     @contextmanager
     def asking(self) -> Iterator[InFlightRequest]:
         """Stop the clocks of all calls that may have caused the question; yield the latest of them."""
-        found = caused_by(self._calls) if self._settling is None else []
+        found = caused_by(self.calls) if self.settling is None else []
         found = found or [InFlightRequest()]
         with ExitStack() as clocks:
             for call in found:
@@ -878,7 +913,7 @@ class QuestionQueue:
         Raises:
             NotAskedError: The call has asked too many questions, or is over.
         """
-        if self._settling is not None:
+        if self.settling is not None:
             raise NotAskedError("the call is over", is_first=False)
         if is_new:
             self._count(call)
@@ -886,7 +921,7 @@ class QuestionQueue:
             yield
 
     def _count(self, call: InFlightRequest) -> None:
-        if call in self._calls:
+        if call in self.calls:
             self._counts[call] = count = self._counts.get(call, 0) + 1
             self._outside = 0
         else:
@@ -1029,9 +1064,6 @@ def most_at_once() -> int:
 # Retried are requests that certainly did not run (no connection, a session that the server has forgotten, or HTTP 429
 # or 503) and requests that are harmless to repeat (listings and the like, and tools that a trusted server declares
 # read-only or idempotent). Nothing else is ever sent twice.
-
-BUSY = (429, 503)
-"""HTTP statuses of a server that did not start on a request (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
 
 BUSY_ATTEMPTS = 2
 """How often `Retry-After` is honoured for one request."""

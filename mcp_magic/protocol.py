@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcp_magic._text import did_you_mean
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import ArgumentsError
+from mcp_magic.errors import ArgumentsError, MCPMagicError
 from mcp_magic.schema.validate import check_answer
 
 if TYPE_CHECKING:
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool
 
 __all__ = [
+    "AWAY",
+    "BUSY",
     "CALLER",
     "CODES",
     "HOST",
     "LEVELS",
     "NETWORK",
+    "REFUSED",
     "SERVER",
     "STATUSES",
     "YOU",
@@ -36,7 +39,6 @@ __all__ = [
     "chain_text",
     "check_output",
     "checked",
-    "finished",
     "has_ended",
     "instead",
     "is_closed",
@@ -52,6 +54,7 @@ __all__ = [
     "ping",
     "waited_in_vain",
     "who",
+    "without_context",
 ]
 
 
@@ -115,6 +118,15 @@ STATUSES = {
     504: Fault("", NETWORK, "a proxy waited in vain for the server behind it"),
 }
 """HTTP statuses; their meanings are the phrases of RFC 9110. Other statuses below 500 are the caller's fault."""
+
+BUSY = frozenset((429, 503))
+"""HTTP statuses of a server that did not start on a request (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
+
+AWAY = BUSY | {502, 504}
+"""HTTP statuses after which a server may soon answer."""
+
+REFUSED = frozenset((401, 403, 407))
+"""HTTP statuses that every further attempt would get too: the user must give other credentials first."""
 
 _RESERVED = Fault("reserved by the specification", SERVER)
 _OWN = Fault("the server's own code", SERVER)
@@ -275,20 +287,6 @@ def assume_complete(message: Any) -> None:
         result["resultType"] = "complete"
 
 
-def finished(answer: T) -> T:
-    """Return an answer if its `resultType` is known; the SDK accepts any.
-
-    Source: specification 2026-07-28, "Responses": a `resultType` that is not recognized "MUST be considered invalid".
-
-    Raises:
-        ValueError: Its `resultType` is unknown.
-    """
-    kind = getattr(answer, "result_type", None)
-    if kind not in (None, "complete"):
-        raise ValueError(f"its resultType is {one_line(str(kind), 40)!r}, which nobody here knows")
-    return answer
-
-
 async def ping(client: Client) -> None:
     """Check that a server answers: with `ping`, or since 2026-07-28, which has no ping, with `server/discover`.
 
@@ -309,8 +307,8 @@ async def ping(client: Client) -> None:
 # Types are compared by name, so that no package is imported for it.
 #
 # An exception group must not even remain in the `__context__` of the error raised instead: ipykernel would show the
-# error as a stream, and nbclient would wait for its time-out. So errors are stored in the `except` block and raised
-# after it.
+# error as a stream, and nbclient would wait for its time-out. `without_context` takes it out where errors of a session
+# are raised.
 
 CLOSED = -32000
 """The SDK's code for a request whose connection ended."""
@@ -330,6 +328,18 @@ def leaf(error: BaseException) -> BaseException:
     leaves = [leaf(inner) for inner in error.exceptions]
     # "Connection closed" is only the consequence of a failure elsewhere.
     return next((e for e in leaves if getattr(e, "code", None) != CLOSED and isinstance(e, Exception)), leaves[0])
+
+
+class _WithoutContext:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, MCPMagicError):
+            error.__cause__ = error.__context__ = None
+
+
+without_context = _WithoutContext()
+"""Context manager: an error of this package that leaves the block has no foreign error in its context."""
 
 
 def named(error: BaseException, package: str, *names: str) -> bool:

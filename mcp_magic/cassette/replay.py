@@ -17,7 +17,7 @@ from mcp_magic.inflight import current
 from mcp_magic.session.failures import Unreadable, connect_error
 from mcp_magic.session.streams import Watched, members
 from mcp_magic.session.transports import Transport, open_transport
-from mcp_magic.session.wire import NOT_RECORDED, Place
+from mcp_magic.session.wire import NOT_RECORDED, Event, Place
 from mcp_magic.stderr import ErrorLog, how_ended
 from mcp_magic.trace.trace import IN, OUT
 
@@ -290,7 +290,7 @@ class ReplayTransport:
                 await self._ending.wait()
 
     async def _answered(self, http: dict[str, Any]) -> None:
-        """Report how HTTP answered to the recorder, the outcome and the keeper, as a real answer would."""
+        """Report how HTTP answered to the recorder, the outcome and the supervisor, as a real answer would."""
         if not self._recorded.http:
             return
         status = http.get("status", None if "lost" in http else 200)
@@ -300,8 +300,8 @@ class ReplayTransport:
         if (made := current.get()) is not None:
             made.status, made.retry_after = status, http.get("retry_after")
             made.refused, made.error = bool(http.get("refused")), error
-        if "lost" in http and error is not None and self._wire.keeper is not None:
-            self._wire.keeper.doubted(error)
+        if "lost" in http and error is not None and self._wire.session is not None:
+            self._wire.report(Event.DOUBTED, self._wire.session, error)
             await asyncio.sleep(SHORTENED)  # lets the supervisor ping the server
 
     def _next_round(self, scene: Scene, step: Step) -> Scene | None:

@@ -28,7 +28,9 @@ from mcp_magic.errors import (
 )
 from mcp_magic.inflight import is_repeatable
 from mcp_magic.langchain.content import LIMIT, Content, approval_of, artifact_of, storable, to_content
+from mcp_magic.protocol import AWAY
 from mcp_magic.session.connection import Connection
+from mcp_magic.session.reconnect import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -54,9 +56,6 @@ ATTEMPTS = 3
 
 FIRST_WAIT, MAX_WAIT, JITTER = 0.2, 2.0, 0.2
 """Backoff in seconds: before the second attempt, before any attempt at most, and the random part of each."""
-
-_BUSY = (429, 502, 503, 504)
-"""HTTP statuses after which a server may soon answer."""
 
 
 def current(connection: Connection) -> Connection:
@@ -112,19 +111,18 @@ async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breake
 
 
 async def _attempts(once: Callable[[], Awaitable[T]], again: Callable[[BaseException], bool]) -> T:
-    from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential, wait_random
-
-    attempts = AsyncRetrying(
-        stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_exponential(multiplier=FIRST_WAIT, max=MAX_WAIT) + wait_random(0, JITTER),
-        retry=retry_if_exception(again),
-        reraise=True,
-    )
-    return await attempts(once)
+    backoff = Backoff(FIRST_WAIT, MAX_WAIT, jitter=JITTER)
+    while True:
+        try:
+            return await once()
+        except Exception as error:
+            if not again(error) or backoff.attempts == ATTEMPTS - 1:
+                raise
+        await asyncio.sleep(backoff.pause())
 
 
 def _may_be_there_soon(error: BaseException) -> bool:
-    return isinstance(error, UnreachableError) or (isinstance(error, HTTPStatusError) and error.status in _BUSY)
+    return isinstance(error, UnreachableError) or (isinstance(error, HTTPStatusError) and error.status in AWAY)
 
 
 def _can_reopen(connection: Connection) -> bool:

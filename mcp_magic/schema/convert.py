@@ -253,7 +253,11 @@ def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str
     >>> json_arguments({"days": (1, 2)})
     {'days': [1, 2]}
     """
-    if _is_json(arguments):
+    try:
+        unchanged = _holds_json(arguments)
+    except RecursionError:
+        unchanged = False
+    if unchanged:
         return arguments  # type: ignore[return-value]
     root = root_field(schema)
     made: dict[str, Any] = {}

@@ -814,7 +814,8 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     """
     sent = json_arguments(arguments, schema)
     compiled, filled = _compile(schema), dict[str, Any]()
-    if not compiled.takes(sent):
+    names = compiled.names
+    if not ((names is None or names.issuperset(sent)) and compiled.fits(sent)):
         sent = _completed(sent, root_field(schema), (), filled)
         if not (filled and compiled.takes(sent)):
             _check(sent, compiled)

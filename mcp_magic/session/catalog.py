@@ -10,15 +10,26 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic_core import to_json
+
+from mcp_magic._text import counted
 from mcp_magic.errors import InvalidResponseError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mcp_types import Tool
+
 __all__ = ["KINDS", "MAX_PAGES", "Catalog", "all_pages"]
 
 MAX_PAGES = 1000
 """Maximum number of pages of one listing: a server that sends more is taken to be endless."""
+
+MAX_ITEMS = 100_000
+"""Maximum number of items of one listing, on all its pages."""
+
+MAX_BYTES = 100_000_000
+"""Maximum number of bytes of one listing as JSON, on all its pages: a server must not fill the memory."""
 
 MAX_ROUNDS = 5
 """Maximum number of fetches in a row if a listing changes meanwhile: a server may announce a change at each."""
@@ -74,13 +85,22 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
         limit: Maximum number of pages.
 
     Raises:
-        InvalidResponseError: There were more than `limit` pages.
+        InvalidResponseError: There were more than `limit` pages, `MAX_ITEMS` items or `MAX_BYTES` bytes.
     """
     items: list[Any] = []
+    size = 0
     cursor: str | None = None
-    for _ in range(limit):
+    for number in range(1, limit + 1):
         page = await fetch(cursor)
-        items += getattr(page, field)
+        found = getattr(page, field)
+        items += found
+        size += len(to_json(found, by_alias=True, exclude_none=True))
+        if len(items) > MAX_ITEMS or size > MAX_BYTES:
+            raise InvalidResponseError(
+                f"the listing of {field} is too long: stopped after {counted(number, 'pages')} with "
+                f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} items and "
+                f"{MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
+            )
         cursor = page.next_cursor
         if not cursor:  # the specification says absent; some servers send ""
             return items
@@ -96,6 +116,8 @@ class Catalog:
 
     Attributes:
         problems: Kind -> why its last fetch failed.
+        tools: The cached tools by name; the same object until the listing changes.
+        current_tools: The same, but empty while the listing is known to have changed.
     """
 
     def __init__(
@@ -110,6 +132,8 @@ class Catalog:
         self._running: dict[str, asyncio.Task[tuple[Any, ...]]] = {}
         self._waiting: Counter[str] = Counter()
         self.problems: dict[str, str] = {}
+        self.tools: dict[str, Tool] = {}
+        self.current_tools: dict[str, Tool] = {}
 
     def cached(self, kind: str) -> tuple[Any, ...]:
         """Return the cached listing; empty before the first fetch."""
@@ -122,7 +146,7 @@ class Catalog:
     async def get(self, kind: str, *, refresh: bool = False) -> tuple[Any, ...]:
         """Return one listing, from the cache unless the server announced a change."""
         if refresh:
-            self._stale.add(kind)
+            self._mark_stale(kind)
         if self._changed(kind):
             await self._join(kind)
         return self._items[kind]
@@ -162,7 +186,7 @@ class Catalog:
 
     def changed(self, kind: str) -> None:
         """Fetch a listing again in the background: the server announced a change."""
-        self._stale.add(kind)
+        self._mark_stale(kind)
         if kind not in self._running and kind in self._items:
             task = self._start(kind, counted=False)
             task.add_done_callback(_retrieve)
@@ -178,9 +202,17 @@ class Catalog:
         """Whether the cached listing is stale or being fetched."""
         return kind in self._stale or kind in self._running
 
+    def _mark_stale(self, kind: str) -> None:
+        self._stale.add(kind)
+        self._note_tools()
+
+    def _note_tools(self) -> None:
+        self.current_tools = {} if self._changed("tools") else self.tools
+
     def _start(self, kind: str, *, unasked: bool = False, counted: bool = True) -> asyncio.Task[tuple[Any, ...]]:
         task = asyncio.ensure_future(self._load(kind, unasked=unasked, counted=counted))
         self._running[kind] = task
+        self._note_tools()
         return task
 
     async def _join(self, kind: str) -> None:
@@ -203,6 +235,7 @@ class Catalog:
             if not self._waiting[kind]:
                 del self._running[kind]  # the next caller starts a new fetch
                 task.cancel()
+        self._note_tools()
 
     async def _load(self, kind: str, *, unasked: bool, counted: bool) -> tuple[Any, ...]:
         """Fetch a listing, and again while the server announces changes meanwhile."""
@@ -211,19 +244,22 @@ class Catalog:
             for _ in range(MAX_ROUNDS):
                 self._stale.discard(kind)  # a change announced from here on marks it again
                 items = self._items[kind] = tuple(await self._fetch(kind, counted))
+                if kind == "tools":
+                    self.tools = {tool.name: tool for tool in items}
                 self.problems.pop(kind, None)
                 self._loaded(kind)
                 if kind not in self._stale:
                     break
         except BaseException as error:
             if not good:
-                self._stale.add(kind)
+                self._mark_stale(kind)
                 if isinstance(error, Exception):
                     self.problems[kind] = str(error).partition("\n")[0]
             raise
         finally:
             if self._running.get(kind) is asyncio.current_task():
                 del self._running[kind]
+            self._note_tools()
         return items
 
 

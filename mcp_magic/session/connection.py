@@ -14,7 +14,7 @@ from mcp_magic.ask.sampling import SamplingQuestions
 from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.display.document import show_parts
 from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
-from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, is_repeatable
+from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, current, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping
 from mcp_magic.results.cards import ConnectionInfo
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
@@ -25,7 +25,7 @@ from mcp_magic.session.requests import RequestSender
 from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import Services
 from mcp_magic.session.subscriptions import check_announces
-from mcp_magic.session.supervisor import Supervisor
+from mcp_magic.session.supervisor import State, Supervisor
 from mcp_magic.session.wire import Place
 from mcp_magic.skills import Skills
 from mcp_magic.telemetry.spans import Measured
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mcp_magic.lint import Findings
     from mcp_magic.session.services import HoldsConnections
     from mcp_magic.session.subscriptions import Subscription
-    from mcp_magic.stderr import ErrorLog
+    from mcp_magic.stderr import ErrorLog, Position
     from mcp_magic.telemetry.metrics import Metrics
 
 __all__ = ["Connection", "ToolFunction", "ToolNamespace"]
@@ -136,7 +136,7 @@ class ToolNamespace:
         return {written: written if written in self else name for written, name in unique.items() if written[0] != "_"}
 
     def _known(self) -> tuple[dict[str, Tool], dict[str, ToolFunction]]:
-        definitions = self._connection.tool_index()
+        definitions = self._connection.catalog.tools
         if self._functions[0] is not definitions:
             self._functions = (definitions, {})
         return definitions, self._functions[1]
@@ -205,7 +205,6 @@ class Connection:
         self._sender = RequestSender(self.place, self._supervisor, self.notices, questions, services.reports)
         self.tools = ToolNamespace(self)
         self.skills = Skills(self)
-        self._tool_index: tuple[Any, dict[str, Tool]] = ((), {})
         self._looked_again: dict[str, float] = {}
         self._found_open: float | None = None
 
@@ -277,7 +276,7 @@ class Connection:
         return self._supervisor.owner
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """`"connecting"`, `"open"`, `"reconnecting"`, `"lost"` (the server ended it) or `"closed"`."""
         return self._supervisor.state
 
@@ -489,14 +488,15 @@ class Connection:
             ProtocolError: The server refused the call.
             SessionError: The session failed.
         """
-        if self.catalog.settles("tools"):
-            await self.catalog.settle("tools")
-        known = self.tool_index().get(tool)
+        known = self.catalog.current_tools.get(tool)
         filled: dict[str, Any] = {}
         if validate:
             known = known or await self.find_tool(tool)
             given, filled = schema.prepare_arguments(arguments, known.input_schema)
         else:
+            if known is None:
+                await self.catalog.settle("tools")
+                known = self.catalog.tools.get(tool)
             given = schema.json_arguments(arguments)
         consent = self._services.consent
         if consent is not None and (decision is not None or asker != PERSON or consent.rules):
@@ -504,17 +504,20 @@ class Connection:
             allowed = await self._allowed(request, consent, decision)
             if allowed is not given:
                 given, filled = schema.json_arguments(allowed), {}
-        begun = self.place.position()
+        begun: Position | None = None
 
         async def send(client: Client) -> CallToolResult:
-            measured.sent(client.protocol_version)
+            nonlocal begun
+            begun = current.get().begun  # type: ignore[union-attr]  # the sender has set it
             raw = await client.call_tool(tool, dict(given))
-            listed = known or self.tool_index().get(tool)
-            if listed is not None and (remark := check_output(raw, listed)):
+            listed = known or self.catalog.tools.get(tool)
+            if listed is not None and listed.output_schema is not None and (remark := check_output(raw, listed)):
                 self.notices.logs.log("warning", remark, shown=True, once=True)
             return raw
 
-        with Measured(self.name, tool, self.spec, self.metrics) as measured:
+        session = self._supervisor.known
+        version = session.protocol_version if session is not None else None
+        with Measured(self.name, tool, self.spec, self._services.metrics, version) as measured:
             raw = await self._sender.send_call(
                 f"{self.name}:{tool}",
                 send,
@@ -523,7 +526,7 @@ class Connection:
                 prepared=prepared,
                 on_progress=on_progress,
                 max_total=max_total_timeout,
-                harmless=repeat and is_repeatable(self.spec, known),
+                harmless=repeat and self.spec.trust and is_repeatable(self.spec, known),
                 wait_if_busy=wait_if_busy,
             )
             measured.answered(failed=raw.is_error is True)
@@ -717,7 +720,7 @@ class Connection:
         if method != _CALL or self.consent is None or not isinstance(params.get("name"), str):
             return params
         name, arguments = params["name"], params.get("arguments")
-        known = self.tool_index().get(name)
+        known = self.catalog.tools.get(name)
         given = arguments if isinstance(arguments, dict) else {}
         allowed = await self.consent.check(Request(self.name, name, given, PERSON, known, self.spec.trust))
         return {**params, "arguments": dict(allowed)} if isinstance(arguments, dict) else params
@@ -786,16 +789,14 @@ class Connection:
         Raises:
             UnknownToolError: The server has no such tool, even after its tools were listed again.
         """
-        if self.catalog.settles("tools"):
-            await self.catalog.settle("tools")
-        tool = self.tool_index().get(name)
-        if tool is None:
+        await self.catalog.settle("tools")
+        if name not in self.catalog.tools:
             await self.catalog.get("tools")
-            tool = self.tool_index().get(name)
-        if tool is None and await self.look_again("tools"):
-            tool = self.tool_index().get(name)
+        if name not in self.catalog.tools:
+            await self.look_again("tools")
+        tool = self.catalog.tools.get(name)
         if tool is None:
-            names = list(self.tool_index())
+            names = list(self.catalog.tools)
             near = did_you_mean(name, names)
             raise UnknownToolError(f"{self.name} has no tool {name!r}.{near} It has: {listed(names)}")
         return tool
@@ -852,13 +853,6 @@ class Connection:
             if not late.expired():
                 raise
         raise RequestTimeoutError(f"{what}: not listed within {timeout:g} s; --timeout S waits longer.")
-
-    def tool_index(self) -> dict[str, Tool]:
-        """Return the cached tools by name; the same dict object until the listing changes."""
-        items = self.catalog.cached("tools")
-        if self._tool_index[0] is not items:
-            self._tool_index = (items, {tool.name: tool for tool in items})
-        return self._tool_index[1]
 
     async def _list(self, kind: str, counted: bool) -> list[Any]:
         """Fetch one kind of listing from the server, for the catalog."""

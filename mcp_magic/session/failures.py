@@ -18,8 +18,9 @@ from mcp_magic._text import clause, did_you_mean, duration, listed, sentence
 from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import SessionClosedError
-from mcp_magic.inflight import BUSY, retry_after
+from mcp_magic.inflight import retry_after
 from mcp_magic.protocol import (
+    BUSY,
     asked_in_vain,
     chain_text,
     has_ended,

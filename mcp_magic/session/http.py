@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from mcp_magic import inflight
-from mcp_magic.inflight import BUSY, says_no_session
+from mcp_magic.inflight import says_no_session
+from mcp_magic.protocol import AWAY
 from mcp_magic.session import stdio
+from mcp_magic.session.reconnect import Backoff
+from mcp_magic.session.wire import Event
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from httpx2 import Response
+    from mcp import Client
 
-    from mcp_magic.session.wire import Keeper, Wire
+    from mcp_magic.session.wire import Wire
 
 __all__ = ["ResilientClient", "TooLargeError", "read_whole"]
 
@@ -80,9 +84,8 @@ STREAM_SECONDS = 0.5
 """Seconds that the first request of a session waits for the notification stream to open. Earlier notifications are
 lost; but some servers open the stream only with its first notification."""
 
-_AWAY = (409, *BUSY, 502, 504)
-"""HTTP statuses after which a stream may open a moment later. 409: the server has not noticed yet that the previous
-stream was cut."""
+_STILL_OPEN = 409
+"""HTTP status of a server that has not noticed yet that the previous stream was cut."""
 
 
 class ResilientClient:
@@ -90,7 +93,7 @@ class ResilientClient:
 
     Args:
         client: Sends the requests.
-        wire: Its `keeper` is told of failures; without a keeper requests are sent as usual.
+        wire: Reports failures; without a session requests are sent as usual.
         isolate: Whether a failed request fails alone; otherwise it ends the session, as over HTTP+SSE.
     """
 
@@ -98,7 +101,7 @@ class ResilientClient:
         self._client = client
         self._wire = wire
         self._isolate = isolate
-        self._session: str | None = None
+        self._session_id: str | None = None
         self._stream_answered = asyncio.Event()
         self._stream_answered.set()
 
@@ -115,33 +118,28 @@ class ResilientClient:
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request as `httpx2.AsyncClient.send` does, but wait without limit for a free connection."""
         request.extensions.get("timeout", {})["pool"] = None  # the spec's `client_factory` may set a limit
-        keeper = self._wire.keeper
+        session = self._wire.session
         if request.method == "DELETE":
             return await self._goodbye(request, options)
         if request.method == "GET" and self._isolate:
             return await self._stream(request, options)
-        if keeper is None:
+        if session is None:
             response = await self._client.send(request, **options)
             if not _is_stream(response):
                 response = await read_whole(response)
         elif self._isolate:
-            response = await self._one(request, keeper, options)
+            response = await self._one(request, session, options)
         else:
-            response = await self._or_lost(request, keeper, options)
-        await self._after_stream()
-        return response
-
-    async def _after_stream(self) -> None:
-        """Wait until a notification stream that was requested meanwhile is open.
-
-        The SDK requests it while it sends `notifications/initialized`, and sends no request before that is answered.
-        """
+            response = await self._or_lost(request, session, options)
+        # The SDK requests the notification stream while it sends `notifications/initialized`, and sends no request
+        # before that is answered.
         if not self._stream_answered.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stream_answered.wait(), STREAM_SECONDS)
             self._stream_answered.set()
+        return response
 
-    async def _one(self, request: httpx2.Request, keeper: Keeper, options: dict[str, Any]) -> httpx2.Response:
+    async def _one(self, request: httpx2.Request, session: Client, options: dict[str, Any]) -> httpx2.Response:
         """Send one message; a failure becomes an error answer, which fails only this message."""
         try:
             response = await self._client.send(request, **options)
@@ -153,48 +151,50 @@ class ResilientClient:
             problem = str(error) or type(error).__name__
             if (made := inflight.current.get()) is not None:
                 made.error = error
-            keeper.doubted(error)
+            self._wire.report(Event.DOUBTED, session, error)
         else:
             if _is_stream(response):
                 response.stream = _Followed(response.stream, self._wire)
             return response
         return _failure(request, f"Connection closed: {problem}")
 
-    async def _or_lost(self, request: httpx2.Request, keeper: Keeper, options: dict[str, Any]) -> httpx2.Response:
+    async def _or_lost(self, request: httpx2.Request, session: Client, options: dict[str, Any]) -> httpx2.Response:
         """Send one message of an HTTP+SSE session, whose answers come on another stream; a failure ends the session."""
         try:
             response = await self._client.send(request, **options)
         except httpx2.TransportError as error:
-            keeper.doubted(error)
+            self._wire.report(Event.DOUBTED, session, error)
             raise
         if response.status_code >= 400:
-            keeper.doubted(httpx2.HTTPStatusError(f"HTTP {response.status_code}", request=request, response=response))
+            why = httpx2.HTTPStatusError(f"HTTP {response.status_code}", request=request, response=response)
+            self._wire.report(Event.DOUBTED, session, why)
         return response
 
     async def _stream(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Open a stream, or resume it: the request already has `Last-Event-ID`."""
         made = inflight.current.get()
-        pause = FIRST_PAUSE
-        if (session := request.headers.get("mcp-session-id")) != self._session:
-            self._session = session
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        if (session_id := request.headers.get("mcp-session-id")) != self._session_id:
+            self._session_id = session_id
             self._stream_answered.clear()
         while True:
-            keeper = self._wire.keeper
+            session = self._wire.session
+            asked = None
             try:
                 response = await self._ask_for_stream(request, options)
             except httpx2.TransportError as error:
-                if keeper is None or (made is not None and made.over):
+                if session is None or (made is not None and made.over):
                     raise
-                keeper.doubted(error)
-                await keeper.back()
-                asked = None
+                self._wire.report(Event.DOUBTED, session, error)
+                await self._wire.back()
             else:
-                if keeper is None or response.status_code not in _AWAY or (made is not None and made.over):
-                    return await self._opened(response, keeper)
+                away = response.status_code in AWAY or response.status_code == _STILL_OPEN
+                if session is None or not away or (made is not None and made.over):
+                    return await self._opened(response, session)
                 asked = inflight.retry_after(response.headers.get("retry-after"))
                 await response.aclose()
+            pause = backoff.pause()
             await asyncio.sleep(pause if asked is None else min(asked, LONGEST_PAUSE))
-            pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _ask_for_stream(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         try:
@@ -202,14 +202,14 @@ class ResilientClient:
         finally:
             self._stream_answered.set()
 
-    async def _opened(self, response: httpx2.Response, keeper: Keeper | None) -> httpx2.Response:
+    async def _opened(self, response: httpx2.Response, session: Client | None) -> httpx2.Response:
         if _is_stream(response):
             # Quietly: the SDK gives up a stream that breaks, but reopens one that ends.
             response.stream = _Followed(response.stream, self._wire, quietly=True)
-        elif keeper and "mcp-session-id" in response.request.headers and response.status_code in (400, 404):
+        elif session and "mcp-session-id" in response.request.headers and response.status_code in (400, 404):
             await response.aread()
             if response.status_code == 404 or says_no_session(response.text):
-                keeper.forgotten()
+                self._wire.report(Event.FORGOTTEN, session)
         return response
 
     async def _goodbye(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
@@ -224,7 +224,7 @@ class _Followed(httpx2.AsyncByteStream):
 
     Args:
         stream: The stream.
-        wire: Its `keeper`, if any by then, is told.
+        wire: Reports it, if there is a session by then.
         quietly: Whether a broken stream just ends instead of raising.
     """
 
@@ -238,8 +238,8 @@ class _Followed(httpx2.AsyncByteStream):
             async for chunk in self._stream:
                 yield chunk
         except httpx2.TransportError as error:
-            if self._wire.keeper is not None:
-                self._wire.keeper.doubted(error)
+            if self._wire.session is not None:
+                self._wire.report(Event.DOUBTED, self._wire.session, error)
             if not self._quietly:
                 raise
 

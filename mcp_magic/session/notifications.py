@@ -8,10 +8,11 @@ from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.inflight import InFlightRequest, caused_by, current_call
+from mcp_magic.inflight import InFlightRequest, attend, caused_by
 from mcp_magic.protocol import LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.negotiation import discover_only
+from mcp_magic.session.reconnect import Backoff
 from mcp_magic.session.subscriptions import Subscriptions
 from mcp_magic.trace.mask import Cut
 
@@ -54,7 +55,7 @@ async def follow_changes(
     wanted = _announced(client)
     if client.session.discover_result is None or not any(wanted.values()):
         return
-    pause, again = FIRST_PAUSE_SECONDS, False
+    backoff, again = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), False
     while True:
         started = time.monotonic()
         try:
@@ -71,9 +72,8 @@ async def follow_changes(
                 doubted(why)
         again = True
         if time.monotonic() - started > LASTED_SECONDS:
-            pause = FIRST_PAUSE_SECONDS
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        await asyncio.sleep(backoff.pause())
 
 
 def _announced(client: Client) -> dict[str, Any]:
@@ -100,9 +100,6 @@ MAX_LOGGER = 200
 
 USUAL: LoggingLevel = "info"
 """The default level that requests to a 2026-07-28 server name."""
-
-_REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))
-"""Requests that ask for progress notifications."""
 
 
 class Logs:
@@ -177,32 +174,13 @@ class Logs:
 
         If the server refuses the user's level, the session is used all the same.
         """
-        self._attend(client.session)
+        attend(client.session, self._calls, self)
         if self.level is None:
             return
         try:
             await request_level(client, self.level)
         except Exception as error:
             self.log("warning", f"the server does not take the level {self.level!r}: {error}")
-
-    def _attend(self, session: Any) -> None:
-        """Wrap the session's `send_request` so that each request asks for logs and progress.
-
-        `Client.read_resource` and `get_prompt` of the SDK take no progress callback, and its log level is fixed when
-        the client is made.
-        """
-        send = session.send_request
-
-        async def send_request(request: Any, *arguments: Any, **options: Any) -> Any:
-            if self.level is not None and session.discover_result is not None:
-                _stamp(request, self.level)
-            if request.method in _REPORTING and options.get("progress_callback") is None:
-                call = current_call()
-                if call is not None and call in self._calls and (told := call.on_progress) is not None:
-                    options["progress_callback"] = told
-            return await send(request, *arguments, **options)
-
-        session.send_request = send_request
 
 
 async def request_level(client: Client, level: str) -> bool:
@@ -221,15 +199,6 @@ async def request_level(client: Client, level: str) -> bool:
         asked = SetLevelRequest(params=SetLevelRequestParams(level=checked(level)))
         await client.session.send_request(asked, EmptyResult)
     return logs
-
-
-def _stamp(request: Any, level: str) -> None:
-    """Add the level to a request, unless it names one itself."""
-    from mcp_types import LOG_LEVEL_META_KEY
-
-    params: Any = getattr(request, "params", None)
-    if hasattr(params, "meta"):
-        params.meta = {LOG_LEVEL_META_KEY: level, **(params.meta or {})}
 
 
 # The callbacks of a client.

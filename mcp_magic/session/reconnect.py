@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from mcp_magic.errors import (
     TargetError,
 )
 from mcp_magic.inflight import METHOD_NOT_FOUND, current, is_forgotten
-from mcp_magic.protocol import is_closed, ping, waited_in_vain
+from mcp_magic.protocol import AWAY, REFUSED, is_closed, ping, waited_in_vain
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     from mcp_magic.inflight import Outcome
 
 __all__ = ["Answer", "Backoff", "Reconnection", "is_hopeless", "look"]
-
-
-_REFUSED = (401, 403, 407)
-"""HTTP statuses that every further attempt would get too: the user must give other credentials first."""
 
 
 @dataclass
@@ -67,39 +64,49 @@ class Reconnection:
             return spec.reconnect
         return self.mode == "all" or (self.mode == "remote" and isinstance(spec, UrlSpec))
 
+    def backoff(self) -> Backoff:
+        """Return the pauses between the attempts to reconnect a session that was just lost."""
+        return Backoff(self.first, self.longest, jitter=self.jitter, total=self.total)
+
 
 class Backoff:
-    """The pauses between attempts to reconnect one session.
+    """The pauses between attempts: each is twice as long as the one before.
+
+    Args:
+        first: The first pause, in seconds.
+        longest: The longest pause.
+        jitter: The random part of a pause.
+        total: Time after which to give up.
 
     Attributes:
         attempts: How many attempts have failed.
         next: When the next attempt is due (`time.monotonic()`); None while one is running.
     """
 
-    def __init__(self, reconnection: Reconnection) -> None:
+    def __init__(self, first: float, longest: float, *, jitter: float = 0.0, total: float = math.inf) -> None:
         self.attempts = 0
         self.next: float | None = None
+        self._first = first
+        self._longest = longest
+        self._jitter = jitter
+        self._total = total
         self._started = time.monotonic()
-        self._reconnection = reconnection
 
     @property
     def away(self) -> float:
-        """Seconds since the session was lost."""
+        """Seconds since the first failure."""
         return time.monotonic() - self._started
 
     @property
     def left(self) -> float:
-        """Seconds until the session is given up."""
-        return max(0.0, self._reconnection.total - self.away)
+        """Seconds until it is given up."""
+        return max(0.0, self._total - self.away)
 
-    def pause(self) -> float | None:
-        """Note a failed attempt and return the seconds until the next; None to give up."""
-        plan = self._reconnection
-        if self.left <= 0:
-            return None
-        pause: float = min(plan.first * 2.0 ** min(self.attempts, 60), plan.longest)
+    def pause(self) -> float:
+        """Note a failed attempt, and return the seconds until the next."""
+        pause: float = min(self._first * 2.0 ** min(self.attempts, 60), self._longest)
+        pause *= 1 + random.uniform(-self._jitter, self._jitter)  # needs no cryptographic randomness
         self.attempts += 1
-        pause *= 1 + random.uniform(-plan.jitter, plan.jitter)  # needs no cryptographic randomness
         self.next = time.monotonic() + pause
         return pause
 
@@ -107,13 +114,11 @@ class Backoff:
 def is_hopeless(error: BaseException | None) -> bool:
     """Whether a further attempt would fail with the same error."""
     if isinstance(error, HTTPStatusError):
-        return error.status in _REFUSED
+        return error.status in REFUSED
     return isinstance(error, AuthorizationError | CommandNotFoundError | TargetError | MissingDependencyError)
 
 
 # Whether a server that may be gone is still there.
-
-_AWAY = (429, 502, 503, 504)
 
 
 class Answer(Enum):
@@ -157,8 +162,8 @@ def _meaning(client: Client, failure: BaseException, made: Outcome) -> Answer:
     unknown = getattr(failure, "code", None) == METHOD_NOT_FOUND
     if is_forgotten(failure, made) or (unknown and client.session.discover_result is not None):
         return Answer.FORGOTTEN  # a server that no longer knows `server/discover` is another server
-    if made.status in _REFUSED:
+    if made.status in REFUSED:
         return Answer.REFUSED
-    if waited_in_vain(failure) or is_closed(failure) or made.status in _AWAY:
+    if waited_in_vain(failure) or is_closed(failure) or made.status in AWAY:
         return Answer.AWAY
     return Answer.HERE

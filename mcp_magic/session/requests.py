@@ -10,18 +10,18 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from mcp_magic.config.specs import HttpSpec
+from mcp_magic.config.specs import HttpSpec, StdioSpec
+from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
     AuthorizationError,
     CallCancelledError,
-    MCPMagicError,
     RequestTimeoutError,
     SessionClosedError,
 )
 from mcp_magic.inflight import (
-    BUSY,
     BUSY_ATTEMPTS,
     LOST_ATTEMPTS,
     InFlightRequest,
@@ -33,8 +33,9 @@ from mcp_magic.inflight import (
     is_forgotten,
     most_at_once,
 )
-from mcp_magic.protocol import LogMessage, finished, is_closed, ping
+from mcp_magic.protocol import BUSY, LogMessage, is_closed, ping, without_context
 from mcp_magic.session.failures import ended_error, lost_error, request_error, waited_error
+from mcp_magic.session.wire import Event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -55,9 +56,6 @@ T = TypeVar("T")
 
 BUSY_SECONDS = 60.0
 """Maximum seconds that a request without a deadline waits in all for a busy server."""
-
-PAGES_FIRST = -32042
-"""JSON-RPC error code: the user must visit pages first."""
 
 
 class RequestSender:
@@ -93,7 +91,9 @@ class RequestSender:
         self.in_flight = 0
         self._idle = asyncio.Event()
         self._place = place
-        self._spec = place.spec
+        self._takes_turns = isinstance(place.spec, HttpSpec)
+        self._has_stderr = isinstance(place.spec, StdioSpec)
+        self._dies_unnoticed = place.spec.transport in ("sse", "ws")
         self._supervisor = supervisor
         self._notices = notices
         self._questions = questions
@@ -119,6 +119,7 @@ class RequestSender:
         The clock stops during questions and restarts with each progress notification, up to `max_total` seconds in
         all. With `pages`, the user is sent to the pages that a server wants visited first.
         """
+        questions = self._notices.questions
         call = InFlightRequest(
             timeout,
             elicitor,
@@ -129,32 +130,9 @@ class RequestSender:
             max_total=max_total,
             masked=self._place.masked,
             prepared=prepared,
+            visit=questions.visited if pages and questions is not None else None,
         )
-
-        def once(client: Client) -> Awaitable[T]:
-            return self._questions.wait(
-                call, client, lambda: self._after_pages(client, send) if pages else send(client)
-            )
-
-        def tell(at_once: int, waiting: int) -> None:
-            text = f"{at_once} calls of {self._place.name} are under way; {waiting} wait for their turn"
-            self._notices.log("warning", text)
-            call.logged(LogMessage(time.time(), "warning", "mcp_magic", text))
-
-        return await self.send(what, once, timeout, harmless=harmless, patient=wait_if_busy, queue=tell)
-
-    async def _after_pages(self, client: Client, send: Callable[[Client], Awaitable[T]]) -> T:
-        """Send; if the server refuses because pages must be visited first, ask the user to visit them and send again.
-
-        Source: specification 2025-11-25, "URL Elicitation Required Error".
-        """
-        try:
-            return await send(client)
-        except Exception as error:
-            questions = self._notices.questions if getattr(error, "code", None) == PAGES_FIRST else None
-            if questions is None or not await questions.visited(getattr(error, "data", None)):
-                raise
-        return await send(client)
+        return await self.send(what, send, timeout, harmless=harmless, patient=wait_if_busy, call=call)
 
     async def send(
         self,
@@ -164,10 +142,10 @@ class RequestSender:
         *,
         harmless: bool = False,
         patient: bool = True,
-        queue: Callable[[int, int], None] | None = None,
+        call: InFlightRequest | None = None,
         counted: bool = True,
     ) -> T:
-        """Send a request.
+        """Send a request, and again where the rules for retries allow it.
 
         Args:
             what: The request, for messages.
@@ -175,46 +153,66 @@ class RequestSender:
             timeout: The deadline of `send`.
             harmless: Whether it may be retried although it may have run.
             patient: Whether it waits for a busy server.
-            queue: Called with the numbers of running and of waiting calls if this one must wait; None for requests that
-                never wait.
+            call: A request during which the server may ask questions; it waits for its turn over HTTP.
             counted: Whether it counts in `calls` and `failures`; requests that the host makes on its own do not.
         """
-        repeats = RetryBudget(harmless, patient=patient)
-        client = await self.open_client(what, timeout)
+        client = self._supervisor.client
+        if client is None or self._dies_unnoticed:
+            client = await self.open_client(what, timeout)
         self.calls += counted
+        repeats: RetryBudget | None = None
         while True:
-            if queue is not None and isinstance(self._spec, HttpSpec):
-                async with self._turns.taken(queue):
+            outcome = Outcome()
+            try:
+                if call is None or not self._takes_turns:
+                    return await self._send_once(client, send, call, outcome)
+                async with self._turns.taken(partial(self._tell_queue, call)):
                     if client is not self._supervisor.client:  # lost or reopened while this request waited
                         client = await self.open_client(what, timeout)
-                    answer, failure, outcome = await self._attempt(client, send)
-            else:
-                answer, failure, outcome = await self._attempt(client, send)
-            if failure is None:
-                return answer  # type: ignore[return-value]
-            if isinstance(failure, CallCancelledError):
-                raise failure  # the user cancelled it: no failure
+                    return await self._send_once(client, send, call, outcome)
+            except CallCancelledError:  # no failure: the user cancelled it
+                with without_context:
+                    raise
+            except Exception as error:
+                failure = error
             await self._supervisor.after_failure(client, failure)
+            repeats = repeats or RetryBudget(harmless, patient=patient)
             if not await self._again(client, failure, outcome, repeats, timeout):
                 break
             client = await self.open_client(what, timeout)
         self.failures += counted
-        raise self._failed(failure, outcome, what, timeout, harmless=harmless)
+        with without_context:
+            raise self._failed(failure, outcome, what, timeout, harmless=harmless)
 
-    async def _attempt(
-        self, client: Client, send: Callable[[Client], Awaitable[T]]
-    ) -> tuple[T | None, Exception | None, Outcome]:
-        """Send once. Returns failures, so that errors raised later have no foreign error in their context."""
-        outcome = Outcome(self._place.position())
+    async def _send_once(
+        self,
+        client: Client,
+        send: Callable[[Client], Awaitable[T]],
+        call: InFlightRequest | None,
+        outcome: Outcome,
+    ) -> T:
+        place = self._place
+        if self._has_stderr:
+            outcome.begun = place.position()
         if not self.in_flight:
-            self._place.quiet = outcome.begun
+            place.quiet = outcome.begun
         token = current.set(outcome)
         started = time.perf_counter()
         self.in_flight += 1
         try:
-            answer = finished(await send(client))
-        except Exception as error:
-            return None, error, outcome
+            if call is None:
+                answer = await send(client)
+            else:
+                if self._questions.settling is not None:
+                    await self._questions.settled()
+                answer = await call.wait(send(client), self._questions.calls)
+            kind = getattr(answer, "result_type", None)
+            if kind not in (None, "complete"):
+                raise ValueError(f"its resultType is {one_line(str(kind), 40)!r}, which mcp_magic does not know")
+        except BaseException:
+            if call is not None:
+                self._questions.interrupted(call, client)
+            raise
         finally:
             self.in_flight -= 1
             if not self.in_flight:
@@ -223,9 +221,14 @@ class RequestSender:
             current.reset(token)
         self.latency = time.perf_counter() - started
         self.last_seen = time.time()
-        if not self.in_flight:
-            self._place.quiet = self._place.position()
-        return answer, None, outcome
+        if self._has_stderr and not self.in_flight:
+            place.quiet = place.position()
+        return answer
+
+    def _tell_queue(self, call: InFlightRequest, at_once: int, waiting: int) -> None:
+        text = f"{at_once} calls of {self._place.name} are under way; {waiting} wait for their turn"
+        self._notices.log("warning", text)
+        call.logged(LogMessage(time.time(), "warning", "mcp_magic", text))
 
     async def _again(
         self, client: Client, failure: Exception, outcome: Outcome, repeats: RetryBudget, timeout: float | None
@@ -233,7 +236,7 @@ class RequestSender:
         """Decide whether to retry a failed request; wait for a busy server first."""
         if is_forgotten(failure, outcome) and not repeats.renewed:
             repeats.renewed = True
-            self._supervisor.forgotten(client)
+            self._supervisor.report(Event.FORGOTTEN, client)
             return True
         wait = outcome.retry_after
         if outcome.status in BUSY:
@@ -275,34 +278,29 @@ class RequestSender:
         Raises:
             SessionError: There is no session; nothing was sent.
         """
-        if self._supervisor.client is not None and self._is_doubtful():
-            await self._check(self._supervisor.client)
-        if self._supervisor.client is None and self._supervisor.comes_back:
-            longest = self._supervisor.reconnection.wait
+        supervisor = self._supervisor
+        if supervisor.client is not None and self._is_doubtful():
+            await self._check(supervisor.client)
+        if supervisor.client is None and supervisor.comes_back:
+            longest = supervisor.reconnection.wait
             longest = longest if timeout is None else min(timeout, longest)
-            late, failed = False, None
-            try:
-                async with asyncio.timeout(longest):
-                    await self._supervisor.back()
-            except TimeoutError:
-                late = True
-            except MCPMagicError as error:
-                failed = error
-            if late:
-                raise waited_error(
-                    self._place.name,
-                    what or self._place.name,
-                    longest,
-                    self._supervisor.backoff,
-                    self._supervisor.last_attempt(),
-                )
-            if failed is not None and not isinstance(failed, SessionClosedError):
-                raise failed
-        if self._supervisor.client is None:
-            await self._supervisor.last_words()
-        if self._supervisor.client is None:
-            raise self._supervisor.gone()
-        return self._supervisor.client
+            late = asyncio.timeout(longest)
+            with without_context:
+                try:
+                    async with late:
+                        await supervisor.back()
+                except SessionClosedError:
+                    pass  # said below
+                except TimeoutError:
+                    if not late.expired():
+                        raise
+                    name, last = self._place.name, supervisor.last_attempt()
+                    raise waited_error(name, what or name, longest, supervisor.backoff, last) from None
+        if supervisor.client is None:
+            await supervisor.last_words()
+        if supervisor.client is None:
+            raise supervisor.gone()
+        return supervisor.client
 
     async def drained(self, seconds: float) -> None:
         """Wait until no request is pending, but at most `seconds`."""
@@ -317,7 +315,7 @@ class RequestSender:
 
         Only over SSE and WebSocket: over streamable HTTP each request has its own connection, and stdio has a process.
         """
-        if self._spec.transport not in ("sse", "ws") or self.in_flight or self.last_seen is None:
+        if not self._dies_unnoticed or self.in_flight or self.last_seen is None:
             return False
         silent = time.time() - self.last_seen
         return not 0 <= silent <= self._supervisor.reconnection.idle  # the clock may have been set back
@@ -327,6 +325,8 @@ class RequestSender:
             async with asyncio.timeout(self._supervisor.reconnection.ping):
                 await ping(client)
 
-        _, failure, _ = await self._attempt(client, send)
-        if isinstance(failure, TimeoutError) or (failure is not None and is_closed(failure)):
-            self._supervisor.doubted(failure)
+        try:
+            await self._send_once(client, send, None, Outcome())
+        except Exception as error:
+            if isinstance(error, TimeoutError) or is_closed(error):
+                self._supervisor.report(Event.DOUBTED, client, error)

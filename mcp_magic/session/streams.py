@@ -21,6 +21,7 @@ from mcp_magic.session.failures import (
     unread_text,
     whole_answer,
 )
+from mcp_magic.session.wire import Event
 from mcp_magic.trace.trace import IN, OUT, being_sent
 
 if TYPE_CHECKING:
@@ -367,9 +368,9 @@ class WatchedStream(Wrapped):
         try:
             item = await self._next()
         except StopAsyncIteration:
-            if self._wire.keeper is not None:  # the server ended it, not the client
+            if self._wire.session is not None:  # the server ended it, not the client
                 self._wire.recorder.ended()
-            self._wire.ended()
+            self._wire.report(Event.ENDED)
             raise
         return item if item is self._stand_in else self._noted(item)
 

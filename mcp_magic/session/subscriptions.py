@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import NotOfferedError
 from mcp_magic.schema.commandline import as_word
+from mcp_magic.session.reconnect import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -168,7 +169,7 @@ class _Shared:
             self._task = None
 
     async def _follow(self, client: Client, log: Callable[[str, str], None]) -> None:
-        pause, said = FIRST_PAUSE_SECONDS, False
+        backoff, said = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), False
         again = self.confirmed.done()
         while True:
             started, problem = time.monotonic(), "the server has ended it"
@@ -180,12 +181,11 @@ class _Shared:
                     return
                 problem = str(error) or type(error).__name__
             if time.monotonic() - started > LASTED_SECONDS:
-                pause, said = FIRST_PAUSE_SECONDS, False
+                backoff, said = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), False
             if not said:
                 log("warning", f"the subscription to {self.uri} was interrupted ({problem}); it is tried again")
             again = said = True
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(backoff.pause())
 
     def agreed(self, again: bool) -> None:
         """Note that the server has agreed to announce changes."""

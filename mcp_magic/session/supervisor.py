@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from enum import Enum, IntEnum, StrEnum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,8 +18,8 @@ from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.failures import away, closed_error, connect_error, gave_up
 from mcp_magic.session.negotiation import Negotiation, unless_listening
-from mcp_magic.session.reconnect import Answer, Backoff, is_hopeless, look
-from mcp_magic.session.wire import Keeper, Wire
+from mcp_magic.session.reconnect import Answer, is_hopeless, look
+from mcp_magic.session.wire import Event, Wire
 from mcp_magic.stderr import terminate
 
 if TYPE_CHECKING:
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
 
     from mcp_magic.session.catalog import Catalog
     from mcp_magic.session.notifications import Notices
+    from mcp_magic.session.reconnect import Backoff
     from mcp_magic.session.services import Services
     from mcp_magic.session.transports import Transport
     from mcp_magic.session.wire import Place
     from mcp_magic.trace.trace import Recorder
 
-__all__ = ["Known", "Supervisor", "build_models", "quiet_sdk_logging"]
+__all__ = ["Known", "State", "Supervisor", "build_models", "quiet_sdk_logging"]
 
 
 # Preparations while a server connects, which would make the first call slow.
@@ -93,6 +95,40 @@ CLOSE_SECONDS = 10.0
 """Seconds that an orderly close may take; the SDK's own steps (end of input, SIGTERM, SIGKILL) need about six."""
 
 
+class State(StrEnum):
+    """The state of a connection."""
+
+    CONNECTING = "connecting"
+    OPEN = "open"
+    RECONNECTING = "reconnecting"
+    LOST = "lost"
+    """The server ended it, or could not be reached."""
+    CLOSED = "closed"
+
+
+class _Phase(Enum):
+    """Where the owner task is."""
+
+    ENTERING = auto()
+    """It opens a transport or a session: the server may never answer."""
+    INSIDE = auto()
+    OUTSIDE = auto()
+
+
+class _Then(IntEnum):
+    """What the owner task does next. A later one replaces an earlier one, never the other way round."""
+
+    STAY = auto()
+    REOPEN = auto()
+    """The stream has ended: open another transport, if the rules for reconnecting cover the server."""
+    RENEW = auto()
+    """The server has forgotten the session: open the next one over the same transport."""
+    GIVE_UP = auto()
+    REPLACE = auto()
+    """Close; the user opens it again at once, and calls that wait for a session keep waiting."""
+    CLOSE = auto()
+
+
 class Known(NamedTuple):
     """What a session's server told about itself; the SDK's client knows it only while it is open."""
 
@@ -128,6 +164,7 @@ class Supervisor:
         reconnection: The rules for reconnecting.
         reconnects: How often the session has come back by itself.
         opened_by_hand: How often the user has reopened it.
+        state: The state; only this class changes it.
         client: The SDK's client while the session is open, else None.
         known: What the server told about itself in the last session, or None.
         backoff: The attempts to reconnect, or None.
@@ -151,6 +188,7 @@ class Supervisor:
         self.connect_seconds = 0.0
         self.reconnection = services.reconnection
         self.reconnects = self.opened_by_hand = 0
+        self.state = State.CLOSED
         self.client: Client | None = None
         self.known: Known | None = None
         self.backoff: Backoff | None = None
@@ -166,24 +204,14 @@ class Supervisor:
         self._leave, self._left = asyncio.Event(), asyncio.Event()
         self._ready: asyncio.Future[None] | None = None
         self._reopening = asyncio.Lock()
-        self._closing = self._renewing = self._ended = self._entering = self._gave_up = self._replacing = False
+        self._phase = _Phase.OUTSIDE
+        self._then = _Then.STAY
         self._closes = 0
         self._sessions = 0
         self._up_since = self._up_for = 0.0
         self._lost: SessionClosedError | None = None
         self._why: BaseException | None = None
         self._tried: BaseException | None = None
-
-    @property
-    def state(self) -> str:
-        """`"connecting"`, `"open"`, `"reconnecting"`, `"lost"` (the server ended it) or `"closed"`."""
-        if self.client is not None:
-            return "open"
-        if self.owner is None or self.owner.done() or self._closing:
-            return "lost" if self._lost is not None else "closed"
-        if not self._sessions:
-            return "connecting"
-        return "reconnecting" if self.comes_back else "lost"
 
     @property
     def problem(self) -> str:
@@ -201,24 +229,38 @@ class Supervisor:
     @property
     def _goes_on(self) -> bool:
         """Whether the owner task reconnects the session."""
-        if self.owner is None or self.owner.done() or self._closing or self._gave_up:
+        if self.owner is None or self.owner.done() or self._then >= _Then.GIVE_UP:
             return False
-        return self._renewing or self.reconnection.covers(self.spec)
+        return self._then is _Then.RENEW or self.reconnection.covers(self.spec)
+
+    @property
+    def _is_closing(self) -> bool:
+        return self._then >= _Then.REPLACE
 
     @property
     def _lasted(self) -> bool:
         """Whether the session was open long enough to reconnect without a pause."""
         return self._up_for >= self.reconnection.lasting
 
-    # State changes by the owner task
+    # State changes
+
+    def _become(self, state: State) -> None:
+        self.state = state
+        self._changed()
+
+    def _leave_for(self, then: _Then) -> None:
+        """Let the owner task leave the session."""
+        self._then = max(self._then, then)
+        self._leave.set()
 
     def _begin(self) -> None:
         assert self.loop is not None
         if self._ready is None or self._ready.done():
             self._ready = self.loop.create_future()
-        self._closing = self._gave_up = False
+        self._then = _Then.STAY
         self._lost = self.backoff = self._why = self._tried = None
         self._sessions = 0
+        self.state = State.CONNECTING
 
     def _pause(self) -> None:
         """Note that there is no session now; requests wait for the next."""
@@ -231,12 +273,15 @@ class Supervisor:
             self._ready = asyncio.get_running_loop().create_future()
             # Retrieved, so that asyncio does not report an error without a waiting request.
             self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._changed()
+        if self._is_closing or not self._sessions:
+            self._changed()
+        else:
+            self._become(State.RECONNECTING if self._goes_on else State.LOST)
 
     def _away(self, failure: BaseException | None) -> None:
         """Note that the session is lost, or that an attempt to reconnect has failed."""
         if self.backoff is None:
-            self.backoff = Backoff(self.reconnection)
+            self.backoff = self.reconnection.backoff()
         self._lost = closed_error(self._place, self._why or failure)
         self._pause()
 
@@ -256,18 +301,18 @@ class Supervisor:
             self.reconnects += 1
             for kind in KINDS:
                 self._catalog.changed(kind)
-        self._changed()
+        self._become(State.OPEN)
 
     def _finish(self, failure: BaseException | None) -> None:
         """Note that there will be no further session."""
-        if not self._closing:
+        if not self._is_closing:
             self._lost = closed_error(self._place, self._why or failure)
-            if self._gave_up and self.backoff is not None and self.reconnection.covers(self.spec):
+            if self._then is _Then.GIVE_UP and self.backoff is not None and self.reconnection.covers(self.spec):
                 self._lost = gave_up(self._lost, self.backoff, self.last_attempt())
-        if self._ready is not None and not self._ready.done() and not self._replacing:
-            never = not self._sessions and not self._closing
+        if self._then is not _Then.REPLACE:
+            never = not self._sessions and not self._is_closing
             self._refuse(connect_error(failure or EOFError("closed"), self._place) if never else self.gone())
-        self._changed()
+        self._become(State.LOST if self._lost is not None else State.CLOSED)
 
     def _refuse(self, failed: Exception) -> None:
         """Fail the requests that wait for a session."""
@@ -276,37 +321,34 @@ class Supervisor:
             self._ready.set_exception(failed)
             self._ready.exception()  # retrieved, so that asyncio does not report it
 
-    # Reports from the transport and from requests
+    def report(self, event: Event, session: Client | None = None, why: BaseException | None = None, /) -> None:
+        """Note what a transport or a request has learned.
 
-    def forgotten(self, client: Client) -> None:
-        """Renew the session of this client: the server no longer knows it."""
-        if self.known is not None and self.known.client is client and not self._renewing and not self._closing:
-            self._renewing = True
+        Args:
+            event: What happened.
+            session: The client of the session that it is about; the present one if left out.
+            why: The error that shows it, or None.
+        """
+        if event is Event.FORGOTTEN:
+            if self.known is not None and self.known.client is session and self._then in (_Then.STAY, _Then.REOPEN):
+                self._leave_for(_Then.RENEW)
+                self._pause()
+        elif event is Event.ENDED:
+            if not self._is_closing:
+                self._lost = closed_error(self._place)
+            self._leave_for(_Then.REOPEN)
             self._pause()
-            self._leave.set()
-
-    def doubted(self, why: BaseException) -> None:
-        """Check whether the server is gone: a request could not connect, or a stream was cut."""
-        if self.client is None or self._leave.is_set():
-            return
-        self._why = why
-        self._lost = closed_error(self._place, why)
-        self._ended = not isinstance(self.spec, HttpSpec)
-        self._pause()
-        self._leave.set()
+        elif self.client is not None and not self._leave.is_set():
+            self._why = why
+            self._lost = closed_error(self._place, why)
+            # Over HTTP the session may outlive the connection: the owner task asks the server.
+            self._leave_for(_Then.STAY if isinstance(self.spec, HttpSpec) else _Then.REOPEN)
+            self._pause()
 
     def stream_cut(self, why: BaseException) -> None:
         """Note that a notification stream was cut. Over HTTP that is the first sign that a server is gone."""
         if isinstance(self.spec, HttpSpec):
-            self.doubted(why)
-
-    def _end(self) -> None:
-        """Note that the server has ended the stream."""
-        self._ended = True
-        if not self._closing:
-            self._lost = closed_error(self._place)
-        self._pause()
-        self._leave.set()
+            self.report(Event.DOUBTED, None, why)
 
     async def back(self) -> None:
         """Return when the session is open again.
@@ -321,7 +363,7 @@ class Supervisor:
         """Return the error for a request without a session; it was not sent."""
         if self._lost is not None:
             gone = type(self._lost)(*self._lost.args, stderr=self._lost.stderr)
-        elif self._closing:
+        elif self._is_closing:
             name = self._place.name
             again = f"`%mcp reconnect {name}` opens it again" if self._held() else "`%mcp connect` opens one"
             gone = SessionClosedError(f"{name}: the session was closed; {again}.")
@@ -339,7 +381,7 @@ class Supervisor:
     async def after_failure(self, client: Client, failure: BaseException) -> None:
         """Note that a request has failed; if the server has ended, wait a moment until it is known how."""
         if self.client is client and is_closed(failure):
-            self.doubted(failure)
+            self.report(Event.DOUBTED, client, failure)
         await self.last_words()
 
     async def last_words(self) -> None:
@@ -370,7 +412,8 @@ class Supervisor:
         try:
             await asyncio.shield(self._ready)
         except asyncio.CancelledError:
-            self._closing = True
+            self._then = _Then.CLOSE
+            self._become(State.CLOSED)
             self.owner.cancel()  # it ends its server by itself; the interrupted caller does not wait for that
             raise
         self.connect_seconds = time.perf_counter() - started
@@ -381,16 +424,15 @@ class Supervisor:
         Cancels a `reopen()` in progress, which raises SessionClosedError.
         """
         self._closes += 1
-        self._replacing = False
-        await self._close()
+        await self._close(_Then.CLOSE)
 
-    async def _close(self) -> None:
-        self._closing = True
+    async def _close(self, then: _Then) -> None:
+        self._leave_for(then)
         self._lost = None
-        self._leave.set()
+        self._become(State.CLOSED)
         if (owner := self.owner) is None or owner.done():
             return
-        if self._entering:  # the server may never answer: do not wait for it
+        if self._phase is _Phase.ENTERING:  # the server may never answer: do not wait for it
             owner.cancel()
         await asyncio.wait({owner}, timeout=CLOSE_SECONDS)
         if not owner.done():
@@ -410,7 +452,10 @@ class Supervisor:
         closes = self._closes
         async with self._reopening:
             if self._closes == closes:
-                await self._close_for_another()
+                try:
+                    await self._close(_Then.REPLACE)
+                finally:
+                    self._leave_for(_Then.CLOSE)  # if the session cannot be replaced, it stays closed
             if self._closes != closes:
                 gone = self.gone()
                 self._refuse(gone)
@@ -419,23 +464,6 @@ class Supervisor:
             await self.open()
             for kind in KINDS:
                 self._catalog.changed(kind)
-
-    async def _close_for_another(self) -> None:
-        """Close the session; calls that wait for a session keep waiting."""
-        self._replacing = True
-        try:
-            await self._close()
-        finally:
-            self._replacing = False
-
-    async def renew(self, client: Client) -> None:
-        """Replace a session that the server has forgotten by a new one over the same HTTP client.
-
-        Args:
-            client: The client of the forgotten session; if it was already replaced, nothing happens.
-        """
-        self.forgotten(client)
-        await self.back()
 
     async def _own(self) -> None:
         """Run the owner task, which leaves all contexts that it enters."""
@@ -458,11 +486,11 @@ class Supervisor:
 
     async def _hold(self) -> BaseException | None:
         """Open the transport and hold sessions over it until the last ends; return the error, if any."""
-        self._entering = True
+        self._phase = _Phase.ENTERING
         failure: BaseException | None = None
         try:
             async with AsyncExitStack() as stack:
-                wire = Wire(self._recorder, self._services.logins, self._end, self._notices.warn)
+                wire = Wire(self._recorder, self._services.logins, self.report, self.back, self._notices.warn)
                 transport = await self._services.open_transport(self.spec, wire, stack)
                 self._place.wire = wire
                 await self._hold_sessions(wire, transport)
@@ -471,18 +499,18 @@ class Supervisor:
         finally:
             self._pause()
             self._left.set()
-        if failure is not None and self._entering and self._sessions:
+        if failure is not None and self._phase is _Phase.ENTERING and self._sessions:
             self._tried = connect_error(failure, self._place)
             self._tried.__context__ = self._tried.__cause__ = None
-        self._entering = False
+        self._phase = _Phase.OUTSIDE
         return failure
 
     async def _hold_sessions(self, wire: Wire, transport: Transport) -> None:
         """Hold a session until it should end; if the server has forgotten it, hold a new one."""
-        self._renewing = True
         negotiation = Negotiation(self.spec, self._services.protocols)
-        while self._renewing and not self._closing:
-            self._renewing, self._ended, self._entering = False, False, True
+        self._then = max(self._then, _Then.RENEW)
+        while self._then is _Then.RENEW:
+            self._then, self._phase = _Then.STAY, _Phase.ENTERING
             self._leave.clear()
             leaving = False
             current.set(wire.begins(negotiation.probe(wire.errlog)))
@@ -493,17 +521,23 @@ class Supervisor:
                     current.set(None)
                     build_models(client.protocol_version)
                     negotiation.opened(client)
-                    self._opened(client, wire)
+                    wire.opened(client)
+                    self._phase = _Phase.INSIDE
+                    self._left.clear()
+                    self.opened_at = time.time()
+                    self._sessions += 1
+                    self._resume(client, afresh=self._sessions > 1)
                     await self._attend(client, wire)
-                    leaving = self._closing or self._renewing
+                    leaving = self._is_closing or self._then is _Then.RENEW
                     wire.left()
                     self._pause()
-                    if self._renewing:
+                    if self._then is _Then.RENEW:
                         await self._drained(DRAIN_SECONDS)
             except Exception as error:
-                if self._entering and not self._closing and negotiation.another(error, wire.probe):
+                entering = self._phase is _Phase.ENTERING and not self._is_closing
+                if entering and negotiation.another(error, wire.probe):
                     wire.began_in_vain()
-                    self._renewing = True
+                    self._then = _Then.RENEW
                 elif not leaving:  # errors while a session is closed on purpose do not matter
                     raise
 
@@ -519,20 +553,11 @@ class Supervisor:
             else:
                 yield await entering
 
-    def _opened(self, client: Client, wire: Wire) -> None:
-        keeper = Keeper(self.doubted, lambda: self.forgotten(client), self.back)
-        wire.opened(keeper, modern=client.session.discover_result is not None)
-        self._entering = False
-        self._left.clear()
-        self.opened_at = time.time()
-        self._sessions += 1
-        self._resume(client, afresh=self._sessions > 1)
-
     async def _attend(self, client: Client, wire: Wire) -> None:
         """Wait until the session should end; meanwhile check on a server that may be gone."""
         while True:
             await self._leave.wait()
-            if self._closing or self._renewing or self._ended:
+            if self._then is not _Then.STAY:
                 return
             self._leave.clear()
             if not await self._outlast(client, wire):
@@ -549,7 +574,7 @@ class Supervisor:
             # Since 2026-07-28 nothing tells whether a server that was away is still the same.
             anew = answer is Answer.HERE and failed and client.session.discover_result is not None
             if answer is Answer.FORGOTTEN or anew:
-                self._renewing = True
+                self._leave_for(_Then.RENEW)
                 return False
             if answer is Answer.HERE:
                 self._resume(client, afresh=failed > 0)
@@ -558,7 +583,7 @@ class Supervisor:
             self._tried = why
             self._away(None)
             if answer is Answer.REFUSED or not self._goes_on:
-                self._gave_up = True
+                self._leave_for(_Then.GIVE_UP)
                 return False
             if not await self._rest():
                 return False
@@ -577,10 +602,10 @@ class Supervisor:
     async def _rest(self) -> bool:
         """Pause before the next attempt; return False to give up or to leave the session."""
         assert self.backoff is not None
-        pause = self.backoff.pause()
-        if pause is None:
-            self._gave_up = True
+        if self.backoff.left <= 0:
+            self._leave_for(_Then.GIVE_UP)
             return False
+        pause = self.backoff.pause()
         self._changed()
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):

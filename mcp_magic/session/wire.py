@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Protocol
 
 from mcp_magic.auth.login import LogIns
 from mcp_magic.config.specs import StdioSpec
@@ -15,11 +17,13 @@ from mcp_magic.stderr import Position, cause, how_ended, not_passed_on
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mcp import Client
+
     from mcp_magic.config.specs import Spec
     from mcp_magic.stderr import ErrorLog
     from mcp_magic.trace.trace import Recorder
 
-__all__ = ["NOT_RECORDED", "Keeper", "Place", "Wire", "not_recorded", "text_of"]
+__all__ = ["NOT_RECORDED", "Event", "Place", "Wire", "not_recorded", "text_of"]
 
 
 NOT_RECORDED = "mcp_magic/cassette"
@@ -104,19 +108,30 @@ GARBAGE_LINES, GARBAGE_CHARACTERS = 5, 200
 """Maximum number of lines that are no MCP messages, and most characters of each, to keep for errors."""
 
 
-@dataclass(frozen=True)
-class Keeper:
-    """Callbacks from a transport to the supervisor of an open session.
+class Event(Enum):
+    """What a transport or a request learns about the session."""
 
-    Attributes:
-        doubted: Called with the error when a request could not connect or a stream was cut.
-        forgotten: Called when the server no longer knows the session.
-        back: Returns when the server answers again; raises an MCPMagicError when the session is given up.
-    """
+    ENDED = auto()
+    """The server has ended the stream: its process exited, or a socket was closed."""
+    FORGOTTEN = auto()
+    """The server no longer knows the session."""
+    DOUBTED = auto()
+    """A request could not connect, or a stream was cut: the server may be gone."""
 
-    doubted: Callable[[BaseException], None]
-    forgotten: Callable[[], None]
-    back: Callable[[], Awaitable[None]]
+
+class Report(Protocol):
+    """Tells the supervisor of an event."""
+
+    def __call__(self, event: Event, session: Client | None = None, why: BaseException | None = None, /) -> None:
+        """Note an event of a session, and its error."""
+
+
+def _unheard(event: Event, session: Client | None = None, why: BaseException | None = None, /) -> None:
+    """Report to no supervisor."""
+
+
+async def _never() -> None:
+    await asyncio.Event().wait()
 
 
 @dataclass
@@ -126,7 +141,8 @@ class Wire:
     Attributes:
         recorder: Writes the messages into the trace.
         logins: How the user logs in, and where tokens are kept.
-        ended: Called when the server ends the stream: its process exits, or a socket is closed.
+        report: Tells the supervisor of an event.
+        back: Returns when the server answers again; raises an MCPMagicError when the session is given up.
         warn: Called with a sentence about each stray answer.
         errlog: The server's stderr, for stdio.
         opening: How the server answered the last opening or ping; None before.
@@ -134,7 +150,7 @@ class Wire:
         garbage: The first lines that are no MCP messages.
         open: Whether there has been a session; later failures must not end it.
         modern: Whether the session is one of 2026-07-28.
-        keeper: Callbacks to the supervisor; None while there is no session.
+        session: The client of the open session, or None.
         replayed: Whether a cassette answers.
         exited: How the recorded process ended, from the cassette, or "".
         probe: The probe of the session.
@@ -142,7 +158,8 @@ class Wire:
 
     recorder: Recorder
     logins: LogIns = field(default_factory=LogIns)
-    ended: Callable[[], None] = lambda: None
+    report: Report = _unheard
+    back: Callable[[], Awaitable[None]] = _never
     warn: Callable[[str], None] = lambda text: None
     errlog: ErrorLog | None = None
     opening: Outcome | None = None
@@ -150,7 +167,7 @@ class Wire:
     garbage: list[str] = field(default_factory=list)
     open: bool = False
     modern: bool = False
-    keeper: Keeper | None = None
+    session: Client | None = None
     replayed: bool = False
     exited: str = ""
     probe: Probe = field(default_factory=Probe)
@@ -165,14 +182,14 @@ class Wire:
         self.probe = probe
         return self.asks()
 
-    def opened(self, keeper: Keeper, *, modern: bool) -> None:
-        """Note that a session is open, and its keeper."""
-        self.keeper, self.modern, self.open = keeper, modern, True
+    def opened(self, session: Client) -> None:
+        """Note that a session is open."""
+        self.session, self.modern, self.open = session, session.session.discover_result is not None, True
         self.recorder.opened()
 
     def left(self) -> None:
         """Note that the session is being left."""
-        self.keeper = None
+        self.session = None
 
     def began_in_vain(self) -> None:
         """Forget a failed opening: the session is now begun in another way."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -15,7 +15,6 @@ from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
     from types import ModuleType, TracebackType
 
     from opentelemetry.trace import Span, Tracer
@@ -116,10 +115,7 @@ def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> I
 
 def recording() -> bool:
     """Whether a provider is set up; without one no spans are made."""
-    api, named = _api()
-    # This private shortcut avoids get_tracer_provider(), whose look into os.environ costs 2 % of an in-process call.
-    if not named and getattr(api, "_TRACER_PROVIDER", api) is None:
-        return False
+    api, _ = _api()
     return not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider)
 
 
@@ -198,7 +194,10 @@ def _target(message: dict[str, Any]) -> dict[str, str]:
 # One tool call with its counters and its span, however it ends.
 
 
-class Measured:
+_VERSION = "mcp.protocol.version"
+
+
+class Measured(AbstractContextManager["Measured"]):
     """A context around an approved call: counts and times it, in a span `execute_tool NAME`.
 
     The SDK's span of each request of the call is a child of it, and so is the server's own span.
@@ -209,7 +208,7 @@ class Measured:
 
     __slots__ = ("_counter", "_server", "_span", "_spec", "_started", "_tool", "_tool_failed", "seconds")
 
-    def __init__(self, server: str, tool: str, spec: Spec, counter: Metrics | None) -> None:
+    def __init__(self, server: str, tool: str, spec: Spec, counter: Metrics | None, version: str | None = None) -> None:
         self._server = server
         self._tool = tool
         self._spec = spec
@@ -217,19 +216,13 @@ class Measured:
         self._span: tuple[AbstractContextManager[Span], Span] | None = None
         self.seconds = 0.0
         self._tool_failed = False
-
-    def __enter__(self) -> Measured:
-        if recording():
-            names = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": self._tool, SERVER: self._server}
-            context = span(f"execute_tool {self._tool}", {**names, **place(self._spec)})
+        api, named = _api()
+        # This private shortcut avoids get_tracer_provider(), whose look into os.environ takes 2 % of a call.
+        if (named or getattr(api, "_TRACER_PROVIDER", api) is not None) and recording():
+            attributes = self._attributes() if version is None else {**self._attributes(), _VERSION: version}
+            context = span(f"execute_tool {self._tool}", attributes)
             self._span = context, context.__enter__()
         self._started = time.perf_counter()
-        return self
-
-    def sent(self, version: str) -> None:
-        """Note that the call is sent on a session of this protocol version."""
-        if self._span is not None:
-            self._span[1].set_attribute("mcp.protocol.version", version)
 
     def answered(self, *, failed: bool) -> None:
         """Note whether the answer is an error that the tool reports."""
@@ -247,3 +240,11 @@ class Measured:
             if self._tool_failed:
                 fail(made, TOOL_ERROR)
             context.__exit__(kind, error, traceback)
+
+    def _attributes(self) -> dict[str, Any]:
+        return {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": self._tool,
+            SERVER: self._server,
+            **place(self._spec),
+        }

@@ -33,5 +33,5 @@ async def test_a_result_of_a_kind_that_nobody_knows_is_an_error(host: Host) -> N
         await connection.call("echo")
 
     assert str(raised.value) == (
-        "odd:echo: the server's answer breaks the protocol: its resultType is 'surprise', which nobody here knows"
+        "odd:echo: the server's answer breaks the protocol: its resultType is 'surprise', which mcp_magic does not know"
     )

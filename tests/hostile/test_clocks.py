@@ -13,7 +13,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic._host import Host
 from mcp_magic.errors import AuthorizationError, RequestTimeoutError
 from mcp_magic.session.failures import away
-from mcp_magic.session.reconnect import Backoff, Reconnection
+from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.watch import Watch, status_text
 from tests.agent.threads_in import kept, run
 from tests.core.authorization_server import Behaviour
@@ -67,7 +67,7 @@ async def test_a_conversation_goes_on_in_a_new_kernel_after_the_clock_was_set(
 async def test_what_is_said_of_a_lost_session_and_of_a_watch_counts_the_seconds_that_passed(
     clock: Clock, jump: float
 ) -> None:
-    backoff, watch = Backoff(Reconnection(first=5.0, jitter=0.0)), Watch(Host(), "server", "a:b")
+    backoff, watch = Reconnection(first=5.0, jitter=0.0).backoff(), Watch(Host(), "server", "a:b")
     assert backoff.pause() == 5.0
     clock.ahead = jump
     assert away(backoff) == "lost 0 s ago, tried once, next in 5 s"

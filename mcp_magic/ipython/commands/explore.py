@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
     from mcp_types import ResourceTemplate
 
-    from mcp_magic.results.cards import ToolCard
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.session.connection import Connection
     from mcp_magic.skills import Skill, Skills
