@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -140,9 +139,6 @@ class Forms:
 
 # The details of the chosen item: its card, the result of reading it, its form.
 
-FORMS = {"tools": "ToolForm", "templates": "TemplateForm", "prompts": "PromptForm"}
-"""Kind -> the class of its form in `ui.request_form`; a resource needs no form."""
-
 _PARTS: dict[str, Callable[[str, Any], Part]] = {
     "resources": resource_part,
     "templates": template_part,
@@ -151,9 +147,10 @@ _PARTS: dict[str, Callable[[str, Any], Part]] = {
 
 
 def make_form(connection: Connection, item: Item, timeout: float | None = None) -> Any:
-    """Return a new form for a tool, template or prompt, with a timeout in seconds; imports the forms lazily."""
-    forms = importlib.import_module("mcp_magic.ui.request_form")
-    return getattr(forms, FORMS[item.kind])(connection, item.definition, timeout=timeout)
+    """Return a new form for a tool, template or prompt, with a timeout in seconds."""
+    from mcp_magic.ui.request_form import RequestForm
+
+    return RequestForm(connection, item.definition, timeout=timeout)
 
 
 class Detail:
