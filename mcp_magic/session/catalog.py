@@ -98,8 +98,8 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
         if len(items) > MAX_ITEMS or size > MAX_BYTES:
             raise InvalidResponseError(
                 f"the listing of {field} is too long: stopped after {counted(number, 'pages')} with "
-                f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} items and "
-                f"{MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
+                f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} items "
+                f"and {MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
             )
         cursor = page.next_cursor
         if not cursor:  # the specification says absent; some servers send ""

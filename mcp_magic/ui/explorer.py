@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import ipywidgets
 
@@ -22,30 +20,14 @@ if TYPE_CHECKING:
 
     from mcp_magic._host import Host
     from mcp_magic.config.specs import Spec
-    from mcp_magic.display.document import Badge, Part
+    from mcp_magic.display.document import Part
+    from mcp_magic.session.catalog import Catalog
     from mcp_magic.session.connection import Connection
 
     MakeForm = Callable[[Connection, "Item"], Any]
     Where = tuple[str, str, str]
 
-__all__ = [
-    "EXPLORER_STYLE",
-    "KEPT",
-    "Detail",
-    "Explorer",
-    "Forms",
-    "Index",
-    "Item",
-    "ItemRow",
-    "Look",
-    "Pages",
-    "Row",
-    "Server",
-    "ServerRow",
-    "Servers",
-    "make_form",
-    "search",
-]
+__all__ = ["KEPT", "Explorer", "Index", "Item", "make_form", "make_item", "search"]
 
 
 # The open forms: a form keeps what was typed when its item is chosen again.
@@ -54,23 +36,21 @@ KEPT = 10
 """Forms kept besides the one that is shown. A form has from ten to some hundred widgets."""
 
 
-@dataclass
 class _Open:
-    connection: Connection
-    item: Item
-    form: Any
-    first: dict[str, Any]
-    changed: bool = False
+    def __init__(self, connection: Connection, item: Item, form: Any) -> None:
+        self.connection, self.item, self.form = connection, item, form
+        self._first, self._changed = form.form.draft, False
+        form.form.on_change(self._change)
 
-    def change(self) -> None:
-        self.changed = True
+    def _change(self) -> None:
+        self._changed = True
 
     @property
     def touched(self) -> bool:
         """Whether closing the form would lose anything: input, or an outcome."""
         form = self.form
         used = form.running or form.result is not None or form.error is not None
-        return self.changed or used or form.form.draft != self.first
+        return self._changed or used or form.form.draft != self._first
 
 
 class Forms:
@@ -108,8 +88,7 @@ class Forms:
 
     def _new(self, connection: Connection, item: Item) -> Any:
         form = self._make(connection, item)
-        made = self._open[item.where] = _Open(connection, item, form, form.form.draft)
-        form.form.on_change(made.change)
+        self._open[item.where] = _Open(connection, item, form)
         return form
 
     def leave(self, item: Item) -> None:
@@ -140,9 +119,6 @@ class Forms:
 
 # The details of the chosen item: its card, the result of reading it, its form.
 
-FORMS = {"tools": "ToolForm", "templates": "TemplateForm", "prompts": "PromptForm"}
-"""Kind -> the class of its form in `ui.request_form`; a resource needs no form."""
-
 _PARTS: dict[str, Callable[[str, Any], Part]] = {
     "resources": resource_part,
     "templates": template_part,
@@ -151,9 +127,10 @@ _PARTS: dict[str, Callable[[str, Any], Part]] = {
 
 
 def make_form(connection: Connection, item: Item, timeout: float | None = None) -> Any:
-    """Return a new form for a tool, template or prompt, with a timeout in seconds; imports the forms lazily."""
-    forms = importlib.import_module("mcp_magic.ui.request_form")
-    return getattr(forms, FORMS[item.kind])(connection, item.definition, timeout=timeout)
+    """Return a new form for a tool, template or prompt, with a timeout in seconds."""
+    from mcp_magic.ui.request_form import RequestForm
+
+    return RequestForm(connection, item.definition, timeout=timeout)
 
 
 class Detail:
@@ -369,10 +346,7 @@ def search(items: Sequence[Item], text: str) -> list[Item]:
     found = [item for item in items if first in item.haystack]
     for word in rest:
         found = [item for item in found if word in item.haystack]
-    named = [all(word in item.names for word in words) for item in found]
-    return [item for item, is_ in zip(found, named, strict=True) if is_] + [
-        item for item, is_ in zip(found, named, strict=True) if not is_
-    ]
+    return sorted(found, key=lambda item: not all(word in item.names for word in words))
 
 
 class Index:
@@ -443,28 +417,6 @@ EXPLORER_STYLE = (
 # tools need as many widgets as twenty-five.
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
-
-
-class Look(NamedTuple):
-    """How to show an item: whether it is chosen, whether its server's hints are trusted, and extra badges."""
-
-    chosen: bool = False
-    trusted: bool = False
-    marks: tuple[Badge, ...] = ()
-
-
-class Row(Protocol[T_contra]):
-    """A row of widgets, refilled with one item after another.
-
-    Attributes:
-        widget: The row's widget.
-    """
-
-    widget: Any
-
-    def fill(self, item: T_contra) -> None:
-        """Show an item."""
 
 
 class Pages(Generic[T]):
@@ -481,7 +433,7 @@ class Pages(Generic[T]):
     def __init__(
         self,
         shop: WidgetScope,
-        make_row: Callable[[], Row[T]],
+        make_row: Callable[[], ItemRow | ServerRow],
         *,
         size: int,
         what: str,
@@ -490,7 +442,7 @@ class Pages(Generic[T]):
         self._make_row, self._size = make_row, size
         self._items: Sequence[T] = ()
         self._start = 0
-        self._rows: list[Row[T]] = []
+        self._rows: list[Any] = []
         self._note = ""
         self.box = shop.make(ipywidgets.VBox, "")
         self.label = shop.make(ipywidgets.HTML, "label")
@@ -519,30 +471,24 @@ class Pages(Generic[T]):
         self._items, self._note = items, note
         last = max(len(items) - 1, 0) // self._size * self._size
         self._start = 0 if from_start else min(self._start, last)
-        self._draw()
+        self.redraw()
 
     def turn(self, pages: int) -> None:
         """Move by a number of pages; negative moves back."""
         start = self._start + pages * self._size
         if 0 <= start < len(self._items):
             self._start = start
-            self._draw()
+            self.redraw()
 
     def redraw(self) -> None:
         """Refill the rows of this page."""
-        self._draw()
-
-    def _draw(self) -> None:
         shown = self.shown
         while len(self._rows) < len(shown):
             self._rows.append(self._make_row())
         for row, item in zip(self._rows, shown, strict=False):
             row.fill(item)
         self.box.children = tuple(row.widget for row in self._rows[: len(shown)])
-        self._draw_bar(len(shown))
-
-    def _draw_bar(self, count: int) -> None:
-        total = len(self._items)
+        count, total = len(shown), len(self._items)
         range_ = f"{self._start + 1:,}\u2013{self._start + count:,} of " if total > self._size else ""
         self.label.value = tag("div", f"{range_}{self._note}", class_="mcp-explorer-note", role="status")
         self.previous.disabled = self._start == 0
@@ -556,11 +502,18 @@ class ItemRow:
     Args:
         shop: Makes the widgets.
         choose: Receives the item when the button is clicked.
-        state: Returns how to show an item.
+        chosen: Returns whether an item is chosen.
+        connection: Returns the connection of a server, or None.
     """
 
-    def __init__(self, shop: WidgetScope, choose: Callable[[Item], None], state: Callable[[Item], Look]) -> None:
-        self._state = state
+    def __init__(
+        self,
+        shop: WidgetScope,
+        choose: Callable[[Item], None],
+        chosen: Callable[[Item], bool],
+        connection: Callable[[str], Connection | None],
+    ) -> None:
+        self._chosen, self._connection = chosen, connection
         self.item: Item | None = None
         self.button = shop.make(ipywidgets.Button, "", _dom_classes=("mcp-explorer-name",))
         self.about = shop.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-about",))
@@ -569,28 +522,32 @@ class ItemRow:
 
     def fill(self, item: Item) -> None:
         """Show an item."""
-        look = self._state(item)
         self.item = item
-        definition = item.definition
+        chosen = self._chosen(item)
         with self.button.hold_sync():
             # a sign besides the colour marks the chosen item
-            self.button.description = one_line(f"▸ {item.label}" if look.chosen else item.label, 120)
-            self.button.tooltip = one_line(f"show {item.label} {definition.title or ''}", 300)
-            self.button.button_style = "primary" if look.chosen else ""
-        self.about.value = about(item, look)
+            self.button.description = one_line(f"▸ {item.label}" if chosen else item.label, 120)
+            self.button.tooltip = one_line(f"show {item.label} {item.definition.title or ''}", 300)
+            self.button.button_style = "primary" if chosen else ""
+        self.about.value = about(item, self._connection(item.server))
 
 
-def about(item: Item, look: Look) -> Markup:
+def about(item: Item, connection: Connection | None) -> Markup:
     """Return an item's summary: the hints of a tool, the type of a resource, the start of the description."""
     definition = item.definition
     signs: list[object] = []
     if item.kind == "tools":
-        badges = [*look.marks, *tool_badges(definition, trusted=look.trusted)]
-        signs = [badge.html() for badge in badges]
+        change = connection.change_of(definition) if connection is not None else None
+        if change is not None:
+            signs.append(change.badge.html())
+        trusted = connection is not None and connection.spec.trust
+        signs += [badge.html() for badge in tool_badges(definition, trusted=trusted)]
     elif item.kind in ("resources", "templates"):
-        signs = [tag("span", one_line(f"{item.server}: {definition.mime_type or 'any type'}", 80), class_="mcp-note")]
-    said = one_line(definition.description or definition.title or "", 160)
-    return tag("div", joined([*signs, said], " "), class_="mcp-magic")
+        signs.append(
+            tag("span", one_line(f"{item.server}: {definition.mime_type or 'any type'}", 80), class_="mcp-note")
+        )
+    description = one_line(definition.description or definition.title or "", 160)
+    return tag("div", joined([*signs, description], " "), class_="mcp-magic")
 
 
 # The list of servers: their state, and buttons that connect and disconnect them.
@@ -609,7 +566,7 @@ class Server(NamedTuple):
         name: The server's name.
         state: The connection's state, or "not connected".
         spec: The server's declaration.
-        counts: The number of items of each kind; None if unknown.
+        counts: The number of items of each kind, as far as known.
         chosen: Whether only this server's items are shown.
         busy: Whether it is being connected or disconnected.
     """
@@ -617,25 +574,13 @@ class Server(NamedTuple):
     name: str
     state: str
     spec: Spec
-    counts: Mapping[str, int | None]
+    counts: Mapping[str, int]
     chosen: bool = False
     busy: bool = False
 
 
-def servers_of(host: Host, offered: Mapping[str, Spec], chosen: str | None, busy: Collection[str]) -> list[Server]:
-    """Return the host's servers, and the offered ones that are not connected."""
-
-    def counts(connection: Connection) -> dict[str, int | None]:
-        catalog = connection.catalog
-        return {kind: len(catalog.cached(kind)) if catalog.known(kind) else None for kind in KINDS}
-
-    def server(name: str, state: str, spec: Spec, counts: Mapping[str, int | None]) -> Server:
-        return Server(name, state, spec, counts, chosen=name == chosen, busy=name in busy)
-
-    connections = host.connections
-    servers = [server(c.name, c.state, c.spec, counts(c)) for c in connections.values()]
-    servers += [server(name, "not connected", spec, {}) for name, spec in offered.items() if name not in connections]
-    return servers
+def _counts(catalog: Catalog) -> dict[str, int]:
+    return {kind: len(catalog.cached(kind)) for kind in KINDS if catalog.known(kind)}
 
 
 class ServerRow:
@@ -728,10 +673,17 @@ class Servers:
     def draw(self, chosen: str | None) -> None:
         """Show the present servers; `chosen` names the one whose items are shown."""
         self._chosen = chosen
-        servers = servers_of(self._host, self.offered, chosen, self._busy)
+        connections = self._host.connections
+        servers = [self._server(c.name, c.state, c.spec, _counts(c.catalog)) for c in connections.values()]
+        for name, spec in self.offered.items():
+            if name not in connections:
+                servers.append(self._server(name, "not connected", spec, {}))
         nobody = "no server is connected: %mcp connect TARGET opens a session"
         count = f"{len(servers):,} server{'s' if len(servers) != 1 else ''}"
         self.pages.show(servers, count if servers else nobody, from_start=False)
+
+    def _server(self, name: str, state: str, spec: Spec, counts: Mapping[str, int]) -> Server:
+        return Server(name, state, spec, counts, chosen=name == self._chosen, busy=name in self._busy)
 
     def _clicked(self, what: str, server: str) -> None:
         if what == "choose":
@@ -832,22 +784,17 @@ class Explorer:
             ipywidgets.Button, "button", description="Refresh", tooltip="ask the servers again what they offer"
         )
         self.status = make(ipywidgets.HTML, "label")
-        self.items: Pages[Item] = Pages(
-            self._shop, lambda: ItemRow(self._shop, self._chosen, self._look), size=ROWS, what="results", on_turn=soon
-        )
+        self.items: Pages[Item] = Pages(self._shop, self._item_row, size=ROWS, what="results", on_turn=soon)
         self.search.observe(lambda _: soon(self._search), "value")
         self.kinds.observe(lambda _: soon(self._search), "value")
         self.refresh_button.on_click(lambda _: soon(self.refresh))
-        self.widget = self._laid_out()
-
-    def _laid_out(self) -> Any:
-        make, vbox, hbox = self._shop.make, ipywidgets.VBox, ipywidgets.HBox
+        vbox, hbox = ipywidgets.VBox, ipywidgets.HBox
         style = make(ipywidgets.HTML, "label", value=STYLE + EXPLORER_STYLE)
         listed = make(vbox, "", children=(self.items.widget,), _dom_classes=("mcp-explorer-list",))
         found = make(hbox, "", children=(listed, self.detail.widget), _dom_classes=("mcp-explorer-found",))
         tools = make(hbox, "line", children=(self.search, self.kinds, self.refresh_button))
         parts = (style, self.servers.pages.widget, tools, self.status, found)
-        return make(vbox, "", children=parts, _dom_classes=("mcp-explorer",))
+        self.widget = make(vbox, "", children=parts, _dom_classes=("mcp-explorer",))
 
     # Display
 
@@ -888,36 +835,30 @@ class Explorer:
 
     def _draw_items(self, *, from_start: bool) -> None:
         found, total = self.found, len(self._index.items(self.kind, self.server))
-        of = f" of {self.server}" if self.server is not None else ""
-        note = (
-            f"{len(found):,} of {total:,} {self.kind}{of}"
-            if self.search.value.strip()
-            else f"{total:,} {self.kind}{of}"
-        )
+        note = f"{total:,} {self.kind}{f' of {self.server}' if self.server is not None else ''}"
+        if self.search.value.strip():
+            note = f"{len(found):,} of {note}"
         self.items.show(found, note, from_start=from_start)
 
     def _search(self) -> None:
         if not (self._drawing or self.closed):
             self._draw_items(from_start=True)
 
-    def _look(self, item: Item) -> Look:
-        shown = self.detail.item
-        chosen = shown is not None and shown.where == item.where
-        connection = self.host.connections.get(item.server)
-        if connection is None:
-            return Look(chosen)
-        change = connection.change_of(item.definition) if item.kind == "tools" else None
-        return Look(chosen, connection.spec.trust, (change.badge,) if change else ())
+    def _is_chosen(self, item: Item) -> bool:
+        return self.detail.item is not None and self.detail.item.where == item.where
 
     # Actions
 
-    def _chosen(self, item: Item) -> None:
-        self._doing.soon(lambda: self.choose(item))
+    def _item_row(self) -> ItemRow:
+        def choose(item: Item) -> None:
+            self._doing.soon(lambda: self.choose(item))
+
+        return ItemRow(self._shop, choose, self._is_chosen, self.host.connections.get)
 
     def choose(self, item: Item) -> None:
         """Show an item's card; nothing changes if the item is already shown."""
         connection = self.host.connections.get(item.server)
-        if connection is None or (self.detail.item is not None and self.detail.item.where == item.where):
+        if connection is None or self._is_chosen(item):
             return
         self.detail.show(connection, item)
         self.items.redraw()

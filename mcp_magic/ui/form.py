@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp_magic.schema.fields import Field
     from mcp_magic.ui.inputs import Entry, Path
 
-__all__ = ["Form", "JsonFace", "Problem", "find_problems"]
+__all__ = ["Form", "JsonEditor"]
 
 
 # Problems in arguments: the messages of the command line, each with its path in the form.
@@ -104,22 +104,14 @@ def _missing(path: Path, root: Field) -> Problem:
 # The form's JSON view: all arguments as one JSON object, to read, paste and edit.
 
 
-class JsonFace:
-    """A text area with the arguments as JSON.
+class JsonEditor:
+    """A text area with the arguments as JSON; calls `on_change` whenever the user changes the text."""
 
-    Attributes:
-        widget: The text area.
-    """
-
-    def __init__(self, shop: WidgetScope) -> None:
+    def __init__(self, shop: WidgetScope, on_change: Callable[[], None]) -> None:
         self.widget = shop.make(ipywidgets.Textarea, "page", tooltip="the arguments as a JSON object", rows=12)
         self.widget.observe(self._edited, "value")
-        self._listener: Callable[[], None] | None = None
+        self._on_change = on_change
         self._quiet = False
-
-    def on_change(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` whenever the user changes the text."""
-        self._listener = callback
 
     def write(self, arguments: dict[str, Any]) -> None:
         """Show arguments as JSON."""
@@ -141,8 +133,8 @@ class JsonFace:
         return {}
 
     def _edited(self, _: Any) -> None:
-        if not self._quiet and self._listener is not None:
-            self._listener()
+        if not self._quiet:
+            self._on_change()
 
 
 # The form itself.
@@ -181,10 +173,8 @@ class Form:
         self._all_told = False
         self._turned_back = False
         self._marked: list[Entry] = []
-        self.root = inputs.root_input(root_field(schema), self._shop)
-        self.root.on_change(self._changed)
-        self._json = JsonFace(self._shop)
-        self._json.on_change(self._changed)
+        self.root = inputs.root_input(root_field(schema), self._shop, self._changed)
+        self._json = JsonEditor(self._shop, self._changed)
         text, tooltip = _TO_JSON
         self.toggle = self._shop.make(ipywidgets.ToggleButton, "button", description=text, icon="code", tooltip=tooltip)
         self.toggle.observe(self._turned, "value")

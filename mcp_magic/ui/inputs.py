@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import json
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -34,18 +35,11 @@ __all__ = [
     "COMPLETES",
     "FIELDS",
     "MAX_NODES",
-    "AreaInput",
-    "ArrayInput",
-    "BooleanInput",
-    "ChoiceInput",
-    "CompletingInput",
     "DateInput",
-    "DateTimeInput",
     "Entry",
     "FileInput",
     "Input",
     "JsonInput",
-    "Names",
     "NumberInput",
     "ObjectInput",
     "PasswordInput",
@@ -53,15 +47,8 @@ __all__ = [
     "Place",
     "SeveralInput",
     "TextInput",
-    "TimeInput",
-    "UnionInput",
     "Unread",
-    "choose",
-    "count_nodes",
-    "fallback",
     "matches",
-    "nothing_label",
-    "option_labels",
     "register",
     "root_input",
     "write_json",
@@ -86,12 +73,14 @@ class Place:
 
     Attributes:
         shop: Makes the input's widgets.
+        on_change: Called whenever the user changes the value.
         name: Its name; items of a list have one too, although they have no label.
         required: Whether there must be a value.
         depth: The number of objects and arrays around it.
     """
 
     shop: WidgetScope
+    on_change: Listener
     name: str = ""
     required: bool = False
     depth: int = 0
@@ -110,7 +99,7 @@ class Unread:
     text: str
 
 
-class Input:
+class Input(ABC):
     """One value that the user enters. Subclasses make `self.widget`, and read and write it.
 
     Attributes:
@@ -132,7 +121,6 @@ class Input:
         self.field = field
         self.place = place
         self.shop = place.shop
-        self._listeners: list[Listener] = []
         self._quiet = 0
 
     @classmethod
@@ -145,6 +133,7 @@ class Input:
         """Whether the input returns exactly this value after `set(value)`."""
         return True
 
+    @abstractmethod
     def read(self, path: Path, unread: list[Unread]) -> Any:
         """Return the value, or UNSET.
 
@@ -152,22 +141,18 @@ class Input:
             path: The path of the value.
             unread: Collects input that cannot be read; the value returned then stands in for it.
         """
-        raise NotImplementedError
 
     def get(self) -> Any:
         """Return the JSON value, or UNSET; for input that cannot be read, its text."""
         return self.read((), [])
 
+    @abstractmethod
     def set(self, value: Any) -> None:
         """Show a value for which `fits` is true; UNSET clears the input."""
-        raise NotImplementedError
 
     def clear(self) -> None:
         """Clear the input."""
         self.set(UNSET)
-
-    def reveal(self) -> None:
-        """Open the input if it is folded."""
 
     def at(self, key: str | int) -> Any:
         """Return the entry of a property or an item, or None."""
@@ -176,14 +161,6 @@ class Input:
     def entries(self) -> Iterator[tuple[str | int, Any]]:
         """Yield the entries inside that have widgets, with their keys."""
         yield from ()
-
-    def on_change(self, callback: Listener) -> None:
-        """Call `callback()` whenever the user changes the value."""
-        self._listeners.append(callback)
-
-    def close(self) -> None:
-        """Close the widgets."""
-        self.shop.close()
 
     # For subclasses
 
@@ -195,18 +172,38 @@ class Input:
 
     @contextmanager
     def _silently(self) -> Iterator[None]:
-        """Change widgets without calling listeners."""
+        """Change widgets without calling the listener."""
         self._quiet += 1
         try:
             yield
         finally:
             self._quiet -= 1
 
+    def _control(self, kind: type[Any], layout: str = "field", **traits: Any) -> Any:
+        """Return a widget with the tooltip, whose `value` the user changes."""
+        widget = self.shop.make(kind, layout, tooltip=self.hint, **traits)
+        widget.observe(self._changed, "value")
+        return widget
+
+    def _menu_of(self, labels: Sequence[str]) -> Any:
+        """Return a menu with an option for no choice, numbered 0, and one for each label."""
+        first = "not sent"
+        if self.place.required:
+            first = "choose …"
+        elif stated := default_text(self.field):
+            first = f"not sent ({stated})"
+        # Each option has a number as value: labels may repeat, and in Python 1 equals True.
+        options = [(one_line(label, 100) or '""', number) for number, label in enumerate([first, *labels])]
+        return self.shop.make(ipywidgets.Dropdown, "field", options=options, value=0, tooltip=self.hint)
+
+    def _show_text(self, text: str) -> None:
+        with self._silently():
+            self.widget.value = text
+
     def _changed(self, *_: Any) -> None:
-        """Call the listeners, unless the change is our own."""
+        """Call the listener, unless the change is our own."""
         if not self._quiet:
-            for listener in self._listeners:
-                listener()
+            self.place.on_change()
 
 
 FIELDS: dict[str, list[type[Input]]] = {}
@@ -271,23 +268,6 @@ MAX_BOXES = 24
 """Values with a checkbox each; more of them are added to a list one by one."""
 
 
-def nothing_label(field: Field, place: Place) -> str:
-    """Return the menu's label for no choice."""
-    if place.required:
-        return "choose …"
-    stated = default_text(field)
-    return f"not sent ({stated})" if stated else "not sent"
-
-
-def option_labels(labels: Sequence[str]) -> list[tuple[str, int]]:
-    """Return a menu's options, each with a number as value: labels may repeat, and in Python 1 equals True.
-
-    >>> option_labels(["a", "b"])
-    [('a', 0), ('b', 1)]
-    """
-    return [(one_line(label, 100) or '""', number) for number, label in enumerate(labels)]
-
-
 def _find(choices: Sequence[Any], value: Any) -> int | None:
     """Return the position of a value among the choices: of an equal one of its type, else of any equal one (1, 1.0)."""
     equal = [number for number, choice in enumerate(choices) if json_equal(choice, value)]
@@ -295,9 +275,9 @@ def _find(choices: Sequence[Any], value: Any) -> int | None:
     return next(iter(same or equal), None)
 
 
-@register("enum", "const", "null", rank=0)
+@register("enum", "const", "null", "boolean", rank=0)
 class ChoiceInput(Input):
-    """A menu of values, including null if it is allowed."""
+    """A menu of values, including null if it is allowed. A checkbox has no third state for an unset boolean."""
 
     states = True
 
@@ -305,10 +285,7 @@ class ChoiceInput(Input):
         super().__init__(field, place)
         choices = self._choices(field)
         self._values = [UNSET, *(value for value, _ in choices)]
-        labels = [nothing_label(field, place), *(label for _, label in choices)]
-        self.widget = self.shop.make(
-            ipywidgets.Dropdown, "field", options=option_labels(labels), value=0, tooltip=self.hint
-        )
+        self.widget = self._menu_of([label for _, label in choices])
         self.widget.observe(self._changed, "value")
 
     @classmethod
@@ -318,8 +295,8 @@ class ChoiceInput(Input):
 
     @classmethod
     def _choices(cls, field: Field) -> list[tuple[Any, str]]:
-        null = field.nullable or field.kind == "null"
-        return [*field.choices, (None, "null")] if null else list(field.choices)
+        choices = [(True, "true"), (False, "false")] if field.kind == "boolean" else list(field.choices)
+        return [*choices, (None, "null")] if field.nullable or field.kind == "null" else choices
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
@@ -341,19 +318,9 @@ class ChoiceInput(Input):
 
     def set(self, value: Any) -> None:
         """Choose a value."""
-        number = 0 if value is UNSET else _find(self._values[1:], value)
+        number = None if value is UNSET else _find(self._values[1:], value)
         with self._silently():
-            self.widget.value = 0 if value is UNSET or number is None else number + 1
-
-
-@register("boolean", rank=0)
-class BooleanInput(ChoiceInput):
-    """A menu of true, false and unset, because a checkbox has no third state."""
-
-    @classmethod
-    def _choices(cls, field: Field) -> list[tuple[Any, str]]:
-        choices = [(True, "true"), (False, "false")]
-        return [*choices, (None, "null")] if field.nullable else choices
+            self.widget.value = 0 if number is None else number + 1
 
 
 @register("array", rank=10)
@@ -425,6 +392,7 @@ class Entry:
     Args:
         field: The field of the schema.
         shop: Makes the entry's widgets.
+        on_change: Called whenever the user changes the value.
         name: The label; "" if the surroundings identify the entry.
         spoken: The name for tooltips if there is no label.
         required: Whether there must be a value; always true for items of a list and values of a map.
@@ -440,6 +408,7 @@ class Entry:
         self,
         field: Field,
         shop: WidgetScope,
+        on_change: Listener,
         name: str = "",
         *,
         spoken: str = "",
@@ -449,8 +418,8 @@ class Entry:
         self.field = field
         self.touched = False
         self._shop = shop.part()
-        self._place = Place(self._shop, name or spoken, required, depth)
-        self._listeners: list[Callable[[], None]] = []
+        self._on_change = on_change
+        self._place = Place(self._shop, self._edited, name or spoken, required, depth)
         self._state: Any = UNSET
         self._problem: Any = None
         self._ticking = False
@@ -510,7 +479,8 @@ class Entry:
         """Set the default, or an empty value, and open the entry, because the user asked for it."""
         default = self.field.default
         self._hold(self.input.blank if default is MISSING or default is None else default)
-        self.input.reveal()
+        if isinstance(self.input, ObjectInput):
+            self.input.reveal()
 
     def _hold(self, value: Any) -> None:
         self.set(value)
@@ -528,10 +498,6 @@ class Entry:
             self._problem.value = markup
             self._arrange()
 
-    def on_change(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` whenever the user changes the value."""
-        self._listeners.append(callback)
-
     def at(self, key: str | int) -> Entry | None:
         """Return the entry inside, if it has widgets."""
         found: Entry | None = self.input.at(key)
@@ -542,10 +508,7 @@ class Entry:
         self._shop.close()
 
     def _fill(self, cls: type[Input]) -> Input:
-        place = Place(self._shop.part(), self._place.name, self._place.required, self._place.depth)
-        made = cls(self.field, place)
-        made.on_change(self._edited)
-        return made
+        return cls(self.field, replace(self._place, shop=self._shop.part()))
 
     def _use(self, cls: type[Input]) -> None:
         """Replace the input, unless it is of this class already."""
@@ -554,7 +517,7 @@ class Entry:
         old = self.input
         self.input = self._fill(cls)
         self._arrange()
-        old.close()
+        old.shop.close()
 
     def _arrange(self) -> None:
         """Arrange the widgets for the present state."""
@@ -577,26 +540,23 @@ class Entry:
 
     def _boxes(self) -> list[Any]:
         """Return the checkboxes: "send", if an empty input does not mean "unset", and "null", if allowed."""
-        boxes = []
         name = one_line(self._place.name, 40) or "it"
-        if not self.input.states and self.input.blank is not UNSET and not self._place.required:
-            boxes.append(self._box("_send", f"send {name}", "leave it out, or send it even when it is empty"))
-        if not self.input.states and self.field.nullable:
-            boxes.append(self._box("_null", f"{name} is null", "send null"))
-        with_values = ((self._send, self._state is not UNSET), (self._null, self._state is None))
+        if self.input.states:
+            return []
+        if self._send is None and self.input.blank is not UNSET and not self._place.required:
+            self._send = self._box(f"send {name}", "leave it out, or send it even when it is empty", self._sent)
+        if self._null is None and self.field.nullable:
+            self._null = self._box(f"{name} is null", "send null", self._nulled)
         self._ticking = True
-        for box, value in with_values:
+        for box, value in ((self._send, self._state is not UNSET), (self._null, self._state is None)):
             if box is not None and box.value != value:
                 box.value = value
         self._ticking = False
-        return boxes
+        return [self._send if self.input.blank is not UNSET else None, self._null]
 
-    def _box(self, attribute: str, text: str, tooltip: str) -> Any:
-        box = getattr(self, attribute)
-        if box is None:
-            box = self._shop.make(ipywidgets.Checkbox, "check", description=text, tooltip=tooltip, indent=False)
-            box.observe(self._sent if attribute == "_send" else self._nulled, "value")
-            setattr(self, attribute, box)
+    def _box(self, text: str, tooltip: str, on_tick: Callable[[Any], None]) -> Any:
+        box = self._shop.make(ipywidgets.Checkbox, "check", description=text, tooltip=tooltip, indent=False)
+        box.observe(on_tick, "value")
         return box
 
     # Events
@@ -633,8 +593,7 @@ class Entry:
 
     def _told(self) -> None:
         self.touched = True
-        for listener in self._listeners:
-            listener()
+        self._on_change()
 
 
 # Additional names in an object, as `additionalProperties` and `patternProperties` allow.
@@ -648,18 +607,21 @@ class Names:
     Args:
         field: The object's field.
         shop: Makes the widgets.
+        on_change: Called whenever the user changes something.
         depth: The number of objects and arrays around the object.
         taken: Names of properties that the schema lists.
     """
 
-    def __init__(self, field: Field, shop: WidgetScope, depth: int, taken: Collection[str]) -> None:
+    def __init__(
+        self, field: Field, shop: WidgetScope, on_change: Listener, depth: int, taken: Collection[str]
+    ) -> None:
         self.field = field
+        self._tell = on_change
         self._shop = shop
         self._depth = depth
         self._taken = taken
         self._rows: dict[str, tuple[Entry, Any]] = {}
         self._parts: dict[str, WidgetScope] = {}
-        self._listeners: list[Callable[[], None]] = []
         self._name = shop.make(ipywidgets.Text, "", placeholder="another name", tooltip="a name to add")
         self._add = shop.make(ipywidgets.Button, "button", description="Add", icon="plus", tooltip="add this name")
         self._problem = shop.make(ipywidgets.HTML, "label")
@@ -667,10 +629,6 @@ class Names:
         self.widget = shop.make(ipywidgets.VBox, "", children=(self._line,))
         self._add.on_click(self._added)
         self._name.observe(lambda _: self._complain(""), "value")
-
-    def on_change(self, callback: Callable[[], None]) -> None:
-        """Call `callback()` whenever the user changes something."""
-        self._listeners.append(callback)
 
     def entries(self) -> Iterator[tuple[str, Entry]]:
         """Yield the names and their entries."""
@@ -708,8 +666,7 @@ class Names:
     def _put(self, name: str) -> Entry:
         field = self.field.at(name) or Field(name, True, resolver=_ANYTHING.resolver)
         shop = self._shop.part()
-        entry = Entry(field, shop, name or '""', required=True, depth=self._depth + 1)
-        entry.on_change(self._tell)
+        entry = Entry(field, shop, self._tell, name or '""', required=True, depth=self._depth + 1)
         tooltip = f"remove {one_line(name, 60)}"
         remove = shop.make(ipywidgets.Button, "small", icon="trash", tooltip=tooltip)
         remove.on_click(lambda _: self._removed(name))
@@ -729,10 +686,6 @@ class Names:
 
     def _arrange(self) -> None:
         self.widget.children = (*(row for _, row in self._rows.values()), self._line)
-
-    def _tell(self) -> None:
-        for listener in self._listeners:
-            listener()
 
 
 # Which variant of a union a value is meant for.
@@ -902,8 +855,7 @@ class ArrayInput(Input):
     def _make(self, index: int) -> _Row:
         field = self.field.at(index) or Field("", True, resolver=_ANYTHING.resolver)
         shop = self.shop.part()
-        entry = Entry(field, shop, spoken=self._item, required=True, depth=self.place.depth + 1)
-        entry.on_change(self._changed)
+        entry = Entry(field, shop, self._changed, spoken=self._item, required=True, depth=self.place.depth + 1)
         number = shop.make(ipywidgets.HTML, "label")
         buttons = tuple(shop.make(ipywidgets.Button, "small", icon=icon) for icon, _ in _BUTTONS)
         box = shop.make(ipywidgets.HBox, "", children=(number, *buttons, entry.widget))
@@ -941,30 +893,35 @@ def write_json(value: Any, indent: int | None = 2) -> str:
     return line if len(line) <= 60 or indent is None else json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-class _Typed(Input):
-    """The base of all typed inputs: a single widget whose value is a text."""
+class TextInput(Input):
+    """The base of the inputs for texts: one line, without suggestions."""
 
+    blank = ""
     kind: ClassVar[type[Any]] = ipywidgets.Text
     layout: ClassVar[str] = "field"
 
     def __init__(self, field: Field, place: Place) -> None:
         super().__init__(field, place)
-        self.widget = self._make()
-        self.widget.observe(self._changed, "value")
+        self.widget = self._control(self.kind, self.layout, placeholder=placeholder(field))
 
-    def _make(self) -> Any:
-        return self.shop.make(self.kind, self.layout, placeholder=placeholder(self.field), tooltip=self.hint)
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        """Whether a value is a text on one line, and not very long; browsers remove line breaks from it."""
+        return isinstance(value, str) and len(value) <= LONG and not _BREAKS.search(value)
 
-    def _write(self, text: str) -> None:
-        with self._silently():
-            self.widget.value = text
+    def read(self, path: Path, unread: list[Unread]) -> Any:
+        """Return the text as it is; the entry's checkbox decides whether an empty one is sent."""
+        return self.widget.value
+
+    def set(self, value: Any) -> None:
+        """Show a text."""
+        self._show_text("" if value is UNSET else value)
 
 
 @register("string", rank=0)
-class AreaInput(_Typed):
+class AreaInput(TextInput):
     """A text of several lines."""
 
-    blank = ""
     kind = ipywidgets.Textarea
     layout = "area"
 
@@ -973,21 +930,10 @@ class AreaInput(_Typed):
         """Whether the value is a text."""
         return isinstance(value, str)
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
-        """Return the text as it is; the entry's checkbox decides whether an empty one is sent."""
-        return self.widget.value
-
-    def set(self, value: Any) -> None:
-        """Show a text."""
-        self._write("" if value is UNSET else value)
-
 
 @register("string", rank=10)
-class TextInput(AreaInput):
-    """A text of one line; browsers remove line breaks from it."""
-
-    kind = ipywidgets.Text
-    layout = "field"
+class LineInput(TextInput):
+    """A text of one line."""
 
     @classmethod
     def draws(cls, field: Field) -> bool:
@@ -998,11 +944,6 @@ class TextInput(AreaInput):
         if field.format in _LONG_FORMATS or str(field.schema.get("contentMediaType", "")).startswith("text/"):
             return False
         return not isinstance(default, str) or cls.fits(field, default)
-
-    @classmethod
-    def fits(cls, field: Field, value: Any) -> bool:
-        """Whether a value is a text on one line, and not very long."""
-        return isinstance(value, str) and len(value) <= LONG and not _BREAKS.search(value)
 
 
 @register("string", rank=20)
@@ -1018,8 +959,12 @@ class PasswordInput(TextInput):
 
 
 @register("integer", "number", rank=0)
-class NumberInput(_Typed):
+class NumberInput(Input):
     """A number, typed as text: browsers have 53 bits for a number, JSON integers have no limit."""
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        self.widget = self._control(ipywidgets.Text, placeholder=placeholder(field))
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
@@ -1043,7 +988,7 @@ class NumberInput(_Typed):
 
     def set(self, value: Any) -> None:
         """Show a number with all its digits."""
-        self._write("" if value is UNSET else json.dumps(value))
+        self._show_text("" if value is UNSET else json.dumps(value))
 
 
 def _plain_number(text: str) -> str:
@@ -1061,22 +1006,16 @@ def _plain_number(text: str) -> str:
 
 
 @register("any", rank=0)
-class JsonInput(_Typed):
+class JsonInput(Input):
     """Any value as JSON. It stands in for an input that cannot hold the value."""
 
     states = True
-    kind = ipywidgets.Textarea
-    layout = "area"
 
-    def _make(self) -> Any:
-        hint = placeholder(self.field) if self.field.kind != "any" else ""
-        return self.shop.make(
-            self.kind,
-            self.layout,
-            placeholder=f'JSON: 1, "text", true, null, […], {{…}}{hint and f" ({hint})"}',
-            tooltip=self.hint,
-            rows=3,
-        )
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        hint = placeholder(field) if field.kind != "any" else ""
+        example = f'JSON: 1, "text", true, null, […], {{…}}{hint and f" ({hint})"}'
+        self.widget = self._control(ipywidgets.Textarea, "area", placeholder=example, rows=3)
 
     def read(self, path: Path, unread: list[Unread]) -> Any:
         """Return the value; text that is no JSON is returned as it is and added to `unread`."""
@@ -1092,7 +1031,7 @@ class JsonInput(_Typed):
 
     def set(self, value: Any) -> None:
         """Show any value."""
-        self._write("" if value is UNSET else write_json(value))
+        self._show_text("" if value is UNSET else write_json(value))
 
 
 # Text with completions from the server: arguments of prompts and of resource templates.
@@ -1261,9 +1200,9 @@ class ObjectInput(Input):
         if self._built is not None:
             return self._built
         for child in self.field.children:
-            entry = Entry(child, self.shop, child.name, required=child.required, depth=self.place.depth + 1)
-            entry.on_change(self._changed)
-            self._entries[child.name] = entry
+            self._entries[child.name] = Entry(
+                child, self.shop, self._changed, child.name, required=child.required, depth=self.place.depth + 1
+            )
         widgets = [entry.widget for entry in self._entries.values()]
         if self._takes_names:
             widgets.append(self._others().widget)
@@ -1282,8 +1221,7 @@ class ObjectInput(Input):
 
     def _others(self) -> Names:
         if self._names is None:
-            self._names = Names(self.field, self.shop, self.place.depth, taken=self._entries)
-            self._names.on_change(self._changed)
+            self._names = Names(self.field, self.shop, self._changed, self.place.depth, taken=self._entries)
         return self._names
 
     # Value
@@ -1347,10 +1285,7 @@ class UnionInput(Input):
         super().__init__(field, place)
         self._variants = field.variants
         self._inner: Entry | None = None
-        labels = [nothing_label(field, place), *_labels(field.variants), *(["null"] if field.nullable else [])]
-        self._menu = self.shop.make(
-            ipywidgets.Dropdown, "field", options=option_labels(labels), value=0, tooltip=self.hint
-        )
+        self._menu = self._menu_of([*_labels(field.variants), *(["null"] if field.nullable else [])])
         self._menu.observe(self._chosen, "value")
         self.widget = self.shop.make(ipywidgets.VBox, "", children=(self._menu,))
 
@@ -1386,8 +1321,10 @@ class UnionInput(Input):
         old, self._inner = self._inner, None
         if 0 < number <= len(self._variants):
             variant = self._variants[number - 1]
-            self._inner = Entry(variant, self.shop, spoken=self.place.name, required=True, depth=self.place.depth + 1)
-            self._inner.on_change(self._changed)
+            place = self.place
+            self._inner = Entry(
+                variant, self.shop, self._changed, spoken=place.name, required=True, depth=place.depth + 1
+            )
         self.widget.children = (self._menu, *([self._inner.widget] if self._inner else []))
         if old is not None:
             old.close()
@@ -1473,41 +1410,34 @@ def _with_kind(label: str, field: Field) -> str:
 # text is kept until the user picks another moment.
 
 
-class _When(Input):
-    """The base of the inputs for dates and times, one for each format."""
+_PICKERS: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
+    "date": (ipywidgets.DatePicker, datetime.date, {}),
+    "time": (ipywidgets.TimePicker, datetime.time, {"step": 1}),
+    "date-time": (ipywidgets.DatetimePicker, datetime.datetime, {}),
+}
+"""Format -> its picker, the class of its moments, and the picker's traits."""
 
-    format: ClassVar[str]
-    kind: ClassVar[type[Any]]
-    moment: ClassVar[type[Any]]
-    traits: ClassVar[dict[str, Any]] = {}
+
+@register("string", rank=30)
+class DateInput(Input):
+    """A date, a time of day without a time zone, or a moment with one, picked in the browser's time zone."""
 
     def __init__(self, field: Field, place: Place) -> None:
         super().__init__(field, place)
         self._text: Any = UNSET
-        self.widget = self.shop.make(self.kind, "field", tooltip=self.hint, **self.traits)
+        kind, _, traits = _PICKERS[field.format]
+        self.widget = self.shop.make(kind, "field", tooltip=self.hint, **traits)
         self.widget.observe(self._picked, "value")
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the field has this format."""
-        return field.format == cls.format
+        """Whether there is a picker for the format."""
+        return field.format in _PICKERS
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
         """Whether a text is such a moment, and the picker would show the same one."""
-        return isinstance(value, str) and cls._moment(value) is not None
-
-    @classmethod
-    def _moment(cls, text: str) -> Any:
-        try:
-            return cls._shown(cls.moment.fromisoformat(text))
-        except (ValueError, OverflowError):
-            return None
-
-    @classmethod
-    def _shown(cls, moment: Any) -> Any:
-        """Return the moment as the picker shows it, or None if it cannot."""
-        return moment
+        return isinstance(value, str) and _moment(field.format, value) is not None
 
     def _picked(self, change: Any) -> None:
         if not self._quiet:
@@ -1523,52 +1453,29 @@ class _When(Input):
         """Show the moment in a text."""
         self._text = value
         with self._silently():
-            self.widget.value = None if value is UNSET else self._moment(value)
+            self.widget.value = None if value is UNSET else _moment(self.field.format, value)
 
 
-@register("string", rank=30)
-class DateInput(_When):
-    """A date."""
-
-    format = "date"
-    kind = ipywidgets.DatePicker
-    moment = datetime.date
-
-
-@register("string", rank=30)
-class TimeInput(_When):
-    """A time of day, without a time zone."""
-
-    format = "time"
-    kind = ipywidgets.TimePicker
-    moment = datetime.time
-    traits: ClassVar[dict[str, Any]] = {"step": 1}
-
-    @classmethod
-    def _shown(cls, moment: Any) -> Any:
-        return moment if moment.tzinfo is None else None
-
-
-@register("string", rank=30)
-class DateTimeInput(_When):
-    """A moment with a time zone, as RFC 3339 requires; picked in the browser's time zone."""
-
-    format = "date-time"
-    kind = ipywidgets.DatetimePicker
-    moment = datetime.datetime
-
-    @classmethod
-    def _shown(cls, moment: Any) -> Any:
-        # near the first and the last year a moment in another time zone may be out of range
-        return moment if moment.tzinfo is not None and 1 < moment.year < 9999 else None
+def _moment(format_: str, text: str) -> Any:
+    """Return the moment that a text states, or None if the picker cannot show it."""
+    try:
+        moment = _PICKERS[format_][1].fromisoformat(text)
+    except (ValueError, OverflowError):
+        return None
+    if format_ == "time" and moment.tzinfo is not None:
+        return None
+    # RFC 3339 requires a time zone; near the first and the last year a moment in another one may be out of range
+    if format_ == "date-time" and (moment.tzinfo is None or not 1 < moment.year < 9999):
+        return None
+    return moment
 
 
 # The input for a whole form.
 
 
-def root_input(field: Field, shop: WidgetScope) -> Input:
+def root_input(field: Field, shop: WidgetScope, on_change: Listener) -> Input:
     """Return the input for the root; a schema that describes no object is edited as JSON."""
-    place = Place(shop.part(), required=True)
+    place = Place(shop.part(), on_change, required=True)
     if field.kind in ("object", "any") and ObjectInput.draws(field):
         return ObjectInput(field, place)
     if field.kind == "union" and any(variant.kind == "object" for variant in field.variants):

@@ -8,7 +8,8 @@ import keyword
 import re
 import shlex
 import time
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import ipywidgets
 
@@ -16,12 +17,14 @@ from mcp_magic._text import duration, listed, sentence
 from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.display.document import (
     Part,
+    bundle,
     details,
     error_label,
     facts,
     joined,
     mimebundle,
     note,
+    only,
     preformatted,
     tag,
     tool_badges,
@@ -34,10 +37,10 @@ from mcp_magic.schema.commandline import call_line, escape_name, line_or_comment
 from mcp_magic.schema.example import example_arguments
 from mcp_magic.ui.form import Form
 from mcp_magic.ui.inputs import COMPLETES, write_json
-from mcp_magic.ui.widgets import FORM_STYLE, Shown, WidgetScope, heading, note_markup, running_loop
+from mcp_magic.ui.widgets import FORM_STYLE, WIDGET_VIEW, WidgetScope, heading, note_markup, running_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.uri_template import UriTemplate
@@ -45,12 +48,11 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
     from mcp_magic.session.connection import Connection
-    from mcp_magic.ui.widgets import Complete
+    from mcp_magic.ui.widgets import Offer, Publish
 
     Work = Callable[[ProgressFnT], Awaitable[Any]]
-    Offer = Callable[[list[str]], None]
 
-__all__ = ["Completer", "PromptForm", "RequestForm", "Runner", "TemplateForm", "ToolForm"]
+__all__ = ["RequestForm", "as_variables"]
 
 
 # Running a request: its progress, its time, Cancel and its outcome.
@@ -218,226 +220,173 @@ def _error_output(error: BaseException) -> dict[str, Any]:
     return {"output_type": "error", "ename": name, "evalue": str(error), "traceback": lines}
 
 
-# The base of the forms for tools, prompts and resource templates.
+# What a form sends: one class each for tools, prompts and resource templates.
 
 
-class RequestForm(Shown):
-    """A form with the buttons Run, Cancel and Copy as code.
-
-    A subclass sets the request, and calls `_build` with the schema.
-
-    Args:
-        connection: The connection to the server.
-        name: The server's and the item's name.
-        timeout: The deadline for an answer in seconds, or None.
-        loop: The connection's event loop; by default the running one.
+class Request(ABC):
+    """A tool, prompt or resource template of a server, as a form shows it and sends it.
 
     Attributes:
-        connection: The connection to the server.
-        timeout: The deadline for an answer in seconds, or None.
-        form: The form of the arguments.
-        widget: The whole widget.
+        verb: The label of the Run button.
+        name: The item as the user types it.
+        schema: The schema of the arguments.
+        heading: Name, title and description as markup.
+        reference: The item as `completion/complete` identifies it; None if the server completes nothing of it.
+        tool: The tool whose schema marks secret arguments; without it only their names do.
     """
 
-    verb = "Run"
-    """The label of the Run button."""
+    verb: ClassVar[str]
+    name: str
+    schema: Mapping[str, Any]
+    heading: str
+    reference: Any = None
+    tool: Tool | None = None
 
-    _definition: Tool | None = None
-    """The tool whose schema marks secret arguments; without it only their names do."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        name: str,
-        *,
-        timeout: float | None = None,
-        loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        self.connection = connection
-        self.name = name
-        self.timeout = timeout
-        self._shop = WidgetScope()
-        self._runner = Runner(self._shop, loop)
-
-    # For subclasses
-
-    async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> Any:
+    @abstractmethod
+    async def send(self, arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> Any:
         """Send the request; return a result that displays itself."""
-        raise NotImplementedError
 
-    def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
+    @abstractmethod
+    def line(self, arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
         """Return the equivalent line of code; each of `secret` is given by a variable."""
-        raise NotImplementedError
 
-    def _heading(self) -> str:
-        """Return name, title and description as markup."""
-        raise NotImplementedError
 
-    # Outcome
+class ToolRequest(Request):
+    """A call of a tool."""
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments as JSON values.
+    verb = "Run"
 
-        Raises:
-            ArgumentsError: They do not fit the schema.
-        """
-        return self.form.arguments
+    def __init__(self, connection: Connection, tool: Tool) -> None:
+        self._connection, self.tool, self._tool = connection, tool, tool
+        self.name, self.schema = f"{connection.name}:{tool.name}", tool.input_schema
+        title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
+        badges = joined((badge.html() for badge in tool_badges(tool, trusted=connection.spec.trust)), " ")
+        self.heading = heading(self.name, title, tool.description or "", badges)
 
-    @property
-    def result(self) -> Any:
-        """The result of the last run, or None."""
-        return self._runner.result if self._runner.error is None else getattr(self._runner.error, "result", None)
+    async def send(self, arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> ToolResult:
+        """Call the tool; an error that it reports is raised."""
+        result = await self._connection.call_tool(self._tool.name, arguments, timeout=timeout, on_progress=on_progress)
+        return result.raise_for_error()
 
-    @property
-    def error(self) -> BaseException | None:
-        """The error of the last run, or None."""
-        return self._runner.error
+    def line(self, arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
+        """Return the `%mcp call` line."""
+        return line_or_comment(call_line(self.name, arguments, schema=self.schema) + as_variables(secret))
 
-    @property
-    def running(self) -> bool:
-        """Whether a request is pending."""
-        return self._runner.running
 
-    def set_arguments(self, arguments: Mapping[str, Any]) -> None:
-        """Fill in arguments, valid or not."""
-        self.form.set_arguments(arguments)
+class PromptRequest(Request):
+    """A prompt to get."""
 
-    async def run(self) -> Any:
-        """Do what the Run button does, wait, and return the result; None if it was cancelled.
+    verb = "Get"
 
-        Raises:
-            ArgumentsError: The arguments do not fit; nothing was sent.
-            ToolError, SessionError: The request failed.
-        """
-        arguments = self._taken()
-        await self._runner.run(lambda on_progress: self._ask(arguments, on_progress), self._done)
-        error = self._runner.error
-        if error is not None and not isinstance(error, asyncio.CancelledError):
-            raise error
-        return self.result
+    def __init__(self, connection: Connection, prompt: Prompt) -> None:
+        from mcp_types import PromptReference
 
-    def cancel(self) -> None:
-        """Do what the Cancel button does."""
-        self._runner.cancel()
+        self._connection, self._prompt = connection, prompt
+        self.name, self.schema = f"{connection.name}:{prompt.name}", _completed(prompt_schema(prompt.arguments or ()))
+        self.heading = heading(self.name, prompt.title or "", prompt.description or "")
+        self.reference = PromptReference(type="ref/prompt", name=prompt.name)
 
-    def close(self) -> None:
-        """Close all widgets, and cancel a pending request. The outcome stays as text."""
-        if self._closed:
-            return
-        self._closed = True
-        self._runner.cancel()
-        self._shop.close()
-        self._settled()
+    async def send(self, arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> PromptResult:
+        """Get the prompt's messages."""
+        return await self._connection.prompt(self._prompt.name, arguments, timeout=timeout)
 
-    # Widgets
+    def line(self, arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
+        """Return the `%mcp prompt` line."""
+        return line_or_comment(prompt_line(self.name, arguments) + as_variables(secret))
 
-    def _build(self, schema: Mapping[str, Any], complete: Complete | None = None) -> None:
-        make = self._shop.make
-        self._shop.complete = complete
-        self._sent: dict[str, Any] | None = None
-        self.form = Form(schema, shop=self._shop)
-        self.form.on_change(self._changed)
-        self._run, self._spent = self._make_run(), WidgetScope()
-        self._stop = make(ipywidgets.Button, "button", description="Cancel", icon="stop", disabled=True)
-        tooltip = "show the line that does the same, to copy it"
-        self._copy = make(ipywidgets.ToggleButton, "button", description="Copy as code", icon="copy", tooltip=tooltip)
-        self._code = make(ipywidgets.Text, "wide", tooltip="select and copy")
-        buttons = (self._run, self._stop, self.form.toggle, self._copy)
-        self._buttons = make(ipywidgets.HBox, "line", children=buttons)
-        head = make(ipywidgets.HTML, "label", value=f"{FORM_STYLE}{self._heading()}")
-        self._top = (head, self.form.widget, self._buttons)
-        self.widget = make(ipywidgets.VBox, "", children=(*self._top, self._runner.widget))
-        self._stop.on_click(lambda _: self.cancel())
-        self._copy.observe(lambda _: self._show_code(), "value")
 
-    def _make_run(self) -> Any:
-        """Return a new Run button; each run has its own.
+class TemplateRequest(Request):
+    """A resource to read, whose URI is expanded from a template's variables (RFC 6570)."""
 
-        Clicks that arrive late, because a cell kept the kernel busy, belong to the run that the first of them started,
-        even if that run has ended.
-        """
-        self._run_shop = shop = self._shop.part()
-        button = shop.make(ipywidgets.Button, "button", description=self.verb, icon="play", button_style="primary")
-        button.on_click(lambda _: self._clicked(button))
-        return button
+    verb = "Read"
 
-    def _clicked(self, button: Any) -> None:
-        if button is not self._run or self.running or not self.form.submit():
-            return
-        arguments = self._taken()
-        self._runner.start(lambda on_progress: self._ask(arguments, on_progress), self._done)
+    def __init__(self, connection: Connection, template: ResourceTemplate) -> None:
+        from mcp_types import ResourceTemplateReference
 
-    def _taken(self) -> dict[str, Any]:
-        """Return the arguments, and show that the request is pending."""
-        arguments = self._sent = self.form.arguments
-        self._spent.close()  # not earlier: a click on a closed widget is logged by the kernel as an error
-        self._run.disabled, self._stop.disabled = True, False
-        return arguments
+        self._connection, self.name = connection, template.uri_template
+        self._expander = _parsed(self.name)
+        self.schema = _completed(_variables_schema(self._expander))
+        self.heading = heading(self.name, template.title or "", template.description or "")
+        self.reference = ResourceTemplateReference(type="ref/resource", uri=self.name)
 
-    def _done(self) -> None:
-        if self._closed:
-            return
-        self._spent, self._run, self._stop.disabled = self._run_shop, self._make_run(), True
-        self._buttons.children = (self._run, *self._buttons.children[1:])
-        self._settled()
+    async def send(self, arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> ResourceResult:
+        """Read the resource."""
+        return await self._connection.read(self._expander.expand(arguments), timeout=timeout)
 
-    def _changed(self) -> None:
-        if self._copy.value:
-            self._show_code()
+    def line(self, arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
+        """Return the `%mcp read` line, which has no place for a variable."""
+        if secret:
+            return f"# the URI holds a secret ({listed(secret)}); `%mcp read` takes one that you write yourself"
+        return read_line(self._expander.expand(_texts(arguments)), self._connection.name)
 
-    def _show_code(self) -> None:
-        self._code.value = self.code
-        code = (self._code,) if self._copy.value else ()
-        self.widget.children = (*self._top, *code, self._runner.widget)
 
-    @property
-    def code(self) -> str:
-        """The equivalent line of code; variables stand for secrets."""
-        return self._code_for(self.form.draft)
+def _request(connection: Connection, definition: Tool | Prompt | ResourceTemplate) -> Request:
+    from mcp_types import Prompt, Tool
 
-    def _code_for(self, arguments: Mapping[str, Any]) -> str:
-        shown = hidden_arguments(arguments, self._definition)
-        secret = [name for name in arguments if shown[name] != arguments[name]]
-        try:
-            return self._line({name: value for name, value in arguments.items() if name not in secret}, secret)
-        except MCPMagicError as error:
-            return f"# {error}"
+    if isinstance(definition, Tool):
+        return ToolRequest(connection, definition)
+    if isinstance(definition, Prompt):
+        return PromptRequest(connection, definition)
+    return TemplateRequest(connection, definition)
 
-    # Text for readers without widgets
 
-    def _parts(self) -> list[Part]:
-        what = f"form of {one_line(self.name, 200)}"
-        outcome = self._runner.outcome or "not run yet"
-        sent = self._sent if self._sent is not None else self.form.draft
-        line = self._code_for(sent)
-        shown = hidden_arguments(sent, self._definition)
-        rows = [(one_line(name, 60), shorten(write_json(value, None), 300)) for name, value in shown.items()]
-        table = facts(rows) if rows else note("no arguments")
-        html = joined([tag("p", joined([tag("b", what), f" — {outcome}"])), table, details("code", preformatted(line))])
-        parts = [Part(f"{what} — {outcome}\n{self._typed(line)}", html)]
-        if self._runner.result is not None:
-            parts += self._runner.result.parts()
-        elif self.error is not None and str(self.error):
-            text = shorten(f"{type(self.error).__name__}: {self.error}", 2000)
-            parts.append(Part(text, tag("p", error_label(text))))
-        return parts
+def _completed(schema: dict[str, Any]) -> dict[str, Any]:
+    """Mark the properties as completed by the server."""
+    for each in schema["properties"].values():
+        each[COMPLETES] = True
+    return schema
 
-    def _typed(self, line: str) -> str:
-        """Return the line of code; for a form that was not run yet, an example to type instead."""
-        if self._sent is not None:
-            return shorten(line, 2000)
-        example, draft = example_arguments(self.form.schema), self.form.draft
-        if self.form.problems:  # incomplete objects and lists are taken from the example
-            draft = {name: value for name, value in draft.items() if not isinstance(value, dict | list)}
-        line = self._code_for({**example, **draft})
-        return (
-            f"it is filled in where widgets are shown; a line that does the same, for example:\n{shorten(line, 2000)}"
-        )
 
-    def __repr__(self) -> str:
-        state = "running" if self.running else self._runner.outcome or "not run yet"
-        return f"<{type(self).__name__} {one_line(self.name, 100)}: {state}>"
+def as_variables(names: Iterable[str]) -> str:
+    """Return arguments for the end of a line, with a Python variable for each value.
+
+    >>> as_variables(["api_key", "x-token"])
+    ' api_key=$api_key x-token=$x_token'
+    """
+    return "".join(f" {shlex.quote(escape_name(name))}=${_variable(name)}" for name in names)
+
+
+def _variable(name: str) -> str:
+    variable = re.sub(r"\W", "_", name)
+    return variable if variable.isidentifier() and not keyword.iskeyword(variable) else f"_{variable}"
+
+
+def _parsed(template: str) -> UriTemplate:
+    """Parse a URI template.
+
+    Raises:
+        ArgumentsError: It is invalid by RFC 6570, or uses a part of it that the SDK does not support.
+    """
+    from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+
+    try:
+        return UriTemplate.parse(template)
+    except InvalidUriTemplate as error:
+        reason = str(error)
+    problem = sentence(f"{template} cannot be filled in", reason)
+    raise ArgumentsError(f"{problem} `%mcp read URI` reads what you write yourself.")
+
+
+def _texts(arguments: Mapping[str, Any]) -> dict[str, str | list[str]]:
+    """Return only values that a variable can have: the JSON view and an unchecked draft may hold others."""
+    lists = {name: value for name, value in arguments.items() if isinstance(value, list)}
+    found: dict[str, str | list[str]] = {name: value for name, value in arguments.items() if isinstance(value, str)}
+    return found | {name: [str(item) for item in value] for name, value in lists.items()}
+
+
+def _variables_schema(template: UriTemplate) -> dict[str, Any]:
+    """Return the schema of a template's variables: texts, or lists of texts; query variables are optional."""
+    optional = {each.name for each in template.variables if each.operator in ("?", "&")}
+    properties: dict[str, Any] = {}
+    for each in template.variables:
+        text = {"type": "string"} if each.name in optional else {"type": "string", "minLength": 1}
+        properties[each.name] = {"type": "array", "items": text} if each.explode else text
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
 
 
 # Completion: asks the server when the user pauses, not at every keystroke.
@@ -502,209 +451,234 @@ class Completer:
         offer(values)
 
 
-# The forms for prompts and resource templates.
+# The form: the arguments, Run, Cancel and Copy as code, and the outcome.
 
 
-class _CompletedForm(RequestForm):
-    """The base of forms whose texts the server completes."""
+class RequestForm:
+    """A form that calls a tool, gets a prompt or reads a resource.
 
-    _completer: Completer | None = None
-
-    def _build_completed(self, schema: dict[str, Any], reference: Any) -> None:
-        for each in schema["properties"].values():
-            each[COMPLETES] = True
-        capabilities = self.connection.capabilities
-        if self._runner.loop is not None and capabilities is not None and capabilities.completions is not None:
-            self._completer = Completer(self.connection, reference, lambda: self.form.draft, self._runner.loop)
-        self._build(schema, self._completer.ask if self._completer else None)
-
-    def close(self) -> None:
-        """Close all widgets, and cancel pending completions."""
-        if self._completer is not None:
-            self._completer.close()
-        super().close()
-
-
-class PromptForm(_CompletedForm):
-    """A prompt's arguments as a form, and its messages below.
+    A frontend with a kernel shows the widget; GitHub, nbconvert and a terminal show HTML or text instead. Those are
+    written when the cell is shown, before there is an outcome, and again by `publish` when there is one.
 
     Args:
         connection: The connection to the server.
-        prompt: The prompt's definition.
+        definition: The SDK's definition of the tool, the prompt or the resource template.
         timeout: The deadline for an answer in seconds, or None.
         loop: The connection's event loop; by default the running one.
 
     Attributes:
-        prompt: The prompt's definition.
-    """
-
-    verb = "Get"
-
-    def __init__(
-        self,
-        connection: Connection,
-        prompt: Prompt,
-        *,
-        timeout: float | None = None,
-        loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        from mcp_types import PromptReference
-
-        super().__init__(connection, f"{connection.name}:{prompt.name}", timeout=timeout, loop=loop)
-        self.prompt = prompt
-        schema = prompt_schema(prompt.arguments or ())
-        self._build_completed(schema, PromptReference(type="ref/prompt", name=prompt.name))
-
-    async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> PromptResult:
-        return await self.connection.prompt(self.prompt.name, arguments, timeout=self.timeout)
-
-    def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
-        return line_or_comment(prompt_line(self.name, arguments) + as_variables(secret))
-
-    def _heading(self) -> str:
-        return heading(self.name, self.prompt.title or "", self.prompt.description or "")
-
-
-class TemplateForm(_CompletedForm):
-    """The variables of a resource template as a form, and the resource below.
-
-    Args:
         connection: The connection to the server.
-        template: The template's definition.
-        timeout: The deadline for an answer in seconds, or None.
-        loop: The connection's event loop; by default the running one.
-
-    Attributes:
-        template: The template's definition.
+        name: The item as the user types it.
+        form: The form of the arguments.
+        widget: The whole widget.
+        publish: Receives a mimebundle and whether it replaces the shown one; None if nothing can be replaced.
     """
-
-    verb = "Read"
 
     def __init__(
         self,
         connection: Connection,
-        template: ResourceTemplate,
+        definition: Tool | Prompt | ResourceTemplate,
         *,
         timeout: float | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        from mcp_types import ResourceTemplateReference
+        self.connection = connection
+        self._request = _request(connection, definition)
+        self.name = self._request.name
+        self.publish: Publish | None = None
+        self._timeout = timeout
+        self._shop = WidgetScope()
+        self._runner = Runner(self._shop, loop)
+        self._closed = self._published = False
+        self._sent: dict[str, Any] | None = None
+        completes = connection.capabilities is not None and connection.capabilities.completions is not None
+        self._completer: Completer | None = None
+        if self._request.reference is not None and self._runner.loop is not None and completes:
+            self._completer = Completer(connection, self._request.reference, lambda: self.form.draft, self._runner.loop)
+            self._shop.complete = self._completer.ask
+        self._build()
 
-        super().__init__(connection, template.uri_template, timeout=timeout, loop=loop)
-        self.template = template
-        self._expander = _parsed(template.uri_template)
-        reference = ResourceTemplateReference(type="ref/resource", uri=template.uri_template)
-        self._build_completed(_variables_schema(self._expander), reference)
+    # Outcome
 
     @property
-    def uri(self) -> str:
-        """The URI expanded from the variables (RFC 6570)."""
-        return self._expander.expand(_texts(self.form.draft))
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as JSON values.
 
-    async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> ResourceResult:
-        return await self.connection.read(self._expander.expand(arguments), timeout=self.timeout)
+        Raises:
+            ArgumentsError: They do not fit the schema.
+        """
+        return self.form.arguments
 
-    def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
-        if secret:
-            return f"# the URI holds a secret ({listed(secret)}); `%mcp read` takes one that you write yourself"
-        return read_line(self._expander.expand(_texts(arguments)), self.connection.name)
+    @property
+    def result(self) -> Any:
+        """The result of the last run, or None."""
+        return self._runner.result if self._runner.error is None else getattr(self._runner.error, "result", None)
 
-    def _heading(self) -> str:
-        return heading(self.template.uri_template, self.template.title or "", self.template.description or "")
+    @property
+    def error(self) -> BaseException | None:
+        """The error of the last run, or None."""
+        return self._runner.error
 
+    @property
+    def running(self) -> bool:
+        """Whether a request is pending."""
+        return self._runner.running
 
-def as_variables(names: Iterable[str]) -> str:
-    """Return arguments for the end of a line, with a Python variable for each value.
+    def set_arguments(self, arguments: Mapping[str, Any]) -> None:
+        """Fill in arguments, valid or not."""
+        self.form.set_arguments(arguments)
 
-    >>> as_variables(["api_key", "x-token"])
-    ' api_key=$api_key x-token=$x_token'
-    """
-    return "".join(f" {shlex.quote(escape_name(name))}=${_variable(name)}" for name in names)
+    async def run(self) -> Any:
+        """Do what the Run button does, wait, and return the result; None if it was cancelled.
 
+        Raises:
+            ArgumentsError: The arguments do not fit; nothing was sent.
+            ToolError, SessionError: The request failed.
+        """
+        await self._runner.run(self._work(), self._done)
+        error = self._runner.error
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            raise error
+        return self.result
 
-def _variable(name: str) -> str:
-    variable = re.sub(r"\W", "_", name)
-    return variable if variable.isidentifier() and not keyword.iskeyword(variable) else f"_{variable}"
+    def cancel(self) -> None:
+        """Do what the Cancel button does."""
+        self._runner.cancel()
 
+    def close(self) -> None:
+        """Close all widgets, and cancel a pending request. The outcome stays as text."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._completer is not None:
+            self._completer.close()
+        self._runner.cancel()
+        self._shop.close()
+        self._settled()
 
-def _parsed(template: str) -> UriTemplate:
-    """Parse a URI template.
+    # Widgets
 
-    Raises:
-        ArgumentsError: It is invalid by RFC 6570, or uses a part of it that the SDK does not support.
-    """
-    from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+    def _build(self) -> None:
+        make = self._shop.make
+        self.form = Form(self._request.schema, shop=self._shop)
+        self.form.on_change(self._changed)
+        self._run, self._spent = self._make_run(), WidgetScope()
+        self._stop = make(ipywidgets.Button, "button", description="Cancel", icon="stop", disabled=True)
+        tooltip = "show the line that does the same, to copy it"
+        self._copy = make(ipywidgets.ToggleButton, "button", description="Copy as code", icon="copy", tooltip=tooltip)
+        self._code = make(ipywidgets.Text, "wide", tooltip="select and copy")
+        buttons = (self._run, self._stop, self.form.toggle, self._copy)
+        self._buttons = make(ipywidgets.HBox, "line", children=buttons)
+        head = make(ipywidgets.HTML, "label", value=f"{FORM_STYLE}{self._request.heading}")
+        self._top = (head, self.form.widget, self._buttons)
+        self.widget = make(ipywidgets.VBox, "", children=(*self._top, self._runner.widget))
+        self._stop.on_click(lambda _: self.cancel())
+        self._copy.observe(lambda _: self._show_code(), "value")
 
-    try:
-        return UriTemplate.parse(template)
-    except InvalidUriTemplate as error:
-        reason = str(error)
-    problem = sentence(f"{template} cannot be filled in", reason)
-    raise ArgumentsError(f"{problem} `%mcp read URI` reads what you write yourself.")
+    def _make_run(self) -> Any:
+        """Return a new Run button; each run has its own.
 
-
-def _texts(arguments: Mapping[str, Any]) -> dict[str, str | list[str]]:
-    """Return only values that a variable can have: the JSON view and an unchecked draft may hold others."""
-    lists = {name: value for name, value in arguments.items() if isinstance(value, list)}
-    found: dict[str, str | list[str]] = {name: value for name, value in arguments.items() if isinstance(value, str)}
-    return found | {name: [str(item) for item in value] for name, value in lists.items()}
-
-
-def _variables_schema(template: UriTemplate) -> dict[str, Any]:
-    """Return the schema of a template's variables: texts, or lists of texts; query variables are optional."""
-    optional = {each.name for each in template.variables if each.operator in ("?", "&")}
-    properties: dict[str, Any] = {}
-    for each in template.variables:
-        text = {"type": "string"} if each.name in optional else {"type": "string", "minLength": 1}
-        properties[each.name] = {"type": "array", "items": text} if each.explode else text
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in properties if name not in optional],
-        "additionalProperties": False,
-    }
-
-
-# The form for tools.
-
-
-class ToolForm(RequestForm):
-    """A tool's arguments as a form, and its result below.
-
-    Args:
-        connection: The connection to the server.
-        tool: The tool's definition.
-        timeout: The deadline for an answer in seconds, or None.
-        loop: The connection's event loop; by default the running one.
-
-    Attributes:
-        tool: The tool's definition.
-    """
-
-    def __init__(
-        self,
-        connection: Connection,
-        tool: Tool,
-        *,
-        timeout: float | None = None,
-        loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(connection, f"{connection.name}:{tool.name}", timeout=timeout, loop=loop)
-        self.tool = self._definition = tool
-        self._build(tool.input_schema)
-
-    async def _ask(self, arguments: dict[str, Any], on_progress: ProgressFnT) -> ToolResult:
-        result = await self.connection.call_tool(
-            self.tool.name, arguments, timeout=self.timeout, on_progress=on_progress
+        Clicks that arrive late, because a cell kept the kernel busy, belong to the run that the first of them started,
+        even if that run has ended.
+        """
+        self._run_shop = shop = self._shop.part()
+        button = shop.make(
+            ipywidgets.Button, "button", description=self._request.verb, icon="play", button_style="primary"
         )
-        return result.raise_for_error()
+        button.on_click(lambda _: self._clicked(button))
+        return button
 
-    def _line(self, arguments: Mapping[str, Any], secret: Sequence[str] = ()) -> str:
-        line = call_line(self.name, arguments, schema=self.tool.input_schema) + as_variables(secret)
-        return line_or_comment(line)
+    def _clicked(self, button: Any) -> None:
+        if button is not self._run or self.running or not self.form.submit():
+            return
+        self._runner.start(self._work(), self._done)
 
-    def _heading(self) -> str:
-        hints = self.tool.annotations
-        badges = tool_badges(self.tool, trusted=self.connection.spec.trust)
-        title = self.tool.title or (hints.title if hints else None) or ""
-        return heading(self.name, title, self.tool.description or "", joined((badge.html() for badge in badges), " "))
+    def _work(self) -> Work:
+        """Return what sends the present arguments, and show that the request is pending."""
+        arguments = self._sent = self.form.arguments
+        self._spent.close()  # not earlier: a click on a closed widget is logged by the kernel as an error
+        self._run.disabled, self._stop.disabled = True, False
+        return lambda on_progress: self._request.send(arguments, self._timeout, on_progress)
+
+    def _done(self) -> None:
+        if self._closed:
+            return
+        self._spent, self._run, self._stop.disabled = self._run_shop, self._make_run(), True
+        self._buttons.children = (self._run, *self._buttons.children[1:])
+        self._settled()
+
+    def _changed(self) -> None:
+        if self._copy.value:
+            self._show_code()
+
+    def _show_code(self) -> None:
+        self._code.value = self.code
+        code = (self._code,) if self._copy.value else ()
+        self.widget.children = (*self._top, *code, self._runner.widget)
+
+    @property
+    def code(self) -> str:
+        """The equivalent line of code; variables stand for secrets."""
+        return self._code_for(self.form.draft)
+
+    def _code_for(self, arguments: Mapping[str, Any]) -> str:
+        shown = hidden_arguments(arguments, self._request.tool)
+        secret = [name for name in arguments if shown[name] != arguments[name]]
+        try:
+            return self._request.line({name: value for name, value in arguments.items() if name not in secret}, secret)
+        except MCPMagicError as error:
+            return f"# {error}"
+
+    # Text for readers without widgets
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        found = bundle(self._parts())
+        if not self._closed:
+            found[WIDGET_VIEW] = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
+        return only(found, include, exclude)
+
+    def _ipython_display_(self) -> None:
+        if self.publish is None:
+            raise NotImplementedError  # IPython displays the mimebundle then
+        self._published = True
+        self.publish(self._repr_mimebundle_(), False)
+
+    def _settled(self) -> None:
+        """Replace the HTML and text, because there is an outcome."""
+        if self.publish is not None and self._published:
+            self.publish(self._repr_mimebundle_(), True)
+
+    def _parts(self) -> list[Part]:
+        what = f"form of {one_line(self.name, 200)}"
+        outcome = self._runner.outcome or "not run yet"
+        sent = self._sent if self._sent is not None else self.form.draft
+        line = self._code_for(sent)
+        shown = hidden_arguments(sent, self._request.tool)
+        rows = [(one_line(name, 60), shorten(write_json(value, None), 300)) for name, value in shown.items()]
+        table = facts(rows) if rows else note("no arguments")
+        html = joined([tag("p", joined([tag("b", what), f" — {outcome}"])), table, details("code", preformatted(line))])
+        parts = [Part(f"{what} — {outcome}\n{self._typed(line)}", html)]
+        if self._runner.result is not None:
+            parts += self._runner.result.parts()
+        elif self.error is not None and str(self.error):
+            text = shorten(f"{type(self.error).__name__}: {self.error}", 2000)
+            parts.append(Part(text, tag("p", error_label(text))))
+        return parts
+
+    def _typed(self, line: str) -> str:
+        """Return the line of code; for a form that was not run yet, an example to type instead."""
+        if self._sent is not None:
+            return shorten(line, 2000)
+        example, draft = example_arguments(self.form.schema), self.form.draft
+        if self.form.problems:  # incomplete objects and lists are taken from the example
+            draft = {name: value for name, value in draft.items() if not isinstance(value, dict | list)}
+        line = self._code_for({**example, **draft})
+        return (
+            f"it is filled in where widgets are shown; a line that does the same, for example:\n{shorten(line, 2000)}"
+        )
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else self._runner.outcome or "not run yet"
+        return f"<{type(self).__name__} {one_line(self.name, 100)}: {state}>"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from mcp_magic import schema
-from mcp_magic.display.document import Markup, Part, bundle, escape, joined, only, page, tag
+from mcp_magic.display.document import Markup, escape, joined, page, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.schema.fields import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
+    from collections.abc import Callable, Coroutine
 
     from mcp_magic.schema.fields import Field
 
@@ -27,7 +27,6 @@ __all__ = [
     "FORM_STYLE",
     "WIDGET_VIEW",
     "LoopRunner",
-    "Shown",
     "WidgetScope",
     "answer_in_order",
     "default_text",
@@ -263,53 +262,8 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-# Displaying a live widget, and what stays of it in a saved notebook.
-#
-# A frontend with a kernel shows the widget; GitHub, nbconvert and a terminal show HTML or text instead. Those are
-# written when the cell is shown, before the widget has an outcome. So the caller that displays it (the magics) may set
-# `publish`, which writes them again.
-
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 """The MIME type of a live widget (https://ipywidgets.readthedocs.io, "Widget messaging protocol")."""
-
-
-class Shown:
-    """A widget with HTML and text for readers without widgets.
-
-    Attributes:
-        widget: The ipywidget.
-        publish: Receives a mimebundle and whether it replaces the shown one; None if nothing can be replaced.
-    """
-
-    widget: Any
-    publish: Publish | None = None
-    _closed = False
-    _published = False
-
-    def _parts(self) -> list[Part]:
-        """Return the HTML and text of the request and its outcome."""
-        raise NotImplementedError
-
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        words = bundle(self._parts())
-        if not self._closed:
-            words[WIDGET_VIEW] = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
-        return only(words, include, exclude)
-
-    def _ipython_display_(self) -> None:
-        """Display the mimebundle by `publish`, so that it can be replaced; without `publish`, IPython displays it."""
-        if self.publish is None:
-            raise NotImplementedError
-        self._published = True
-        self.publish(self._repr_mimebundle_(), False)
-
-    def _settled(self) -> None:
-        """Replace the HTML and text, because there is an outcome."""
-        if self.publish is not None and self._published:
-            self.publish(self._repr_mimebundle_(), True)
-
 
 # The texts around an input; texts from servers are escaped here.
 

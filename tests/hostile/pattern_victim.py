@@ -17,7 +17,7 @@ from mcp_magic.ipython.ask import ElicitationInput
 from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.notebook import host
 from mcp_magic.schema.commandline import UnfitText
-from mcp_magic.ui.request_form import ToolForm
+from mcp_magic.ui.request_form import RequestForm
 from tests.hostile.pattern_server import PATTERNS, TEXT, answer, schemas
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def attacks(connection: Any, magics: Any) -> AsyncIterator[tuple[str, Any]
 
 
 async def filled_form(connection: Any, tool: str) -> str:
-    form = ToolForm(connection, await connection.find_tool(tool))
+    form = RequestForm(connection, await connection.find_tool(tool))
     form.set_arguments({"text": TEXT})
     said = form.form.problems
     form.close()

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +27,7 @@ from mcp_magic.notebook import host
 from mcp_magic.schema.diff import schema_changes
 from mcp_magic.schema.patterns import MAX_NODES
 from mcp_magic.schema.validate import check_answer, check_arguments
-from mcp_magic.ui.request_form import ToolForm
+from mcp_magic.ui.request_form import RequestForm
 from tests.hostile.schema_server import MANY, SCHEMAS, UNREADABLE, doubling, of
 
 if TYPE_CHECKING:
@@ -100,9 +100,8 @@ class Attacked:
         return awaited
 
     def form(self, name: str) -> None:
-        form = ToolForm(self.connection, self.tools[f"takes_{name}"])
-        with suppress(MCPMagicError):
-            form._line(form.form.draft)
+        form = RequestForm(self.connection, self.tools[f"takes_{name}"])
+        shown(form.code)
         form.set_arguments(json.loads(JSON))
         shown(form.form.problems)
         form.close()

@@ -12,7 +12,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_types import Completion
 
 from mcp_magic._host import Host
-from mcp_magic.ui.request_form import PromptForm
+from mcp_magic.ui.request_form import RequestForm
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -68,8 +68,8 @@ async def until(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def form_of(connection: Connection) -> tuple[PromptForm, Any]:
-    form = PromptForm(connection, await connection.find_prompt("ask"))
+async def form_of(connection: Connection) -> tuple[RequestForm, Any]:
+    form = RequestForm(connection, await connection.find_prompt("ask"))
     word = form.form.root.at("word").input.widget
     await until(lambda: word.options == ("er", "est"))
     return form, word

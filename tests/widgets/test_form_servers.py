@@ -17,8 +17,9 @@ from mcp_magic import schema as s
 from mcp_magic._host import Host
 from mcp_magic.errors import ArgumentsError, ProtocolError
 from mcp_magic.ipython.commandline import split_line
+from mcp_magic.results.content import read_line
 from mcp_magic.schema import parse_arguments
-from mcp_magic.ui.request_form import PromptForm, TemplateForm, ToolForm
+from mcp_magic.ui.request_form import RequestForm
 from tests.environments import everything_command, filesystem_command, git_command, needs_node, time_command
 from tests.schema.strategies import QUICK
 from tests.servers import bundled
@@ -60,7 +61,7 @@ def exact(value: Any) -> str:
 def check_form(connection: Connection, tool: Tool, arguments: dict[str, Any]) -> None:
     """Fill a tool's form with valid arguments, in each way that there is, and take them out in each way."""
     jsonschema.validate(arguments, tool.input_schema)
-    with closing(ToolForm(connection, tool)) as form:
+    with closing(RequestForm(connection, tool)) as form:
         form.set_arguments(arguments)
         assert exact(form.arguments) == exact(arguments)
         words = split_line(form.code.removeprefix("%mcp "))
@@ -111,7 +112,7 @@ async def check_examples(connection: Connection) -> int:
             try:
                 s.check_arguments(arguments, tool.input_schema)
             except ArgumentsError:
-                with closing(ToolForm(connection, tool)) as form:
+                with closing(RequestForm(connection, tool)) as form:
                     form.set_arguments(arguments)
                     assert form.form.draft == arguments
                     assert form.form.problems
@@ -136,7 +137,7 @@ async def test_every_tool_of_server_everything_has_a_form(host: Host) -> None:
 async def test_every_tool_of_server_filesystem_has_a_form(host: Host, tmp_path: Path) -> None:
     connection = await host.connect(filesystem_command(tmp_path), name="fs")
     assert {"edit_file", "read_multiple_files", "directory_tree"} < await check_all(connection)
-    with closing(ToolForm(connection, await connection.find_tool("write_file"))) as form:
+    with closing(RequestForm(connection, await connection.find_tool("write_file"))) as form:
         form.set_arguments({"path": str(tmp_path / "a.txt"), "content": "two\nlines"})
         await form.run()
     assert (tmp_path / "a.txt").read_text() == "two\nlines"
@@ -150,7 +151,7 @@ async def test_every_tool_of_the_git_server_has_a_form(host: Host, tmp_path: Pat
 async def test_the_time_server_answers_a_form(host: Host) -> None:
     connection = await host.connect(time_command(), name="time")
     assert await check_all(connection) == {"convert_time", "get_current_time"}
-    with closing(ToolForm(connection, await connection.find_tool("convert_time"))) as form:
+    with closing(RequestForm(connection, await connection.find_tool("convert_time"))) as form:
         for name, text in (("source_timezone", "UTC"), ("time", "12:00"), ("target_timezone", "Asia/Tokyo")):
             form.form.root.at(name).input.widget.value = text
         assert "21:00" in str((await form.run()).raw)
@@ -159,8 +160,8 @@ async def test_the_time_server_answers_a_form(host: Host) -> None:
 # Prompts
 
 
-async def prompt_form(connection: Connection, name: str) -> PromptForm:
-    return PromptForm(connection, await connection.find_prompt(name))
+async def prompt_form(connection: Connection, name: str) -> RequestForm:
+    return RequestForm(connection, await connection.find_prompt(name))
 
 
 async def test_a_prompt_is_filled_in_and_its_messages_are_shown(showcase: Connection) -> None:
@@ -218,9 +219,9 @@ async def test_one_question_is_asked_when_the_person_pauses(showcase: Connection
 # Templates
 
 
-async def template_form(connection: Connection, uri: str) -> TemplateForm:
+async def template_form(connection: Connection, uri: str) -> RequestForm:
     templates = await connection.listing("templates")
-    return TemplateForm(connection, next(each for each in templates if each.uri_template == uri))
+    return RequestForm(connection, next(each for each in templates if each.uri_template == uri))
 
 
 async def test_a_template_is_filled_in_and_read(showcase: Connection) -> None:
@@ -230,7 +231,7 @@ async def test_a_template_is_filled_in_and_read(showcase: Connection) -> None:
         with pytest.raises(ArgumentsError, match="missing: name"):
             await form.run()
         name.value = "apple"
-        assert form.uri == "showcase://fruit/apple"
+        assert form.code == read_line("showcase://fruit/apple", "showcase")
         assert form.code == "%mcp read showcase://fruit/apple --server showcase"
         assert (await form.run()).data == {"name": "apple", "letters": 5}
 
@@ -248,7 +249,7 @@ async def test_variables_are_encoded_as_rfc_6570_says(
 ) -> None:
     with closing(await template_form(showcase, template)) as form:
         form.set_arguments(values)
-        assert form.uri == uri
+        assert form.code == read_line(uri, "showcase")
         assert (await form.run()).uri == uri
 
 
@@ -264,7 +265,7 @@ async def test_a_resource_that_is_not_there_is_an_error_below_the_form(showcase:
 async def test_a_uri_with_a_secret_is_not_written_as_code(showcase: Connection) -> None:
     [template] = [each for each in await showcase.listing("templates") if "{+path}" in each.uri_template]
     secret = template.model_copy(update={"uri_template": "showcase://files{?access_token}"})
-    with closing(TemplateForm(showcase, secret)) as form:
+    with closing(RequestForm(showcase, secret)) as form:
         form.set_arguments({"access_token": "hunter-22"})
         assert form.code.startswith("# the URI holds a secret (access_token); ")
         assert "hunter-22" not in str(form._repr_mimebundle_())

@@ -23,7 +23,7 @@ from mcp_magic.display.document import display
 from mcp_magic.errors import ArgumentsError, ToolError
 from mcp_magic.ipython.commandline import split_line
 from mcp_magic.schema import example_arguments, parse_arguments
-from mcp_magic.ui.request_form import ToolForm
+from mcp_magic.ui.request_form import RequestForm
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.servers import bundled
 
@@ -44,10 +44,10 @@ async def connection() -> AsyncIterator[Connection]:
 async def opened(connection: Connection) -> AsyncIterator[Callable[..., Any]]:
     """Opens forms, and sees that they leave no widget and no comm."""
     before, comms = set(_instances), set(comm.get_comm_manager().comms)
-    forms: list[ToolForm] = []
+    forms: list[RequestForm] = []
 
-    async def open_form(tool: str, **arguments: Any) -> ToolForm:
-        form = ToolForm(connection, await connection.find_tool(tool))
+    async def open_form(tool: str, **arguments: Any) -> RequestForm:
+        form = RequestForm(connection, await connection.find_tool(tool))
         forms.append(form)
         if arguments:
             form.set_arguments(arguments)
@@ -66,7 +66,7 @@ async def until(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0)
 
 
-def html(form: ToolForm) -> str:
+def html(form: RequestForm) -> str:
     return form._repr_mimebundle_()["text/html"]
 
 
@@ -179,12 +179,12 @@ async def test_the_code_is_the_line_that_does_the_same(opened: Any, connection: 
     assert "count=5" in form._code.value
     words = split_line(form.code.removeprefix("%mcp "))
     assert words[:2] == ["call", "showcase:defaults"]
-    assert parse_arguments(words[2:], form.tool.input_schema) == form.arguments
+    assert parse_arguments(words[2:], form.form.schema) == form.arguments
 
 
 async def test_closing_while_it_runs_cancels_and_closes(connection: Connection) -> None:
     before = set(_instances)
-    form = ToolForm(connection, await connection.find_tool("slow"))
+    form = RequestForm(connection, await connection.find_tool("slow"))
     form.set_arguments({"seconds": 600})
     form._run.click()
     await until(lambda: form._runner._report.meter.count > 0)
@@ -199,7 +199,7 @@ async def test_two_hundred_forms_leave_nothing(connection: Connection) -> None:
     before, comms = len(_instances), len(comm.get_comm_manager().comms)
     tool = await connection.find_tool("nested")
     for _ in range(200):
-        ToolForm(connection, tool).close()
+        RequestForm(connection, tool).close()
     assert len(_instances) == before
     assert len(comm.get_comm_manager().comms) == comms
 
@@ -269,7 +269,7 @@ async def test_hostile_texts_stay_text(connection: Connection) -> None:
         },
         "required": ["o", "e"],
     }
-    form = ToolForm(connection, tool)
+    form = RequestForm(connection, tool)
     form.set_arguments({evil: evil, "e": evil, "u": evil, "o": {evil: 1}, "x": evil})
     form.form.submit()
     for widget in list(_instances.values()):
@@ -290,7 +290,7 @@ async def test_secrets_stay_out_of_the_code_and_of_what_is_saved() -> None:
 
     host = Host()
     connection = await host.connect(server, name="vault")
-    with closing(ToolForm(connection, await connection.find_tool("unlock"))) as form:
+    with closing(RequestForm(connection, await connection.find_tool("unlock"))) as form:
         form.set_arguments({"api_key": "hunter2", "phrase": "sesame", "n": 1})
         assert form.code == "%mcp call vault:unlock n=1 api_key=$api_key phrase=$phrase"
         assert (await form.run()).data == 1
@@ -312,7 +312,7 @@ async def test_secrets_anywhere_in_the_arguments_stand_for_variables_in_the_code
         },
     }
     values = {"x-api-key": "hunter2", "login": {"user": "me", "pin": "998877"}, "n": 1}
-    with closing(ToolForm(connection, tool)) as form:
+    with closing(RequestForm(connection, tool)) as form:
         form.set_arguments(values)
         line = form.code
         assert line == "%mcp call showcase:nothing n=1 x-api-key=$x_api_key login=$login"

@@ -255,18 +255,18 @@ async def _form(invocation: Invocation, arguments: argparse.Namespace) -> Reques
 
 
 async def _make_form(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
-    from mcp_magic.ui.request_form import PromptForm, TemplateForm, ToolForm
+    from mcp_magic.ui.request_form import RequestForm
 
     host, name = invocation.host, str(arguments.name)
     timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
     if arguments.prompt:
         connection, prompt = await host.resolve(name, "prompts")
-        return PromptForm(connection, prompt, timeout=timeout, loop=host.loop)
+        return RequestForm(connection, prompt, timeout=timeout, loop=host.loop)
     if "{" in name or "://" in name:
         connection, template = await _template(invocation, name, arguments.server)
-        return TemplateForm(connection, template, timeout=timeout, loop=host.loop)
+        return RequestForm(connection, template, timeout=timeout, loop=host.loop)
     connection, tool = await invocation.tool(name, arguments.arguments)
-    return ToolForm(connection, tool, timeout=timeout, loop=host.loop)
+    return RequestForm(connection, tool, timeout=timeout, loop=host.loop)
 
 
 async def _template(invocation: Invocation, name: str, server: str | None) -> tuple[Connection, ResourceTemplate]:
