@@ -428,16 +428,6 @@ def _why_not(name: str) -> str:
     return f" (it has {len(name)} characters)"
 
 
-def _argument_name_findings(names: Iterable[str], owner: str) -> Iterator[Finding]:
-    for name in names:
-        if scripts := _lookalikes(name):
-            said = f"the argument {name[:60]!r} mixes letters that look alike: {scripts}"
-            yield Finding("name-lookalike", ERROR, owner, said, "write it in one script")
-        elif not _ARGUMENT.fullmatch(name):
-            said = f"models do not take the argument name {name[:60]!r}"
-            yield Finding("name-argument", WARNING, owner, said, "up to 64 letters, digits, _, . and -")
-
-
 def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
     """Yield names or URIs that occur more than once, and names that differ only by case."""
     for name, count in Counter(names).items():
@@ -477,16 +467,6 @@ def _uri_findings(uri: str, owner: str) -> Iterator[Finding]:
         yield Finding("uri-invalid", WARNING, owner, said, "encode them: a space is %20")
 
 
-def _template_findings(template: str, owner: str) -> Iterator[Finding]:
-    """Yield the problems of a URI template (RFC 6570)."""
-    problem = template_problem(template)
-    if problem:
-        yield Finding("template-invalid", ERROR, owner, f"no URI template: {problem}", "write it as RFC 6570 has it")
-    elif "{" not in template:
-        said = "it has no part to fill in"
-        yield Finding("template-fixed", NOTE, owner, said, "list it as a resource")
-
-
 def template_problem(template: str) -> str:
     """Return what is wrong with a URI template, or "" if it is valid.
 
@@ -515,15 +495,6 @@ def _mime_findings(mime_type: str | None, owner: str) -> Iterator[Finding]:
     if mime_type is not None and not _MIME.fullmatch(mime_type):
         said = f"{mime_type[:80]!r} is no MIME type"
         yield Finding("mime-invalid", WARNING, owner, said, "for example text/plain or application/json")
-
-
-def _icon_findings(sources: list[str], owner: str) -> Iterator[Finding]:
-    """Yield icons that no host should load: the specification allows https: and data:."""
-    for source in sources:
-        scheme = source.partition(":")[0].lower()
-        if scheme not in ("https", "data", "http"):
-            said = f"an icon comes from {scheme[:20]}:, which no host should load"
-            yield Finding("icon-unsafe", ERROR, owner, said, "https: or data:")
 
 
 # All texts of a definition, and the parts of a schema, each with its place.
@@ -846,7 +817,13 @@ def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
     names = tool.input_schema.get("properties") if isinstance(tool.input_schema, Mapping) else None
     if not isinstance(names, Mapping):
         return
-    yield from _argument_name_findings([str(name) for name in names], owner)
+    for name in map(str, names):
+        if scripts := _lookalikes(name):
+            said = f"the argument {name[:60]!r} mixes letters that look alike: {scripts}"
+            yield Finding("name-lookalike", ERROR, owner, said, "write it in one script")
+        elif not _ARGUMENT.fullmatch(name):
+            said = f"models do not take the argument name {name[:60]!r}"
+            yield Finding("name-argument", WARNING, owner, said, "up to 64 letters, digits, _, . and -")
     descriptions = {
         name: [part.node.get("description") for part in parts(schema) if not part.where]
         for name, schema in names.items()
@@ -898,7 +875,10 @@ def _lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
 
 def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]:
     owner = f"template {template.uri_template[:120]}"
-    yield from _template_findings(template.uri_template, owner)
+    if problem := template_problem(template.uri_template):
+        yield Finding("template-invalid", ERROR, owner, f"no URI template: {problem}", "write it as RFC 6570 has it")
+    elif "{" not in template.uri_template:
+        yield Finding("template-fixed", NOTE, owner, "it has no part to fill in", "list it as a resource")
     yield from _mime_findings(template.mime_type, owner)
     yield from _common(template, owner)
 
@@ -908,7 +888,11 @@ def _common(item: Any, owner: str) -> Iterator[Finding]:
     hints_title = getattr(getattr(item, "annotations", None), "title", None)
     written = (item.name, item.title, hints_title, item.description)
     yield from _text_findings((owner, text) for text in written if text)
-    yield from _icon_findings([str(icon.src) for icon in item.icons or ()], owner)
+    for icon in item.icons or ():
+        scheme = str(icon.src).partition(":")[0].lower()
+        if scheme not in ("https", "data", "http"):
+            said = f"an icon comes from {scheme[:20]}:, which no host should load"
+            yield Finding("icon-unsafe", ERROR, owner, said, "https: or data:")
 
 
 _KINDS: dict[str, tuple[str, Callable[[Any], str], Lister]] = {

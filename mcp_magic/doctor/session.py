@@ -178,18 +178,15 @@ def _chosen(tools: Sequence[Tool], wanted: str, step: Step) -> Tool | None:
 async def _call(connection: Connection, tool: Tool, given: dict[str, Any], step: Step, seconds: float) -> None:
     what = f"{tool.name}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
     started = time.perf_counter()
-    problem: MCPMagicError | None = None
     try:
         result = await connection.call_tool(tool.name, given, timeout=seconds)
+    except DeniedError as error:
+        step.warn(f"{what} was not called: {one_line(str(error), 300)}", "`%mcp approvals` lists the rules")
+        return
     except MCPMagicError as error:
-        problem = error
+        step.fail(f"{what}: {one_line(str(error), 300)}", "`%mcp trace` has the messages")
+        return
     took = duration(time.perf_counter() - started)
-    if isinstance(problem, DeniedError):
-        step.warn(f"{what} was not called: {one_line(str(problem), 300)}", "`%mcp approvals` lists the rules")
-        return
-    if problem is not None:
-        step.fail(f"{what}: {one_line(str(problem), 300)}", "`%mcp trace` has the messages")
-        return
     if result.is_error:
         todo = "are example arguments what it can take?" if given else "`%mcp call` it, and look at its log"
         step.warn(f"{what} reports an error{reason(result.texts, tool.name, result.clue)}", todo)

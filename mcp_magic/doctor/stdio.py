@@ -251,21 +251,17 @@ class ServerProcess:
         )
         self._errlog.keep_small()
 
-    async def tell(self, message: dict[str, Any]) -> None:
-        """Write a message. Does nothing if the process no longer reads."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with suppress(ConnectionError, RuntimeError):
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            await self._process.stdin.drain()
-
     async def ask(self, message: dict[str, Any], seconds: float) -> Reply:
         """Write a request and wait for its answer. Keeps stray output lines that precede the answer."""
+        assert self._process is not None
+        assert self._process.stdin is not None
         started = time.perf_counter()
         reply = Reply()
         try:
             async with asyncio.timeout(seconds):
-                await self.tell(message)
+                with suppress(ConnectionError, RuntimeError):  # the process no longer reads
+                    self._process.stdin.write(json.dumps(message).encode() + b"\n")
+                    await self._process.stdin.drain()
                 reply.message = await self._answer(message["id"])
         except TimeoutError:
             reply.failure = f"no answer in {seconds:g} s"
