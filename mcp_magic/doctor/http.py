@@ -198,8 +198,8 @@ class HttpProbe:
         timeout = httpx2.Timeout(min(CONNECT_SECONDS, self._seconds), read=self._seconds)
         factory = self._spec.client_factory
         if factory is not None and headers is None:
-            made: httpx2.AsyncClient = factory(headers=given, timeout=timeout, auth=None)
-            return made
+            client: httpx2.AsyncClient = factory(headers=given, timeout=timeout, auth=None)
+            return client
         plain = self._spec.verify is True and self._spec.cert is None
         return httpx2.AsyncClient(
             headers=given, timeout=timeout, verify=True if plain else tls_context(self._spec), follow_redirects=False
@@ -209,8 +209,8 @@ class HttpProbe:
         """Send `server/discover`."""
         from mcp_types.version import LATEST_MODERN_VERSION
 
-        told = {"mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": "server/discover", **headers}
-        return await self._post(discover(), told)
+        sent = {"mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": "server/discover", **headers}
+        return await self._post(discover(), sent)
 
     async def initialize(self) -> Reply:
         """Send `initialize`, and end at once the session that it opens."""
@@ -324,15 +324,16 @@ async def read_challenge(
 
     header = reply.headers.get("www-authenticate", "")
     scheme = header.split(maxsplit=1)[0].rstrip(",") if header else ""
-    said = {found[1].lower(): found[2] or found[3] or "" for found in _PARAMETER.finditer(header[:4000])}
+    parameters = {found[1].lower(): found[2] or found[3] or "" for found in _PARAMETER.finditer(header[:4000])}
     if not header:
         step.warn("its 401 has no WWW-Authenticate header", "RFC 9110 asks for one: it says how to log in")
     elif scheme.lower() not in ("bearer", "dpop"):
-        step.ok(f"it wants {scheme} authentication" + (f" for {said['realm']!r}" if "realm" in said else ""))
-    told = [f"{name} {said[name][:120]!r}" for name in ("error", "error_description", "scope") if name in said]
-    if told:
-        step.ok(f"it says: {', '.join(told)}")
-    places = build_protected_resource_metadata_discovery_urls(said.get("resource_metadata"), url)
+        realm = f" for {parameters['realm']!r}" if "realm" in parameters else ""
+        step.ok(f"it wants {scheme} authentication{realm}")
+    known = [name for name in ("error", "error_description", "scope") if name in parameters]
+    if known:
+        step.ok("it says: " + ", ".join(f"{name} {parameters[name][:120]!r}" for name in known))
+    places = build_protected_resource_metadata_discovery_urls(parameters.get("resource_metadata"), url)
     resource = await _first_document(patient, places)
     if resource is None and not last:
         return
@@ -342,9 +343,9 @@ async def read_challenge(
         return
     issuers = [str(issuer)[:200] for issuer in resource.get("authorization_servers") or ()]
     scopes = resource.get("scopes_supported")
-    wanted = f" with the scopes {listed(map(str, scopes))}" if isinstance(scopes, list) and scopes else ""
+    asked_scopes = f" with the scopes {listed(map(str, scopes))}" if isinstance(scopes, list) and scopes else ""
     whose = listed(issuers) if issuers else "an authorization server that it does not name"
-    step.ok(f"it wants an OAuth token of {whose}{wanted}")
+    step.ok(f"it wants an OAuth token of {whose}{asked_scopes}")
     for issuer in issuers[:1]:
         await _issuer(patient, issuer, url, step)
     if last and sent:
@@ -499,19 +500,19 @@ async def _refused(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step)
 async def _no_mcp(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step) -> None:
     """Note what the URL has instead of an MCP endpoint, and look for an endpoint nearby."""
     kind = reply.headers.get("content-type", "").partition(";")[0] or "nothing"
-    said = f"HTTP {reply.status} with {kind}, which is no MCP"
+    what = f"HTTP {reply.status} with {kind}, which is no MCP"
     page = await patient.get_at()
     if "event-stream" in page.headers.get("content-type", "") and "endpoint" in page.body:
         note = step.warn if spec.fallback else step.fail
-        note(f"{said}; it is a server of the old HTTP+SSE transport", "--transport sse")
+        note(f"{what}; it is a server of the old HTTP+SSE transport", "--transport sse")
         return
     path = urlsplit(spec.url).path
     for other in _ELSEWHERE:
         if other.strip("/") != path.strip("/") and (await _speaks(patient, other)):
-            step.fail(f"{said}; but {other} of the same server speaks it", f"connect to {other}")
+            step.fail(f"{what}; but {other} of the same server speaks it", f"connect to {other}")
             return
     todo = "mend the path (it often ends in /mcp); is this an MCP server?"
-    step.fail(f"{said}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else said, todo)
+    step.fail(f"{what}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else what, todo)
 
 
 async def _speaks(patient: HttpProbe, path: str) -> bool:

@@ -301,8 +301,8 @@ def _parse(offer: Offer) -> None:
 def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: Step) -> None:
     """Compare the announced capabilities with the answers."""
     capabilities = connection.capabilities
-    said = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
-    step.ok(f"announced: {listed(_words(said), 12)}" if said else "it announces nothing")
+    announced = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
+    step.ok(f"announced: {listed(_words(announced), 12)}" if announced else "it announces nothing")
     for offer in offers.values():
         method = KINDS[offer.kind].request
         if offer.announced and offer.code == METHOD_NOT_FOUND and offer.kind != "templates":
@@ -315,9 +315,9 @@ def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: S
         step.warn("it offers no tools, resources or prompts", "is that intended?")
 
 
-def _words(said: dict[str, Any]) -> list[str]:
+def _words(announced: dict[str, Any]) -> list[str]:
     words = []
-    for name, options in said.items():
+    for name, options in announced.items():
         more = [key for key, value in options.items() if value] if isinstance(options, dict) else []
         words.append(f"{name} ({', '.join(more)})" if more else name)
     return words

@@ -96,8 +96,8 @@ def as_rows(value: Any) -> Any:
     The index becomes columns, unless it is unnamed and holds integers, which only number the rows.
     """
     if type(value) is dict:
-        made = {name: as_rows(item) for name, item in value.items()}
-        return made if any(made[name] is not item for name, item in value.items()) else value
+        rows = {name: as_rows(item) for name, item in value.items()}
+        return rows if any(rows[name] is not item for name, item in value.items()) else value
     if type(value) in (list, tuple):
         items = [as_rows(item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value

@@ -38,7 +38,7 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     rows = [row for row in metrics.rows() if arguments.server in (None, row["server"])]
     if arguments.server is not None and not rows:
         invocation.host[arguments.server]  # an unknown name is an error
-    notes += [telemetry.said] if telemetry.said else []
+    notes += [telemetry.status] if telemetry.status else []
     return Listing(
         rows, title="Calls", columns=COLUMNS, empty="no tool was called yet", note="; ".join(notes), kind="tools"
     )
