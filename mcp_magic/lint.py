@@ -369,12 +369,12 @@ _INNOCENT = "private use characters"
 
 def _described(text: str | None, owner: str, severity: str = WARNING) -> Iterator[Finding]:
     if text is None or not text.strip():
-        said = f"the description is {'missing' if text is None else 'empty'}; a model has only the name to go by"
-        yield Finding("description-missing", severity, owner, said, "say in a sentence what it does and returns")
+        what = f"the description is {'missing' if text is None else 'empty'}; a model has only the name to go by"
+        yield Finding("description-missing", severity, owner, what, "say in a sentence what it does and returns")
     elif len(text) > LONG_DESCRIPTION:
         tokens = len(text) // CHARACTERS_A_TOKEN
-        said = f"the description has {len(text):,} characters, about {tokens:,} tokens at each turn of a model"
-        yield Finding("description-long", WARNING, owner, said, "say what is needed to choose and call it")
+        what = f"the description has {len(text):,} characters, about {tokens:,} tokens at each turn of a model"
+        yield Finding("description-long", WARNING, owner, what, "say what is needed to choose and call it")
 
 
 def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
@@ -387,11 +387,11 @@ def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
         for found in hidden(text):
             says = f"; as letters they say {found.says!r}" if found.says else ""
             severity = WARNING if found.kind == _INNOCENT else ERROR
-            said = f"{found.kind}, which nobody sees: {found.points}{says}"
-            yield Finding("hidden-unicode", severity, where, said, "take them out; do not trust the text before")
+            what = f"{found.kind}, which nobody sees: {found.points}{says}"
+            yield Finding("hidden-unicode", severity, where, what, "take them out; do not trust the text before")
         for seems, words in suspicions(text):
-            said = f"it {seems}: {words!r}"
-            yield Finding("instruction-like", WARNING, where, said, "read it: is that what the tool needs?")
+            what = f"it {seems}: {words!r}"
+            yield Finding("instruction-like", WARNING, where, what, "read it: is that what the tool needs?")
 
 
 # Names.
@@ -410,15 +410,15 @@ def _name_findings(name: str, server: str, owner: str) -> Iterator[Finding]:
         yield Finding("name-empty", ERROR, owner, "the name is empty", "give it a name")
         return
     if scripts := _lookalikes(name):
-        said = f"the name mixes letters that look alike: {scripts}"
-        yield Finding("name-lookalike", ERROR, owner, said, "write it in one script")
+        what = f"the name mixes letters that look alike: {scripts}"
+        yield Finding("name-lookalike", ERROR, owner, what, "write it in one script")
     if not _PROVIDERS.fullmatch(name):
         legal = "" if _SPECIFIED.fullmatch(name) else ", and the specification advises against it"
-        said = f"models do not take the name{_why_not(name)}{legal}; hosts have to change it"
-        yield Finding("name-provider", WARNING, owner, said, f"up to {MAX_NAME} letters, digits, _ and -")
+        what = f"models do not take the name{_why_not(name)}{legal}; hosts have to change it"
+        yield Finding("name-provider", WARNING, owner, what, f"up to {MAX_NAME} letters, digits, _ and -")
     elif (length := len(server) + 2 + len(name)) > MAX_NAME:
-        said = f"as {server}__{name} it has {length} characters, more than the {MAX_NAME} that models take; it gets cut"
-        yield Finding("name-long", NOTE, owner, said, "a shorter name, of the tool or of the server")
+        what = f"as {server}__{name} it has {length} characters, more than the {MAX_NAME} that models take; it gets cut"
+        yield Finding("name-long", NOTE, owner, what, "a shorter name, of the tool or of the server")
 
 
 def _why_not(name: str) -> str:
@@ -428,22 +428,12 @@ def _why_not(name: str) -> str:
     return f" (it has {len(name)} characters)"
 
 
-def _argument_name_findings(names: Iterable[str], owner: str) -> Iterator[Finding]:
-    for name in names:
-        if scripts := _lookalikes(name):
-            said = f"the argument {name[:60]!r} mixes letters that look alike: {scripts}"
-            yield Finding("name-lookalike", ERROR, owner, said, "write it in one script")
-        elif not _ARGUMENT.fullmatch(name):
-            said = f"models do not take the argument name {name[:60]!r}"
-            yield Finding("name-argument", WARNING, owner, said, "up to 64 letters, digits, _, . and -")
-
-
 def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
     """Yield names or URIs that occur more than once, and names that differ only by case."""
     for name, count in Counter(names).items():
         if count > 1:
-            said = f"it is listed {count} times; only one of them can be reached"
-            yield Finding("name-duplicate", ERROR, f"{kind} {name}", said, "list each once, by a name of its own")
+            what = f"it is listed {count} times; only one of them can be reached"
+            yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "list each once, by a name of its own")
     if kind in ("resource", "template"):
         return  # URIs may differ only by case
     by_case: dict[str, set[str]] = {}
@@ -451,8 +441,8 @@ def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
         by_case.setdefault(name.casefold(), set()).add(name)
     for same in by_case.values():
         if len(same) > 1:
-            said = f"these differ by case alone: {', '.join(sorted(same)[:5])}"
-            yield Finding("name-case", WARNING, f"{kind} {min(same)}", said, "names that cannot be mistaken")
+            what = f"these differ by case alone: {', '.join(sorted(same)[:5])}"
+            yield Finding("name-case", WARNING, f"{kind} {min(same)}", what, "names that cannot be mistaken")
 
 
 # URIs, URI templates and MIME types.
@@ -468,23 +458,13 @@ _MIME = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?:\s*;\s*[\w!#$
 def _uri_findings(uri: str, owner: str) -> Iterator[Finding]:
     """Yield the problems of a URI (RFC 3986; non-ASCII characters are allowed as in an IRI, RFC 3987)."""
     if not _SCHEME.match(uri):
-        said = "it has no scheme, so it is no URI"
-        yield Finding("uri-invalid", ERROR, owner, said, "for example file:///path or notes://today")
+        what = "it has no scheme, so it is no URI"
+        yield Finding("uri-invalid", ERROR, owner, what, "for example file:///path or notes://today")
         return
     odd = sorted({found[0] for found in _NOT_IN_URI.finditer(uri) if found[0].isascii()})
     if odd:
-        said = f"the URI has {', '.join(map(repr, odd[:5]))}, which must be percent-encoded"
-        yield Finding("uri-invalid", WARNING, owner, said, "encode them: a space is %20")
-
-
-def _template_findings(template: str, owner: str) -> Iterator[Finding]:
-    """Yield the problems of a URI template (RFC 6570)."""
-    problem = template_problem(template)
-    if problem:
-        yield Finding("template-invalid", ERROR, owner, f"no URI template: {problem}", "write it as RFC 6570 has it")
-    elif "{" not in template:
-        said = "it has no part to fill in"
-        yield Finding("template-fixed", NOTE, owner, said, "list it as a resource")
+        what = f"the URI has {', '.join(map(repr, odd[:5]))}, which must be percent-encoded"
+        yield Finding("uri-invalid", WARNING, owner, what, "encode them: a space is %20")
 
 
 def template_problem(template: str) -> str:
@@ -513,17 +493,8 @@ def template_problem(template: str) -> str:
 def _mime_findings(mime_type: str | None, owner: str) -> Iterator[Finding]:
     """Yield a finding if a MIME type is not valid (RFC 6838)."""
     if mime_type is not None and not _MIME.fullmatch(mime_type):
-        said = f"{mime_type[:80]!r} is no MIME type"
-        yield Finding("mime-invalid", WARNING, owner, said, "for example text/plain or application/json")
-
-
-def _icon_findings(sources: list[str], owner: str) -> Iterator[Finding]:
-    """Yield icons that no host should load: the specification allows https: and data:."""
-    for source in sources:
-        scheme = source.partition(":")[0].lower()
-        if scheme not in ("https", "data", "http"):
-            said = f"an icon comes from {scheme[:20]}:, which no host should load"
-            yield Finding("icon-unsafe", ERROR, owner, said, "https: or data:")
+        what = f"{mime_type[:80]!r} is no MIME type"
+        yield Finding("mime-invalid", WARNING, owner, what, "for example text/plain or application/json")
 
 
 # All texts of a definition, and the parts of a schema, each with its place.
@@ -637,16 +608,16 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
     """Yield the problems of an input (`kind` is "argument") or output schema ("output")."""
     root_type = schema.get("type") if isinstance(schema, Mapping) else None
     if root_type != "object" and kind == "argument":
-        said = f"the root is of type {root_type!r}" if root_type else "the root names no type"
+        what = f"the root is of type {root_type!r}" if root_type else "the root names no type"
         yield Finding(
-            "schema-root", ERROR, owner, f"{said}; it must be an object", 'write "type": "object" at its root'
+            "schema-root", ERROR, owner, f"{what}; it must be an object", 'write "type": "object" at its root'
         )
     invalid = list(_metaschema(schema, owner, kind))
     yield from invalid
     choice = next((name for name in ("anyOf", "oneOf", "allOf") if isinstance(schema, Mapping) and name in schema), "")
     if choice and kind == "argument":
-        said = f"{choice} at the root, which OpenAI and Anthropic refuse"
-        yield Finding("schema-root-choice", NOTE, owner, said, "put the choice into an argument")
+        what = f"{choice} at the root, which OpenAI and Anthropic refuse"
+        yield Finding("schema-root-choice", NOTE, owner, what, "put the choice into an argument")
     checker = None if invalid else make_validator(schema)
     resolver = Resolver(schema)
     count = 0
@@ -660,11 +631,11 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
         if checker is not None:
             yield from _values(node, resolver, checker, here)
     if count >= MAX_NODES:
-        said = f"it is made of more than {MAX_NODES:,} schemas; what is past them is not shown and was not looked at"
-        yield Finding("schema-large", WARNING, owner, said, "make several tools of it, or leave parts untyped")
+        what = f"it is made of more than {MAX_NODES:,} schemas; what is past them is not shown and was not looked at"
+        yield Finding("schema-large", WARNING, owner, what, "make several tools of it, or leave parts untyped")
     if isinstance(schema, Mapping) and not is_bounded(schema):
-        said = f"checking {'an answer' if kind == 'output' else 'a call'} takes too many steps, so it is not checked"
-        yield Finding("schema-steps", WARNING, owner, said, "refer to each definition once in a branch")
+        what = f"checking {'an answer' if kind == 'output' else 'a call'} takes too many steps, so it is not checked"
+        yield Finding("schema-steps", WARNING, owner, what, "refer to each definition once in a branch")
 
 
 def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
@@ -679,9 +650,9 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         unknown: Any = None
         judge = validator_for(schema, default=unknown) if isinstance(dialect, str) else None
     if judge is None:
-        said = f"its dialect {brief(dialect, 80)} is none that is known; it was read as 2020-12"
+        what = f"its dialect {brief(dialect, 80)} is none that is known; it was read as 2020-12"
         yield Finding(
-            "schema-dialect", WARNING, owner, said, "name JSON Schema 2020-12 or draft-07, or leave $schema out"
+            "schema-dialect", WARNING, owner, what, "name JSON Schema 2020-12 or draft-07, or leave $schema out"
         )
         judge = Draft202012Validator
     try:
@@ -691,9 +662,9 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         yield Finding("schema-invalid", ERROR, owner, "the schema is nested too deeply to be read", "make it flat")
     if problem is not None:
         path = "/".join(str(step) for step in problem.absolute_path) or "its root"
-        said = f"no valid JSON Schema at {path}: {problem.message[:160]}"
+        what = f"no valid JSON Schema at {path}: {problem.message[:160]}"
         named = f"{owner}, output" if kind == "output" else owner
-        yield Finding("schema-invalid", ERROR, named, said, "mend the schema: hosts refuse the tool or its calls")
+        yield Finding("schema-invalid", ERROR, named, what, "mend the schema: hosts refuse the tool or its calls")
 
 
 def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Iterator[Finding]:
@@ -702,11 +673,11 @@ def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Itera
         if not isinstance(ref, str) or ref in ("", "#"):
             continue
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", ref) and resolver.find(ref) is True:
-            said = f"{keyword} {ref[:120]!r} leads to another document; hosts do not fetch it"
-            yield Finding("schema-ref", WARNING, here, said, "copy what it refers to into $defs")
+            what = f"{keyword} {ref[:120]!r} leads to another document; hosts do not fetch it"
+            yield Finding("schema-ref", WARNING, here, what, "copy what it refers to into $defs")
         elif resolver.find(ref) is True and not _leads_to_true(resolver.root, ref):
-            said = f"{keyword} {ref[:120]!r} leads nowhere in this schema"
-            yield Finding("schema-ref", ERROR, here, said, "add what it refers to, under $defs")
+            what = f"{keyword} {ref[:120]!r} leads nowhere in this schema"
+            yield Finding("schema-ref", ERROR, here, what, "add what it refers to, under $defs")
 
 
 def _leads_to_true(root: Any, ref: str) -> bool:
@@ -725,9 +696,9 @@ def _required(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
     unknown = [name for name in required if isinstance(name, str) and name not in known]
     if not unknown or patterns or (not known and isinstance(node.get("additionalProperties"), Mapping)):
         return
-    said = f"required names what is no property: {listed(repr(name[:60]) for name in unknown)}."
+    what = f"required names what is no property: {listed(repr(name[:60]) for name in unknown)}."
     yield Finding(
-        "schema-required", WARNING, here, said + did_you_mean(unknown[0], known), "define it, or do not require it"
+        "schema-required", WARNING, here, what + did_you_mean(unknown[0], known), "define it, or do not require it"
     )
 
 
@@ -735,16 +706,16 @@ def _patterns(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
     keys = node.get("patternProperties")
     for pattern in (node.get("pattern"), *(keys if isinstance(keys, Mapping) else ())):
         if isinstance(pattern, str) and not IN_BROWSER and not is_checked(pattern):
-            said = f"the pattern {pattern[:80]!r} does not compile, or is too large; calls are not checked against it"
-            yield Finding("schema-pattern", WARNING, here, said, "write a small regular expression of ECMA 262")
+            what = f"the pattern {pattern[:80]!r} does not compile, or is too large; calls are not checked against it"
+            yield Finding("schema-pattern", WARNING, here, what, "write a small regular expression of ECMA 262")
 
 
 def _impossible(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
     for low, high in _BOUNDS:
         least, most = node.get(low), node.get(high)
         if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
-            said = f"nothing fits: {low} {least} is more than {high} {most}"
-            yield Finding("schema-impossible", WARNING, here, said, "swap or mend the bounds")
+            what = f"nothing fits: {low} {least} is more than {high} {most}"
+            yield Finding("schema-impossible", WARNING, here, what, "swap or mend the bounds")
     choices = node.get("enum")
     if isinstance(choices, list) and not choices:
         yield Finding("schema-impossible", WARNING, here, "nothing fits: the enum is empty", "name what is allowed")
@@ -766,8 +737,8 @@ def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, her
         except Exception:  # a dead reference or a keyword of another draft: other findings report it
             return
         if problem is not None and not (name == "default" and value is None):
-            said = f"the {name} {brief(value, 60)} does not fit: {problem.message[:120]}"
-            yield Finding("schema-default", WARNING, here, said, f"mend the {name}, or the schema")
+            what = f"the {name} {brief(value, 60)} does not fit: {problem.message[:120]}"
+            yield Finding("schema-default", WARNING, here, what, f"mend the {name}, or the schema")
 
 
 def _is_small(node: Mapping[str, Any], resolver: Resolver) -> bool:
@@ -838,15 +809,21 @@ def lint_tool(tool: Tool, server: str) -> Iterator[Finding]:
     definition = (tool.name, tool.description, tool.input_schema)
     tokens = len(json.dumps(definition, default=str, ensure_ascii=False)) // CHARACTERS_A_TOKEN
     if tokens > MANY_TOKENS:
-        said = f"its definition is about {tokens:,} tokens, which a model reads at each turn"
-        yield Finding("definition-large", NOTE, owner, said, "fewer arguments, shorter texts")
+        what = f"its definition is about {tokens:,} tokens, which a model reads at each turn"
+        yield Finding("definition-large", NOTE, owner, what, "fewer arguments, shorter texts")
 
 
 def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
     names = tool.input_schema.get("properties") if isinstance(tool.input_schema, Mapping) else None
     if not isinstance(names, Mapping):
         return
-    yield from _argument_name_findings([str(name) for name in names], owner)
+    for name in map(str, names):
+        if scripts := _lookalikes(name):
+            what = f"the argument {name[:60]!r} mixes letters that look alike: {scripts}"
+            yield Finding("name-lookalike", ERROR, owner, what, "write it in one script")
+        elif not _ARGUMENT.fullmatch(name):
+            what = f"models do not take the argument name {name[:60]!r}"
+            yield Finding("name-argument", WARNING, owner, what, "up to 64 letters, digits, _, . and -")
     descriptions = {
         name: [part.node.get("description") for part in parts(schema) if not part.where]
         for name, schema in names.items()
@@ -860,8 +837,8 @@ def _is_text(value: Any) -> bool:
 
 def _undescribed(names: Sequence[str], owner: str) -> Iterator[Finding]:
     if names:
-        said = f"arguments without a description: {listed(str(name)[:60] for name in names)}"
-        yield Finding("argument-description", NOTE, owner, said, "say what each means, with its unit")
+        what = f"arguments without a description: {listed(str(name)[:60] for name in names)}"
+        yield Finding("argument-description", NOTE, owner, what, "say what each means, with its unit")
 
 
 def _hints(tool: Tool, owner: str) -> Iterator[Finding]:
@@ -869,11 +846,11 @@ def _hints(tool: Tool, owner: str) -> Iterator[Finding]:
     if hints is None or not hints.read_only_hint:
         return
     if hints.destructive_hint:
-        said = "readOnlyHint and destructiveHint contradict each other"
-        yield Finding("hints-contradict", WARNING, owner, said, "leave out the one that is wrong")
+        what = "readOnlyHint and destructiveHint contradict each other"
+        yield Finding("hints-contradict", WARNING, owner, what, "leave out the one that is wrong")
     if found := _CHANGES.search(tool.name):
-        said = f"it says that it only reads, and is called {found[0].strip('_.-')!r}"
-        yield Finding("hints-doubtful", WARNING, owner, said, "hosts do not ask before it: is it true?")
+        what = f"it says that it only reads, and is called {found[0].strip('_.-')!r}"
+        yield Finding("hints-doubtful", WARNING, owner, what, "hosts do not ask before it: is it true?")
 
 
 def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
@@ -898,7 +875,10 @@ def _lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
 
 def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]:
     owner = f"template {template.uri_template[:120]}"
-    yield from _template_findings(template.uri_template, owner)
+    if problem := template_problem(template.uri_template):
+        yield Finding("template-invalid", ERROR, owner, f"no URI template: {problem}", "write it as RFC 6570 has it")
+    elif "{" not in template.uri_template:
+        yield Finding("template-fixed", NOTE, owner, "it has no part to fill in", "list it as a resource")
     yield from _mime_findings(template.mime_type, owner)
     yield from _common(template, owner)
 
@@ -908,7 +888,11 @@ def _common(item: Any, owner: str) -> Iterator[Finding]:
     hints_title = getattr(getattr(item, "annotations", None), "title", None)
     written = (item.name, item.title, hints_title, item.description)
     yield from _text_findings((owner, text) for text in written if text)
-    yield from _icon_findings([str(icon.src) for icon in item.icons or ()], owner)
+    for icon in item.icons or ():
+        scheme = str(icon.src).partition(":")[0].lower()
+        if scheme not in ("https", "data", "http"):
+            what = f"an icon comes from {scheme[:20]}:, which no host should load"
+            yield Finding("icon-unsafe", ERROR, owner, what, "https: or data:")
 
 
 _KINDS: dict[str, tuple[str, Callable[[Any], str], Lister]] = {

@@ -26,6 +26,7 @@ __all__ = [
     "Position",
     "Written",
     "cause",
+    "exit_words",
     "has_read",
     "how_ended",
     "is_read",
@@ -443,8 +444,11 @@ def how_ended(errlog: Any) -> str:
         errlog: The file of its stderr.
     """
     code = getattr(_started.get(errlog), "returncode", None)
-    if code is None or code == -signal.SIGTERM:
-        return ""
+    return "" if code is None or code == -signal.SIGTERM else exit_words(code)
+
+
+def exit_words(code: int) -> str:
+    """Return an exit code in words, as `exit code 3` or `SIGKILL`."""
     if code >= 0:
         return f"exit code {code}"
     with suppress(ValueError):

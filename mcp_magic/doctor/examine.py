@@ -142,13 +142,13 @@ async def _version(program: str) -> str:
     try:
         process = await asyncio.create_subprocess_exec(program, "--version", stdin=nothing, stdout=pipe, stderr=nothing)
         async with asyncio.timeout(VERSION_SECONDS):
-            said, _ = await process.communicate()
+            printed, _ = await process.communicate()
     except (OSError, TimeoutError, NotImplementedError):
         return ""
     finally:
         if process is not None and process.returncode is None:
             process.kill()
-    return " ".join(said.decode("utf-8", "replace").split())[:80]
+    return " ".join(printed.decode("utf-8", "replace").split())[:80]
 
 
 # One examination: the steps in their order, their dependencies, and the cleanup.
@@ -177,7 +177,7 @@ class _Examination:
     def report(self) -> DoctorReport:
         """Return the report, with secrets masked everywhere."""
         for step in self.steps.values():
-            step.remarks = [Remark(status, *map(self._masked, said)) for status, *said in step.remarks]
+            step.remarks = [Remark(status, *map(self._masked, texts)) for status, *texts in step.remarks]
         return DoctorReport(self.title, list(self.steps.values()), self._findings)
 
     @contextmanager
@@ -364,10 +364,10 @@ class _Recording:
 
     def _found(self, cassette: Cassette) -> Examined | None:
         """Return the report of the same examination: the first one not used yet, else the last one."""
-        equal = [one for one in cassette.examined if one.report.get("call") == self._call]
-        same = [one for one in equal if one.report.get("title") in self._titles]
-        same = same or [one for one in equal if one.report.get("target") == self._target]
-        found = next((one for one in same if not one.used), next(iter(same[-1:]), None))
+        equal = [entry for entry in cassette.examined if entry.report.get("call") == self._call]
+        same = [entry for entry in equal if entry.report.get("title") in self._titles]
+        same = same or [entry for entry in equal if entry.report.get("target") == self._target]
+        found = next((entry for entry in same if not entry.used), next(iter(same[-1:]), None))
         if found is not None:
             found.used += 1
             cassette.played += 1
@@ -381,7 +381,7 @@ class _Recording:
         if self._known is None:
             if cassette.records:
                 return None
-            known = listed(dict.fromkeys(str(one.report.get("title")) for one in cassette.examined))
+            known = listed(dict.fromkeys(str(entry.report.get("title")) for entry in cassette.examined))
             has = f"it has those of {known}" if known else "it has none"
             missing = f"a doctor's report of {self._titles[0]} is not in the cassette {cassette.path}; {has}"
             raise CassetteError(f"{missing}; {cassette.adds('it')}.")

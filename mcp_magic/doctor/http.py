@@ -198,8 +198,8 @@ class HttpProbe:
         timeout = httpx2.Timeout(min(CONNECT_SECONDS, self._seconds), read=self._seconds)
         factory = self._spec.client_factory
         if factory is not None and headers is None:
-            made: httpx2.AsyncClient = factory(headers=given, timeout=timeout, auth=None)
-            return made
+            client: httpx2.AsyncClient = factory(headers=given, timeout=timeout, auth=None)
+            return client
         plain = self._spec.verify is True and self._spec.cert is None
         return httpx2.AsyncClient(
             headers=given, timeout=timeout, verify=True if plain else tls_context(self._spec), follow_redirects=False
@@ -209,8 +209,8 @@ class HttpProbe:
         """Send `server/discover`."""
         from mcp_types.version import LATEST_MODERN_VERSION
 
-        told = {"mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": "server/discover", **headers}
-        return await self._post(discover(), told)
+        sent = {"mcp-protocol-version": LATEST_MODERN_VERSION, "mcp-method": "server/discover", **headers}
+        return await self._post(discover(), sent)
 
     async def initialize(self) -> Reply:
         """Send `initialize`, and end at once the session that it opens."""
@@ -320,17 +320,21 @@ async def read_challenge(
     reply: Reply, patient: HttpProbe, url: str, step: Step, *, sent: bool, last: bool = True
 ) -> None:
     """Note the log-in that a 401 asks for; the step fails if this is the last try."""
+    from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
+
     header = reply.headers.get("www-authenticate", "")
     scheme = header.split(maxsplit=1)[0].rstrip(",") if header else ""
-    said = dict(_parameters(header))
+    parameters = {found[1].lower(): found[2] or found[3] or "" for found in _PARAMETER.finditer(header[:4000])}
     if not header:
         step.warn("its 401 has no WWW-Authenticate header", "RFC 9110 asks for one: it says how to log in")
     elif scheme.lower() not in ("bearer", "dpop"):
-        step.ok(f"it wants {scheme} authentication" + (f" for {said['realm']!r}" if "realm" in said else ""))
-    told = [f"{name} {said[name][:120]!r}" for name in ("error", "error_description", "scope") if name in said]
-    if told:
-        step.ok(f"it says: {', '.join(told)}")
-    resource = await _resource(patient, said.get("resource_metadata"), url)
+        realm = f" for {parameters['realm']!r}" if "realm" in parameters else ""
+        step.ok(f"it wants {scheme} authentication{realm}")
+    known = [name for name in ("error", "error_description", "scope") if name in parameters]
+    if known:
+        step.ok("it says: " + ", ".join(f"{name} {parameters[name][:120]!r}" for name in known))
+    places = build_protected_resource_metadata_discovery_urls(parameters.get("resource_metadata"), url)
+    resource = await _first_document(patient, places)
     if resource is None and not last:
         return
     if resource is None:
@@ -339,9 +343,9 @@ async def read_challenge(
         return
     issuers = [str(issuer)[:200] for issuer in resource.get("authorization_servers") or ()]
     scopes = resource.get("scopes_supported")
-    wanted = f" with the scopes {listed(map(str, scopes))}" if isinstance(scopes, list) and scopes else ""
+    asked_scopes = f" with the scopes {listed(map(str, scopes))}" if isinstance(scopes, list) and scopes else ""
     whose = listed(issuers) if issuers else "an authorization server that it does not name"
-    step.ok(f"it wants an OAuth token of {whose}{wanted}")
+    step.ok(f"it wants an OAuth token of {whose}{asked_scopes}")
     for issuer in issuers[:1]:
         await _issuer(patient, issuer, url, step)
     if last and sent:
@@ -351,57 +355,34 @@ async def read_challenge(
         step.fail("HTTP 401: you have to log in first", "`--login` logs in and goes on")
 
 
-def _parameters(header: str) -> list[tuple[str, str]]:
-    """Return the parameters of a challenge.
-
-    >>> _parameters('Bearer error="invalid_token", scope=read')
-    [('error', 'invalid_token'), ('scope', 'read')]
-    """
-    return [(found[1].lower(), found[2] or found[3] or "") for found in _PARAMETER.finditer(header[:4000])]
-
-
-async def _resource(patient: HttpProbe, named: str | None, url: str) -> dict[str, Any] | None:
-    from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
-
-    for place in build_protected_resource_metadata_discovery_urls(named, url)[:MAX_DOCUMENTS]:
-        found = await _document(patient, place)
-        if found is not None:
-            return found
-    return None
-
-
 async def _issuer(patient: HttpProbe, issuer: str, url: str, step: Step) -> None:
     """Note the capabilities of an authorization server."""
     from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
-    for place in build_oauth_authorization_server_metadata_discovery_urls(issuer, url)[:MAX_DOCUMENTS]:
-        found = await _document(patient, place)
-        if found is None:
-            continue
-        register = "registers clients" if found.get("registration_endpoint") else "registers no clients by itself"
-        if found.get("client_id_metadata_document_supported"):
-            register += ", takes client-id metadata documents"
-        methods = found.get("code_challenge_methods_supported") or []
-        grants = [str(grant)[:60] for grant in found.get("grant_types_supported") or ()]
-        step.ok(f"{issuer} {register}; grants: {listed(grants) if grants else 'authorization_code'}")
-        if "S256" not in methods:
-            step.warn(f"{issuer} does not say that it takes PKCE with S256", "the specification wants it announced")
+    found = await _first_document(patient, build_oauth_authorization_server_metadata_discovery_urls(issuer, url))
+    if found is None:
+        step.warn(f"the metadata of {issuer} cannot be fetched", "is the authorization server running? (RFC 8414)")
         return
-    step.warn(f"the metadata of {issuer} cannot be fetched", "is the authorization server running? (RFC 8414)")
+    register = "registers clients" if found.get("registration_endpoint") else "registers no clients by itself"
+    if found.get("client_id_metadata_document_supported"):
+        register += ", takes client-id metadata documents"
+    grants = [str(grant)[:60] for grant in found.get("grant_types_supported") or ()]
+    step.ok(f"{issuer} {register}; grants: {listed(grants) if grants else 'authorization_code'}")
+    if "S256" not in (found.get("code_challenge_methods_supported") or []):
+        step.warn(f"{issuer} does not say that it takes PKCE with S256", "the specification wants it announced")
 
 
-async def _document(patient: HttpProbe, url: str) -> dict[str, Any] | None:
-    """Return a JSON object, or None. Only http(s), without the server's credentials."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        return None
-    reply = await patient.document(url)
-    if reply.status != 200:
-        return None
-    try:
-        value = json.loads(reply.body)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+async def _first_document(patient: HttpProbe, urls: list[str]) -> dict[str, Any] | None:
+    """Return the first JSON object at some URLs, fetched without the server's credentials; None if there is none."""
+    for url in urls[:MAX_DOCUMENTS]:
+        if urlsplit(url).scheme not in ("http", "https"):
+            continue
+        reply = await patient.document(url)
+        with suppress(ValueError, RecursionError):
+            found = json.loads(reply.body) if reply.status == 200 else None
+            if isinstance(found, dict):
+                return found
+    return None
 
 
 # The step HTTP: the answers of a URL and their meaning.
@@ -519,19 +500,19 @@ async def _refused(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step)
 async def _no_mcp(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step) -> None:
     """Note what the URL has instead of an MCP endpoint, and look for an endpoint nearby."""
     kind = reply.headers.get("content-type", "").partition(";")[0] or "nothing"
-    said = f"HTTP {reply.status} with {kind}, which is no MCP"
+    what = f"HTTP {reply.status} with {kind}, which is no MCP"
     page = await patient.get_at()
     if "event-stream" in page.headers.get("content-type", "") and "endpoint" in page.body:
         note = step.warn if spec.fallback else step.fail
-        note(f"{said}; it is a server of the old HTTP+SSE transport", "--transport sse")
+        note(f"{what}; it is a server of the old HTTP+SSE transport", "--transport sse")
         return
     path = urlsplit(spec.url).path
     for other in _ELSEWHERE:
         if other.strip("/") != path.strip("/") and (await _speaks(patient, other)):
-            step.fail(f"{said}; but {other} of the same server speaks it", f"connect to {other}")
+            step.fail(f"{what}; but {other} of the same server speaks it", f"connect to {other}")
             return
     todo = "mend the path (it often ends in /mcp); is this an MCP server?"
-    step.fail(f"{said}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else said, todo)
+    step.fail(f"{what}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else what, todo)
 
 
 async def _speaks(patient: HttpProbe, path: str) -> bool:
@@ -580,17 +561,15 @@ class LogInProbe:
     async def try_it(self) -> bool:
         """Send a token from now on, if there may be one; return whether that is so."""
         from mcp_magic.auth.client import may_log_in
-
-        if may_log_in(self._spec):
-            self.open = self.asks or await self._is_kept()
-        return self.open
-
-    async def _is_kept(self) -> bool:
         from mcp_magic.auth.store import KeptTokens
 
-        store = await asyncio.to_thread(self._logins.store)  # a keyring may ask for a password
-        kept = KeptTokens(store, self._spec.url, self._spec.auth, self._recorder.know)
-        return bool((await kept.load()).get("tokens"))
+        if may_log_in(self._spec) and not self.asks:
+            store = await asyncio.to_thread(self._logins.store)  # a keyring may ask for a password
+            kept = KeptTokens(store, self._spec.url, self._spec.auth, self._recorder.know)
+            self.open = bool((await kept.load()).get("tokens"))
+        elif may_log_in(self._spec):
+            self.open = True
+        return self.open
 
     def put_on(self, client: httpx2.AsyncClient) -> None:
         """Let an HTTP client send the token, if requests are to have one."""

@@ -178,18 +178,15 @@ def _chosen(tools: Sequence[Tool], wanted: str, step: Step) -> Tool | None:
 async def _call(connection: Connection, tool: Tool, given: dict[str, Any], step: Step, seconds: float) -> None:
     what = f"{tool.name}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
     started = time.perf_counter()
-    problem: MCPMagicError | None = None
     try:
         result = await connection.call_tool(tool.name, given, timeout=seconds)
+    except DeniedError as error:
+        step.warn(f"{what} was not called: {one_line(str(error), 300)}", "`%mcp approvals` lists the rules")
+        return
     except MCPMagicError as error:
-        problem = error
+        step.fail(f"{what}: {one_line(str(error), 300)}", "`%mcp trace` has the messages")
+        return
     took = duration(time.perf_counter() - started)
-    if isinstance(problem, DeniedError):
-        step.warn(f"{what} was not called: {one_line(str(problem), 300)}", "`%mcp approvals` lists the rules")
-        return
-    if problem is not None:
-        step.fail(f"{what}: {one_line(str(problem), 300)}", "`%mcp trace` has the messages")
-        return
     if result.is_error:
         todo = "are example arguments what it can take?" if given else "`%mcp call` it, and look at its log"
         step.warn(f"{what} reports an error{reason(result.texts, tool.name, result.clue)}", todo)
@@ -304,8 +301,8 @@ def _parse(offer: Offer) -> None:
 def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: Step) -> None:
     """Compare the announced capabilities with the answers."""
     capabilities = connection.capabilities
-    said = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
-    step.ok(f"announced: {listed(_words(said), 12)}" if said else "it announces nothing")
+    announced = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
+    step.ok(f"announced: {listed(_words(announced), 12)}" if announced else "it announces nothing")
     for offer in offers.values():
         method = KINDS[offer.kind].request
         if offer.announced and offer.code == METHOD_NOT_FOUND and offer.kind != "templates":
@@ -318,9 +315,9 @@ def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: S
         step.warn("it offers no tools, resources or prompts", "is that intended?")
 
 
-def _words(said: dict[str, Any]) -> list[str]:
+def _words(announced: dict[str, Any]) -> list[str]:
     words = []
-    for name, options in said.items():
+    for name, options in announced.items():
         more = [key for key, value in options.items() if value] if isinstance(options, dict) else []
         words.append(f"{name} ({', '.join(more)})" if more else name)
     return words

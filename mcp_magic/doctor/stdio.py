@@ -15,7 +15,7 @@ from mcp_magic._text import duration
 from mcp_magic.protocol import of_code
 from mcp_magic.session.failures import NO_SERVER, not_started
 from mcp_magic.session.negotiation import NOISE, ListensError, named_url, unless_listening
-from mcp_magic.stderr import ErrorLog, cause, is_read, not_passed_on
+from mcp_magic.stderr import ErrorLog, cause, exit_words, is_read, not_passed_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,8 +157,8 @@ def refused(reply: Reply) -> str:
     """Return why a request has no result."""
     if reply.error is not None:
         code = reply.error.get("code")
-        said = str(reply.error.get("message") or "")[:120]
-        return f"refused, {said} ({code}, {of_code(code).meaning})"
+        message = str(reply.error.get("message") or "")[:120]
+        return f"refused, {message} ({code}, {of_code(code).meaning})"
     if reply.status is not None and reply.status >= 400:
         return f"HTTP {reply.status}"
     return reply.failure or "its answer is no JSON-RPC"
@@ -251,21 +251,17 @@ class ServerProcess:
         )
         self._errlog.keep_small()
 
-    async def tell(self, message: dict[str, Any]) -> None:
-        """Write a message. Does nothing if the process no longer reads."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with suppress(ConnectionError, RuntimeError):
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            await self._process.stdin.drain()
-
     async def ask(self, message: dict[str, Any], seconds: float) -> Reply:
         """Write a request and wait for its answer. Keeps stray output lines that precede the answer."""
+        assert self._process is not None
+        assert self._process.stdin is not None
         started = time.perf_counter()
         reply = Reply()
         try:
             async with asyncio.timeout(seconds):
-                await self.tell(message)
+                with suppress(ConnectionError, RuntimeError):  # the process no longer reads
+                    self._process.stdin.write(json.dumps(message).encode() + b"\n")
+                    await self._process.stdin.drain()
                 reply.message = await self._answer(message["id"])
         except TimeoutError:
             reply.failure = f"no answer in {seconds:g} s"
@@ -443,17 +439,13 @@ async def _asked(patient: ServerProcess, spec: StdioSpec, step: Step) -> tuple[R
 
 async def _started_again(patient: ServerProcess, spec: StdioSpec, step: Step) -> Reply:
     """Restart a process that did not answer `server/discover`, and send it `initialize`, as a session does."""
-    how = "does not answer" if patient.code is None else f"ended {_how(patient.code)} at"
+    how = "does not answer" if patient.code is None else f"ended ({exit_words(patient.code)}) at"
     await patient.put_down()
     await patient.start()
     reply = await patient.ask(initialize(), spec.timeout)
     if reply.message is not None:
         step.ok(f"it {how} server/discover; process {patient.pid} was started and asked for initialize")
     return reply
-
-
-def _how(code: int) -> str:
-    return f"with code {code}" if code >= 0 else f"by signal {-code}"
 
 
 async def _older_way(spec: StdioSpec) -> Reply | None:
@@ -485,7 +477,7 @@ def _judge_exit(patient: ServerProcess, spec: StdioSpec, step: Step) -> None:
         todo = NO_SERVER
     if missing := not_passed_on(patient.stderr, spec.env, "doctor"):
         todo = "; ".join(missing)
-    step.fail(f"it ended {_how(code)} before it answered", todo)
+    step.fail(f"it ended before it answered ({exit_words(code)})", todo)
 
 
 def _silent(patient: ServerProcess, spec: StdioSpec, step: Step) -> None:
@@ -504,7 +496,7 @@ def _silent(patient: ServerProcess, spec: StdioSpec, step: Step) -> None:
 def judge_ending(ending: Ending, step: Step) -> None:
     """Note how a process ended."""
     if ending.how == "by itself":
-        code = "" if ending.code == 0 else f" with code {ending.code}"
+        code = f" ({exit_words(ending.code)})" if ending.code else ""
         step.ok(f"the process ended{code} {duration(ending.seconds)} after the end of its input")
     else:
         waited = f"within {GRACE_SECONDS:g} s of the end of its input"
@@ -515,8 +507,8 @@ def judge_ending(ending: Ending, step: Step) -> None:
 
 def judge_closing(seconds: float, step: Step) -> None:
     """Note how long closing a session took."""
-    said = f"the session ended in {duration(seconds)}"
+    what = f"the session ended in {duration(seconds)}"
     if seconds > SLOW_CLOSE_SECONDS:
-        step.warn(said, "a server should end when its client leaves")
+        step.warn(what, "a server should end when its client leaves")
     else:
-        step.ok(said)
+        step.ok(what)

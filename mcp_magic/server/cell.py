@@ -96,8 +96,8 @@ def as_rows(value: Any) -> Any:
     The index becomes columns, unless it is unnamed and holds integers, which only number the rows.
     """
     if type(value) is dict:
-        made = {name: as_rows(item) for name, item in value.items()}
-        return made if any(made[name] is not item for name, item in value.items()) else value
+        rows = {name: as_rows(item) for name, item in value.items()}
+        return rows if any(rows[name] is not item for name, item in value.items()) else value
     if type(value) in (list, tuple):
         items = [as_rows(item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
@@ -240,7 +240,7 @@ class Marks:
     """The decorators `@tool`, `@resource` and `@prompt` of a cell, and the functions and options that they record."""
 
     tools: list[tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
-    resources: list[tuple[Callable[..., Any], str, dict[str, Any]]] = field(default_factory=list)
+    resources: list[tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
     prompts: list[tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=list)
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
@@ -255,12 +255,7 @@ class Marks:
         """Make a function a resource, or a resource template if the URI has `{names}`."""
         if not isinstance(uri, str):
             raise CommandError('%%mcp_server: @resource needs a URI, such as @resource("data://table").')
-
-        def mark(function: Any) -> Any:
-            self.resources.append((function, uri, options))
-            return function
-
-        return mark
+        return self._marked(self.resources, None, {**options, "uri": uri})
 
     @property
     def names(self) -> dict[str, Any]:
@@ -283,14 +278,6 @@ class CellServer(MCPServer[Any]):
         # at the SDK's default log level, every call would write a line into the notebook
         super().__init__(name, instructions=instructions, log_level="CRITICAL")
         self.source = source
-
-    def add_resource_function(self, function: Callable[..., Any], uri: str, options: Mapping[str, Any]) -> None:
-        """Add a function as a resource or a resource template."""
-        self.resource(uri, **options)(function)
-
-    def add_prompt_function(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-        """Add a function as a prompt."""
-        self.prompt(**options)(function)
 
     def add_function(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         """Add a function as a tool; its docstring describes the tool and the arguments."""
@@ -328,15 +315,18 @@ def make_server(
     """
     server = CellServer(name, source, instructions)
     marked = {id(function): options for function, options in marks.tools}
-    elsewhere = {id(function) for function, *_ in [*marks.resources, *marks.prompts]}
+    elsewhere = {id(function) for function, _ in [*marks.resources, *marks.prompts]}
     for function in [*functions, *(f for f, _ in marks.tools if f not in functions)]:
         if id(function) not in elsewhere:
             _offer(function, server.add_function, function, marked.get(id(function), {}))
-    for function, uri, options in marks.resources:
-        _offer(function, server.add_resource_function, function, uri, options)
-    for function, options in marks.prompts:
-        _offer(function, server.add_prompt_function, function, options)
+    for decorator, marked_functions in ((server.resource, marks.resources), (server.prompt, marks.prompts)):
+        for function, options in marked_functions:
+            _offer(function, _decorate, decorator, function, options)
     return server
+
+
+def _decorate(decorator: Callable[..., Any], function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    decorator(**options)(function)
 
 
 def _offer(function: Callable[..., Any], add: Callable[..., Any], *arguments: Any) -> None:

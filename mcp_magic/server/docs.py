@@ -123,8 +123,8 @@ def _prompt(server: str, prompt: Prompt) -> str:
 
 def _resources(found: Iterable[Any], uri: str) -> str:
     rows = [
-        (_code(getattr(each, uri)), _code(each.mime_type or ""), _inline(each.description or each.title or each.name))
-        for each in found
+        (_code(getattr(item, uri)), _code(item.mime_type or ""), _inline(item.description or item.title or item.name))
+        for item in found
     ]
     return _table(("URI", "type", "description"), rows)
 
@@ -273,7 +273,7 @@ async def interface_of(connection: Connection) -> dict[str, Any]:
     for kind, items in (await _offers(connection)).items():
         key = KINDS[kind].key
         plain = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
-        found[kind] = {each.pop(key): each for each in sorted(plain, key=lambda each: str(each[key]))}
+        found[kind] = {item.pop(key): item for item in sorted(plain, key=lambda item: str(item[key]))}
     return found
 
 

@@ -288,8 +288,8 @@ class _Edits:
         words = [ast.unparse(word) for word in keywords if word not in hints]
         if hints:
             self.imports.add("from mcp_types import ToolAnnotations")
-            said = ", ".join(f"{word.arg}_hint={ast.unparse(word.value)}" for word in hints)
-            words.append(f"annotations=ToolAnnotations({said})")
+            given = ", ".join(f"{word.arg}_hint={ast.unparse(word.value)}" for word in hints)
+            words.append(f"annotations=ToolAnnotations({given})")
         text = ast.get_docstring(node) or ""
         described, arguments = read_docstring(text)
         if name == "tool" and arguments and not any(word.arg == "description" for word in keywords):

@@ -109,7 +109,11 @@ async def serve(name: str, server: MCPServer[Any], folder: Path, *, port: int = 
     listening = _socket(port)
     port = listening.getsockname()[1]
     serving = Serving(name, port, token or secrets.token_urlsafe(32), folder / f"{name}-{port}.token")
-    _write(serving.token_file, serving.token)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    serving.token_file.unlink(missing_ok=True)
+    opened = os.open(serving.token_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(opened, "w") as file:
+        file.write(serving.token)
     await serving.start(server, listening)
     return serving
 
@@ -120,14 +124,6 @@ def _socket(port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         problem = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
     raise CommandError(f"%mcp serve: port {port} on {HOST}: {problem}; --port names another, 0 any that is free.")
-
-
-def _write(file: Path, token: str) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(FileNotFoundError):
-        file.unlink()
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-        opened.write(token)
 
 
 class _Entrance:

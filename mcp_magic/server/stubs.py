@@ -107,10 +107,10 @@ def _class(name: str, children: list[tuple[str, str, Field]], description: str, 
         members = ", ".join(f"{key!r}: {hint}" for key, hint, _ in keys)
         return f"{name} = TypedDict({name!r}, {{{members}}})"
     lines = [f"class {name}(TypedDict):", f"    {docstring(' '.join(description.split()) or 'An object.')}", ""]
-    for key, hint, said in keys:
+    for key, hint, description in keys:
         lines.append(f"    {key}: {hint}")
-        if said:
-            lines.append(f"    {docstring(' '.join(said.split()))}")
+        if description:
+            lines.append(f"    {docstring(' '.join(description.split()))}")
     return "\n".join(lines)
 
 
@@ -178,14 +178,14 @@ def stubs(server: str, tools: Iterable[Tool]) -> str:
 
 def _free(name: str, taken: Container[str], reserved: Container[str] = _RESERVED) -> str:
     """Return an unused identifier for a name; never `__dunder__`, which has a meaning in a module (`__getattr__`)."""
-    made = identifier(name)
-    while made in taken or made in reserved or re.fullmatch("__.*[^_]__", made):
-        made += "_"
-    return made
+    free = identifier(name)
+    while free in taken or free in reserved or re.fullmatch("__.*[^_]__", free):
+        free += "_"
+    return free
 
 
 def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str], str]) -> str:
-    base = "".join(part[:1].upper() + part[1:] for part in name.split("_") if part) or "Tool"
+    base = _camel(name)
     fields: dict[str, Field] = {}
     root = root_field(tool.input_schema)
     for child in sorted(root.children, key=lambda child: not child.needed):
@@ -193,25 +193,23 @@ def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str]
         fields[parameter] = child
         if parameter != child.name:
             mangled[tool.name, parameter] = child.name
-    parameters = [_parameter(parameter, child, base, types) for parameter, child in fields.items()]
+    parameters = []
+    for parameter, child in fields.items():
+        hint = types.hint(child, f"{base}{_camel(child.name)}")
+        parameters.append(f"{parameter}: {hint}" + ("" if child.needed else " = _UNSET"))
     needed = sum(child.needed for child in fields.values())
     if len(fields) > needed:
         parameters.insert(needed, "*")
     returned = _returned(tool.output_schema, base, types)
     unlisted = f"\n\nIt takes {root.unlisted:,} more arguments, which are not listed here." if root.unlisted else ""
-    said = make_docstring(tool.name, tool.title, (tool.description or "") + unlisted, _described(fields))
+    text = make_docstring(tool.name, tool.title, (tool.description or "") + unlisted, _described(fields))
     call = ", ".join([repr(tool.name), *(f"{parameter}={parameter}" for parameter in fields)])
     lines = [
         f"async def {name}({', '.join(parameters)}) -> {returned}:",
-        textwrap.indent(docstring(said), "    "),
+        textwrap.indent(docstring(text), "    "),
         f"    return await _call({call})" + ("" if returned == "Any" else "  # type: ignore[no-any-return]"),
     ]
     return "\n".join(lines)
-
-
-def _parameter(name: str, field: Field, base: str, types: Types) -> str:
-    hint = types.hint(field, f"{base}{identifier(field.name).title().replace('_', '')}")
-    return f"{name}: {hint}" + ("" if field.needed else " = _UNSET")
 
 
 def _described(fields: Mapping[str, Field]) -> Mapping[str, Any]:
@@ -238,6 +236,5 @@ def _returned(schema: Mapping[str, Any] | None, base: str, types: Types) -> str:
     if not schema:
         return "Any"
     root = root_field(schema)
-    if len(root.children) == 1 and root.children[0].name == "result":  # `.data` unwraps `{"result": ...}`
-        return types.hint(root.children[0], f"{base}Result")
-    return types.hint(root, f"{base}Result")
+    is_wrapped = len(root.children) == 1 and root.children[0].name == "result"  # `.data` unwraps `{"result": ...}`
+    return types.hint(root.children[0] if is_wrapped else root, f"{base}Result")

@@ -122,11 +122,11 @@ class ConsoleExporter(SpanExporter):
 
 def _line(span: ReadableSpan) -> str:
     milliseconds = ((span.end_time or 0) - (span.start_time or 0)) / 1e6
-    told = json.dumps(dict(span.attributes or {}), ensure_ascii=False, default=list)
     own = f"{span.context.span_id:016x}" if span.context else ""
     above = f"{span.parent.span_id:016x}" if span.parent else "none"
-    line = f"span {span.name}: {milliseconds:.1f} ms, {span.status.status_code.name}, id {own}, parent {above}, {told}"
-    return clean(line).replace("\n", "\\n")
+    facts = f"{milliseconds:.1f} ms, {span.status.status_code.name}, id {own}, parent {above}"
+    attributes = json.dumps(dict(span.attributes or {}), ensure_ascii=False, default=list)
+    return clean(f"span {span.name}: {facts}, {attributes}").replace("\n", "\\n")
 
 
 class Switch(SpanProcessor):

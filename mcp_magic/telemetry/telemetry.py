@@ -89,7 +89,7 @@ class Telemetry:
         return switch is None or _within(seconds, switch.force_flush)
 
     @property
-    def said(self) -> str:
+    def status(self) -> str:
         """The state of the export as one line for the user, or "" while it is off."""
         if self._exporter is None:
             return ""

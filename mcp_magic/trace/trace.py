@@ -308,7 +308,7 @@ class Recorder:
 
     def remove(self, tap: Tap) -> None:
         """Remove a tap."""
-        self._set(tuple(one for one in self._taps if one is not tap))
+        self._set(tuple(known for known in self._taps if known is not tap))
 
     def _set(self, taps: tuple[Tap, ...]) -> None:
         self._taps = taps

@@ -161,7 +161,7 @@ async def test_a_command_that_is_not_there_fails_at_resolve(host: Host, tmp_path
 async def test_a_server_that_dies_says_its_last_words_without_secrets(host: Host) -> None:
     code = "import os, sys; sys.exit('no licence for ' + os.environ['API_TOKEN'])"
     report = await examine(host, script(code), env={"API_TOKEN": "sesame-123"})
-    fails(report, "connect", "it ended with code 1 before it answered", "stderr: no licence for ***")
+    fails(report, "connect", "it ended before it answered (exit code 1)", "stderr: no licence for ***")
     assert "sesame" not in str(report) + report._repr_mimebundle_()["text/html"] + report.df.to_csv()
 
 
@@ -444,7 +444,7 @@ async def test_what_breaks_a_list_is_linted_all_the_same_with_the_rest_of_it(hos
 
 async def test_a_program_that_ends_at_once_is_asked_whether_it_is_a_server(host: Host) -> None:
     report = await examine(host, script("import sys"))
-    fails(report, "connect", "it ended with code 0 before it answered", "has to call run()")
+    fails(report, "connect", "it ended before it answered (exit code 0)", "has to call run()")
 
 
 async def test_a_tool_without_arguments_that_fails_is_not_blamed_on_example_arguments(host: Host) -> None:

@@ -170,7 +170,7 @@ async def test_the_doctor_shows_both_tries(host: Host, tmp_path: Path) -> None:
     text = str(report)
     assert report.ok, text
     words = " ".join(text.split())
-    assert "it ended with code 3 at server/discover; process" in words
+    assert "it ended (exit code 3) at server/discover; process" in words
     assert "server/discover: its output ended: a server of the handshake era" in words
     assert "with protocol 2025-06-18" in words
     assert "Failed to validate" not in words

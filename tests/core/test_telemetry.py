@@ -304,7 +304,7 @@ async def test_otlp_goes_to_where_the_environment_says_until_it_is_turned_off(
     assert (path, headers["api-key"]) == ("/v1/traces", "abc123")
     resource = {a.key: a.value.string_value for a in request.resource_spans[0].resource.attributes}
     assert resource["service.name"] == "mcp_magic"
-    assert telemetry.said == f"telemetry: {len(exported(collector))} spans went to otlp"
+    assert telemetry.status == f"telemetry: {len(exported(collector))} spans went to otlp"
     await asyncio.to_thread(telemetry.export, "")
     count = len(exported(collector))
     await connection.call("echo", text="again")
@@ -331,7 +331,7 @@ async def test_a_collector_that_is_not_there_harms_no_call_and_is_reported(
     connection = await host.connect(COMMAND, name="far")
     assert (await connection.call("echo", text="hi")).text == "hi"
     threading.Thread(target=telemetry.flush, args=(10.0,), daemon=True).start()
-    await until(lambda: "could not be delivered" in telemetry.said)
+    await until(lambda: "could not be delivered" in telemetry.status)
     started = time.monotonic()
     telemetry.export("")
     assert time.monotonic() - started < EXIT_SECONDS + 2

@@ -544,7 +544,7 @@ async def _metrics(invocation: Invocation, arguments: argparse.Namespace) -> Lis
     rows = [row for row in metrics.rows() if arguments.server in (None, row["server"])]
     if arguments.server is not None and not rows:
         invocation.host[arguments.server]  # an unknown name is an error
-    notes += [telemetry.said] if telemetry.said else []
+    notes += [telemetry.status] if telemetry.status else []
     columns = ("server", "tool", "calls", "failed", "errors", "mean ms", "p50 ms", "p95 ms", "longest ms")
     return Listing(
         rows, title="Calls", columns=columns, empty="no tool was called yet", note="; ".join(notes), kind="tools"
