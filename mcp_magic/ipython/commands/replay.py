@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic._text import listed
+from mcp_magic.config.masking import KEPT_BYTES
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.ipython.commandline import Implementation, Invocation, Parser, timeout_options, timeouts
-from mcp_magic.trace.mask import KEPT_BYTES
 from mcp_magic.trace.trace import OUT, is_masked
 
 if TYPE_CHECKING:
