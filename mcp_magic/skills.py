@@ -121,7 +121,6 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
 
 
 def _is_whole(file: SkillFile) -> bool:
-    """Whether a file has all fields, with valid values; a server may have sent anything."""
     texts = isinstance(file.uri, str) and isinstance(file.digest, str)
     return texts and type(file.size) is int and file.size >= 0 and _DIGEST.fullmatch(file.digest) is not None
 
@@ -169,7 +168,7 @@ def split_front_matter(text: str) -> tuple[str, str]:
     return found[1], text[found.end() :]
 
 
-def same_front_matter(yaml_text: str, said: Mapping[str, Any]) -> bool:
+def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
     r"""Whether YAML and a JSON object have the same fields and values.
 
     JSON has no dates, so dates are compared as text. Where YAML 1.1 and 1.2 differ (`yes`, `on`, `1:30`), the server
@@ -189,27 +188,19 @@ def same_front_matter(yaml_text: str, said: Mapping[str, Any]) -> bool:
         raise FrontMatterError(f"its front matter is longer than {MAX_CHARACTERS} characters")
     if yaml_text.count("[") + yaml_text.count("{") > MAX_BRACKETS:
         raise FrontMatterError(f"its front matter has more than {MAX_BRACKETS} brackets")
-    if _ALIAS.search(yaml_text):
-        aliases = any(isinstance(event, yaml.AliasEvent) for event in _events(yaml_text))
-        if aliases:  # a few aliases can expand to gigabytes
-            raise FrontMatterError("its front matter has YAML aliases")
     try:
-        older = yaml.load(yaml_text, Loader=_loader(yaml, core=False))
-        newer = yaml.load(yaml_text, Loader=_loader(yaml, core=True))
+        # a few aliases can expand to gigabytes
+        aliases = _ALIAS.search(yaml_text) and any(
+            isinstance(e, yaml.AliasEvent) for e in yaml.parse(yaml_text, Loader=yaml.SafeLoader)
+        )
+        read = [] if aliases else [yaml.load(yaml_text, Loader=_loader(yaml, core=core)) for core in (False, True)]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise FrontMatterError(f"its front matter is no YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(older, dict):
+    if aliases:
+        raise FrontMatterError("its front matter has YAML aliases")
+    if not isinstance(read[0], dict):
         raise FrontMatterError("its front matter is no YAML mapping")
-    return any(_same(read, dict(said)) for read in (older, newer))
-
-
-def _events(text: str) -> Any:
-    import yaml
-
-    try:
-        yield from yaml.parse(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        raise FrontMatterError(f"its front matter is no YAML: {str(error).splitlines()[0]}") from None
+    return any(_same(each, dict(fields)) for each in read)
 
 
 def _loader(yaml: Any, *, core: bool) -> Any:

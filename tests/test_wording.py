@@ -16,7 +16,7 @@ import mcp_magic
 from mcp_magic.agent import graph
 from mcp_magic.agent.offline import Outcome as ToolOutcome
 from mcp_magic.agent.offline import answer
-from mcp_magic.auth import errors, login
+from mcp_magic.auth import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.consent.consent import Consent, Decision, Request, because_changed
 from mcp_magic.inflight import Outcome
@@ -86,12 +86,12 @@ def denied(said: str) -> Iterator[object]:
 def not_logged_in(said: str) -> Iterator[str]:
     """What is said of a log-in that failed."""
     parties = errors.Parties("web", WEB.url, "auth.example.com")
-    for code in (*errors.TOKEN_ERRORS, "access_denied", "server_error", "x"):
+    for code in (*errors.OAUTH_ERRORS, "server_error", "x"):
         body = f'{{"error": "{code}", "error_description": "{said}"}}'
-        yield errors.token_refusal(400, body, parties)
-        yield errors.token_refusal(503, body, parties)
-        yield login.refusal({"error": code, "error_description": said}, "auth.example.com")
-        yield errors.refused_registration(400, body, parties)
+        yield str(parties.no_token(400, body))
+        yield str(parties.no_token(503, body))
+        yield errors.refusal("auth.example.com", code, said)
+        yield str(parties.not_registered(400, body))
 
 
 def assert_joined_well(messages: Iterator[object]) -> None:

@@ -145,10 +145,6 @@ class SessionAuth(httpx2.Auth):
     Sends requests unchanged until one is refused: most servers never ask for a log-in, and reading the keyring may
     prompt for a password. Requests do not wait for each other. Only getting a new token holds a lock, and one log-in
     serves all requests that wait for it.
-
-    Args:
-        http: The session's HTTP client; it sends the requests of the log-in too.
-        context: The session.
     """
 
     def __init__(self, http: httpx2.AsyncClient, context: AuthContext) -> None:
@@ -210,18 +206,10 @@ class SessionAuth(httpx2.Auth):
         tried: set[str],
         began: float,
     ) -> bool:
-        """Get a token that the server accepts. One request gets it; the others wait and use it.
+        """Get a token that the server accepts, and return whether to send the request again.
 
-        Args:
-            oauth: Gets the token.
-            request: The refused request.
-            response: The refusal, or None if the request was not sent because its token has expired.
-            token: The token that was sent with the request.
-            tried: The ways already tried for this request.
-            began: When the request began (`time.monotonic()`).
-
-        Returns:
-            Whether to send the request again.
+        One request gets it; the others wait and use it. There is no response if the request was not sent because its
+        token has expired. `tried` are the ways already tried for this request, which began at `began`.
         """
         if response is not None and oauth.wants_nonce(response) and "nonce" not in tried:
             tried.add("nonce")
@@ -297,10 +285,7 @@ def _challenge(response: httpx2.Response) -> str:
 class OAuthClient:
     """The OAuth client of one session: holds its state and runs the steps that get a token.
 
-    Args:
-        http: The session's HTTP client. It sends requests of the log-in without the session's token.
-        context: The session.
-        kept: The tokens and the state that outlive this kernel.
+    The session's HTTP client sends the requests of the log-in, without the session's token.
     """
 
     def __init__(self, http: httpx2.AsyncClient, context: AuthContext, kept: KeptTokens) -> None:
@@ -414,11 +399,7 @@ class OAuthClient:
     # Log-in
 
     async def log_in(self, request: httpx2.Request, response: httpx2.Response) -> bool:
-        """Get a token, in the order of the MCP specification ("Authorization Flow").
-
-        Args:
-            request: The refused request.
-            response: The refusal: 401, or 403 to step up to more scopes.
+        """Get a token, in the order of the MCP specification ("Authorization Flow"); 403 steps up to more scopes.
 
         Returns:
             Whether there is a token; False if the server does not seem to support OAuth.
@@ -645,7 +626,7 @@ class OAuthClient:
         return parties.error(
             f"{parties.where} wants a log-in{at}, and nobody can be asked here. "
             f"Log in once with `%mcp connect {parties.where}` in a notebook or terminal; the token is kept.\n"
-            'Without a person: auth = { grant = "client_credentials", ... }, or a header Authorization.'
+            'Without a user: auth = { grant = "client_credentials", ... }, or a header Authorization.'
         )
 
     # Authorization request
@@ -811,10 +792,9 @@ class OAuthClient:
     # Refresh
 
     async def refresh(self, token: str | None) -> None:
-        """Use the refresh token, unless another kernel has just done so. Forget the tokens if the refresh is refused.
+        """Use the refresh token, unless another kernel has just replaced this access token.
 
-        Args:
-            token: The access token that was refused, or None.
+        A refused refresh forgets the tokens.
 
         Raises:
             AuthorizationError: The authorization server failed; the tokens are kept.

@@ -89,14 +89,7 @@ class Parties:
 
 
 def refusal(at: str, code: str, why: str, status: int = 0) -> str:
-    """Return what an error of OAuth means.
-
-    Args:
-        at: The host of the authorization server.
-        code: The error's code, or "".
-        why: Its description, or "".
-        status: The HTTP status with which the token endpoint sent it; 0 for an error of the log-in page.
-    """
+    """Return what an OAuth error means: its code, description and HTTP status (0 if it came to the log-in page)."""
     because = f" {sentence('It says', why)}" if why else ""
     failed = status >= 500 or status == 429
     shown = one_line(code, 40) if code and not failed else f"HTTP {status}"

@@ -246,12 +246,9 @@ class LogIn:
 
 
 class CallbackServer(ThreadingHTTPServer):
-    """The page on 127.0.0.1 to which the browser returns after a log-in.
+    """The page on 127.0.0.1 to which the browser returns after a log-in; port 0 means a free one.
 
     It runs on a thread, so that it answers the browser even while `input()` blocks the event loop.
-
-    Args:
-        port: The port; 0 for a free one.
 
     Raises:
         OSError: The port is taken.
@@ -280,11 +277,7 @@ class CallbackServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
 
     def expect(self, judge: Callable[[str], str]) -> None:
-        """Pass each later request of the page to a function, on a thread.
-
-        Args:
-            judge: Takes the URL; returns `"done"`, `"refused"`, or `"stale"` if it does not answer this log-in.
-        """
+        """Pass the URL of each later request of the page to a function like `LogIn.redirected`, on a thread."""
         self._judge = judge
 
     def judge(self, query: str) -> str:
@@ -426,7 +419,7 @@ class LogIns:
         try:
             return await _ask_person(self.confirm(text), interrupted)
         except TimeoutError:
-            late = f"nobody answered in time: {text.partition(chr(10))[0]}"
+            late = f"you did not answer in time: {text.partition(chr(10))[0]}"
         raise AuthorizationError(late)
 
     async def _show(self, login: LogIn) -> Redirected:
@@ -454,7 +447,7 @@ class LogIns:
             return f"{login.server}: the log-in at {login.host} was not answered."
         again = f" ({login.stale} answers to other log-ins were not believed)" if login.stale else ""
         return (
-            f"{login.server}: nobody logged in at {login.host} within {login.seconds:g} s{again}. "
+            f"{login.server}: you did not log in at {login.host} within {login.seconds:g} s{again}. "
             "Try again; MCPMagics.login_timeout gives more time."
         )
 

@@ -107,11 +107,7 @@ class MemoryStore:
 
 
 class FileStore:
-    """Keeps each record in its own file (mode 0600, in a folder of mode 0700), which is replaced atomically.
-
-    Args:
-        folder: The folder; by default below Jupyter's data directory.
-    """
+    """Keeps each record in its own file (mode 0600, in a folder of mode 0700), which is replaced atomically."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder if folder is not None else tokens_folder()
@@ -186,11 +182,7 @@ class KeyringStore:
 
 
 def make_store(where: str = "auto", folder: Path | None = None) -> Store:
-    """Return the store for the setting `MCPMagics.tokens`.
-
-    Args:
-        where: The setting; `"auto"` means the keyring if there is a reliable one, else a file.
-        folder: The folder of the files.
+    """Return the store for the setting `MCPMagics.tokens`: `"auto"` is a reliable keyring, else a file in the folder.
 
     Raises:
         MissingDependencyError: The setting is `"keyring"`, and none is available.
@@ -284,11 +276,7 @@ async def locked(path: Path) -> AsyncIterator[None]:
 class KeptTokens:
     """The tokens of one client at one server, and the other state that outlives a kernel.
 
-    Args:
-        store: Keeps the record.
-        url: The URL of the server.
-        options: The settings of the client.
-        learn: Called with all secrets that are read or written, so that they are never shown.
+    It calls `learn` with all secrets that are read or written, so that they are never shown.
     """
 
     def __init__(self, store: Store, url: str, options: AuthOptions, learn: Callable[[Iterable[str]], None]) -> None:

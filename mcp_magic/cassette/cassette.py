@@ -14,12 +14,11 @@ from mcp_magic import errors
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.cassette.file import LARGEST, CassetteFile
 from mcp_magic.cassette.match import LISTEN, MEMBERS, Content, read
-from mcp_magic.config.masking import named_secrets
+from mcp_magic.config.masking import Masker, named_secrets, to_json
 from mcp_magic.errors import CassetteError
 from mcp_magic.inflight import Outcome, current
 from mcp_magic.session.failures import connect_error
 from mcp_magic.session.wire import Place
-from mcp_magic.trace.mask import Masker, to_json
 from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
@@ -36,12 +35,12 @@ __all__ = [
     "InProcess",
     "SessionRecorder",
     "deck",
-    "error_of",
+    "error_members",
     "examining",
-    "failure_of",
+    "http_error",
     "masked",
+    "recorded_error",
     "tenths",
-    "told",
 ]
 
 
@@ -288,22 +287,17 @@ class Deck:
         return self._cassette
 
     def insert(self, path: Path | str, mode: str = "once", **options: Any) -> Cassette:
-        """Insert a cassette in place of the current one.
-
-        Args:
-            path: The file.
-            mode: One of `MODES`.
-            **options: See `Cassette`.
+        """Insert a cassette in place of the current one; see `Cassette`.
 
         Raises:
             CassetteError: It cannot be used; the current one stays.
         """
-        made = self._made(path, mode, **options)
+        cassette = self._opened(path, mode, **options)
         self.eject()
-        self._cassette = made
-        return made
+        self._cassette = cassette
+        return cassette
 
-    def _made(self, path: Path | str, mode: str, **options: Any) -> Cassette:
+    def _opened(self, path: Path | str, mode: str, **options: Any) -> Cassette:
         options.setdefault("largest", self.largest)
         options.setdefault("tell", lambda text: self.tell(text))
         return Cassette(Path(path).expanduser(), mode, asks=lambda: self.asks(), **options)
@@ -338,7 +332,7 @@ class Deck:
         options: dict[str, Any] = {name: value.strip().lower() for name, value in named.items()}
         if "pauses" in options:
             options["pauses"] = options["pauses"] not in ("0", "false", "no", "off")
-        return self._made(path, options.pop("mode", "once"), **options)
+        return self._opened(path, options.pop("mode", "once"), **options)
 
 
 deck = Deck()
@@ -350,7 +344,7 @@ deck = Deck()
 # Foreign errors below HTTP are `{"lost": "..."}`, with `"refused": true` if nothing was sent.
 
 
-def told(error: BaseException, masker: Masker) -> dict[str, Any]:
+def error_members(error: BaseException, masker: Masker) -> dict[str, Any]:
     """Return an error's class, message (secrets masked), status and code as members of a line."""
     if not isinstance(error, errors.MCPMagicError):
         return {"lost": masker.text(str(error).strip() or type(error).__name__)}
@@ -362,13 +356,8 @@ def told(error: BaseException, masker: Masker) -> dict[str, Any]:
     return found
 
 
-def failure_of(entry: dict[str, Any], stderr: str = "") -> errors.MCPMagicError:
-    """Return the recorded error; a class unknown to this version becomes a `ConnectError`.
-
-    Args:
-        entry: The recorded members.
-        stderr: The stderr of a server whose session could not be opened.
-    """
+def recorded_error(entry: dict[str, Any], stderr: str = "") -> errors.MCPMagicError:
+    """Return the recorded error; a class unknown to this version becomes a `ConnectError`."""
     kind = getattr(errors, str(entry["failed"]), None)
     text = str(entry.get("message", ""))
     if kind is errors.HTTPStatusError:
@@ -382,10 +371,10 @@ def failure_of(entry: dict[str, Any], stderr: str = "") -> errors.MCPMagicError:
     return errors.ConnectError(text, stderr=stderr)
 
 
-def error_of(http: dict[str, Any]) -> Exception | None:
+def http_error(http: dict[str, Any]) -> Exception | None:
     """Return the recorded error of an HTTP request that failed below HTTP or at the log-in, or None."""
     if "failed" in http:
-        return failure_of(http)
+        return recorded_error(http)
     if "lost" in http:
         kind = ConnectionError if http.get("refused") else EOFError
         return kind(str(http["lost"]))
@@ -405,13 +394,10 @@ _SAID_EACH_TIME = "io.modelcontextprotocol/"
 
 
 class SessionRecorder(Tap):
-    """Records one session on a cassette.
+    """Records one session of a server on a cassette.
 
     Args:
-        cassette: The cassette.
-        server: The server's name.
-        spec: Where the server is.
-        wire: The wire, for errors.
+        cassette, server, spec, wire: The cassette, the server's name and place, and the wire, for errors.
         secrets: Further secrets to mask, such as tokens.
         **marks: Further members of its first line: `added` if it completes a replayed session, `doctor`.
 
@@ -467,8 +453,8 @@ class SessionRecorder(Tap):
         method, number = message.get("method"), message.get("id")
         http: dict[str, Any] = {}
         if method and number is not None:
-            if direction == OUT and (made := current.get()) is not None:
-                self._outcomes[str(number)] = made
+            if direction == OUT and (attempt := current.get()) is not None:
+                self._outcomes[str(number)] = attempt
             self._methods[f"{direction}{number}"] = method
         elif not method:
             back = f"{'←' if direction == OUT else '→'}{number}"
@@ -491,15 +477,15 @@ class SessionRecorder(Tap):
         self._statuses[str(number)] = status
 
     def _http(self, number: str) -> dict[str, Any]:
-        made, status = self._outcomes.pop(number, None), self._statuses.pop(number, None)
-        error: BaseException | None = made.error if made is not None else None
+        attempt, status = self._outcomes.pop(number, None), self._statuses.pop(number, None)
+        error: BaseException | None = attempt.error if attempt is not None else None
         found: dict[str, Any] = {"status": status} if status not in (None, 200) or (status and error) else {}
-        if made is not None and made.retry_after is not None:
-            found["retry_after"] = made.retry_after
-        if made is not None and made.refused and not made.written:
+        if attempt is not None and attempt.retry_after is not None:
+            found["retry_after"] = attempt.retry_after
+        if attempt is not None and attempt.refused and not attempt.written:
             found["refused"] = True
         if error is not None:
-            found |= told(error, self._cassette.masker)
+            found |= error_members(error, self._cassette.masker)
         return found
 
     def stderr(self, line: str) -> None:
@@ -539,7 +525,7 @@ class SessionRecorder(Tap):
     def failed(self, error: BaseException) -> None:
         """Write why the session could not be opened."""
         if self._cassette.recording:
-            failure = told(connect_error(error, self._place), self._cassette.masker)
+            failure = error_members(connect_error(error, self._place), self._cassette.masker)
             self._cassette.write({"session": self._number, **failure})
 
 

@@ -70,13 +70,7 @@ _BASE64 = re.compile(rf"(?P<prefix>data:[^,]{{1,200}};base64,)?(?P<body>[A-Za-z0
 
 
 class CassetteFile:
-    """Reads and writes one cassette file.
-
-    Args:
-        path: The file.
-        here: The folder that is written as `«here»`, by default the current one.
-        largest: The most bytes that it may have, when it is read and when it is written.
-    """
+    """Reads and writes one cassette file of limited size; `here` is the folder that is written as `«here»`."""
 
     def __init__(self, path: Path, here: Path | None = None, largest: int = LARGEST) -> None:
         self.path = path
@@ -246,13 +240,7 @@ class _TooMuchError(Exception):
 
 
 class _Unpacking:
-    """Replaces blob references and folders by their values, within limits: a large blob may be used thousands of times.
-
-    Args:
-        blobs: Name -> base64.
-        here: The folder for `«here»`.
-        most: The most characters that may come of it.
-    """
+    """Replaces blob references and folders by their values, within a limit: a blob may be used thousands of times."""
 
     def __init__(self, blobs: dict[str, str], here: str, most: int) -> None:
         self._blobs = blobs
@@ -316,15 +304,7 @@ def _path(folder: str) -> re.Pattern[str]:
 
 
 class _Packing:
-    """Replaces long base64 by references to blobs, and counts the characters that `_Unpacking` will make of a line.
-
-    Args:
-        plain: Replaces the folder in other texts.
-        here: The characters of the folder.
-
-    Attributes:
-        blobs: Name -> base64.
-    """
+    """Replaces long base64 by references to blobs, and counts the characters that `_Unpacking` will make of a line."""
 
     def __init__(self, plain: Callable[[str], str], here: int) -> None:
         self._plain = plain

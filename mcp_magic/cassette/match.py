@@ -53,9 +53,8 @@ class Step:
     """One action of the server.
 
     Attributes:
-        kind: `"answer"`, `"stray"` (an answer without a pending request), `"told"` (a notification), `"asked"` (a
-            request), `"stderr"`, `"garbage"` (output that is no message) or `"ended"` (the server has ended the
-            session).
+        kind: `"answer"`, `"stray"` (an answer without a pending request), `"notification"`, `"request"`, `"stderr"`,
+            `"garbage"` (output that is no message) or `"ended"` (the server has ended the session).
         message: The members of the message; the text of stderr and garbage.
         pause: Seconds since the previous event of the scene.
         reply: The client's answer to a request, or None.
@@ -199,10 +198,10 @@ class _Reading:
             step = Step("answer" if scene is not None else "stray", message, http=entry.get("http") or {})
             self._step(scene or self._latest(), step)
         elif "id" in message:
-            self._asked[str(message["id"])] = step = Step("asked", message)
+            self._asked[str(message["id"])] = step = Step("request", message)
             self._step(self._latest(), step)
         else:
-            self._step(self._cause(message), Step("told", message))
+            self._step(self._cause(message), Step("notification", message))
 
     def _wrote(self, kind: str, message: dict[str, Any]) -> None:
         """Take output that is no message; an unreadable answer has its request's id and the error that replaced it."""
@@ -285,12 +284,9 @@ LONGEST = 80
 
 
 def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> str:
-    """Return the key of a request; equal requests have the same key.
+    """Return the key of a request with masked parameters; equal requests have the same key.
 
-    Args:
-        method: The method.
-        params: The parameters, secrets masked.
-        responses: Whether the user's answers during a call (`inputResponses`) count.
+    Without `responses` the user's answers during a call (`inputResponses`) do not count.
     """
     kept = {} if method in _BY_METHOD else {name: value for name, value in params.items() if name != "_meta"}
     if not responses and "inputResponses" in kept:
@@ -316,10 +312,8 @@ def _fits(here: Any, there: Any) -> bool:
 class Server:
     """The recorded sessions of one server.
 
-    Args:
-        name: Its name.
-
     Attributes:
+        name: Its name.
         sessions: Its sessions; those that only complete others come last.
         opened: The number of sessions that do not complete others.
     """
@@ -331,12 +325,7 @@ class Server:
         self._begun: dict[bool, int] = {}
 
     def add(self, session: Session, *, added: bool = False) -> None:
-        """Add a session.
-
-        Args:
-            session: The session.
-            added: Whether it only completes others.
-        """
+        """Add a session, or one that only completes others (`added`)."""
         for scene in session.scenes:
             scene.key = key_of(scene.method, scene.params)
         self.sessions.insert(len(self.sessions) if added else self.opened, session)
@@ -345,9 +334,7 @@ class Server:
     def begin(self, *, in_process: bool) -> int:
         """Return the index of the session, or of the failed opening, to replay next, in recorded order.
 
-        Args:
-            in_process: Whether the server runs in this kernel; if it is also served at a URL, sessions with it through
-                that URL have the same name.
+        A server in this kernel may also be served at a URL; sessions through that URL have the same name.
         """
         every = range(self.opened)
         chosen = [n for n in every if self.sessions[n].in_process is in_process] or list(every)
@@ -366,14 +353,9 @@ class Server:
         responses: bool = True,
         own: bool = False,
     ) -> Scene | None:
-        """Return the scene of a request, or None.
+        """Return the scene of a request (see `key_of`), or None.
 
-        Args:
-            session: The index of the session; its own scenes come first, then those of later and of earlier sessions.
-            method: The method.
-            params: The parameters, secrets masked.
-            responses: See `key_of`.
-            own: Whether to search only this session.
+        The scenes of the session with this index come first, then, unless `own`, those of later and earlier sessions.
         """
         key = key_of(method, params, responses=responses)
         known = self.sessions[session].scenes if own else self._from(session)

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import listed
-from mcp_magic.cassette.cassette import SessionRecorder, error_of, examining, failure_of, masked
+from mcp_magic.cassette.cassette import SessionRecorder, examining, http_error, masked, recorded_error
 from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_of, with_subscription
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.errors import CassetteError
@@ -102,10 +102,8 @@ class ReplayTransport:
     """A transport for `mcp.Client` that answers from a recorded session; it starts no server and sends nothing.
 
     Args:
-        cassette: The cassette.
-        server: The recordings of the server.
-        session: The index of its session.
-        wire: The connection's wire.
+        cassette, wire: The cassette, and the connection's wire.
+        server, session: The recordings of the server, and the index of the session.
         live: Passes requests that are not recorded on to the server, or None.
     """
 
@@ -259,7 +257,7 @@ class ReplayTransport:
         if step.kind == "answer" and (round_ := self._next_round(scene, step)) is not None:
             self._order.leaves(scene)
             await self._steps(round_, number)
-        elif step.kind != "asked":
+        elif step.kind != "request":
             self._does(step, number)
         elif (problem := await self._ask(scene, step)) and number is not None:
             self._refuse(number, problem)
@@ -276,11 +274,11 @@ class ReplayTransport:
         elif step.kind == "ended":
             self._to_client.close()
         elif step.kind in ("answer", "stray"):
-            said = step.message.get("id")
-            mine = number if step.kind == "answer" else self._ids.get(str(said), said)
-            self._put({**step.message, "id": str(mine) if isinstance(said, str) else mine})
+            theirs = step.message.get("id")
+            mine = number if step.kind == "answer" else self._ids.get(str(theirs), theirs)
+            self._put({**step.message, "id": str(mine) if isinstance(theirs, str) else mine})
         else:
-            self._put(self._told(step.message, number))
+            self._put(self._with_our_ids(step.message, number))
 
     async def _wait_for_end(self, seconds: float) -> None:
         """Wait as long as the server stayed idle; a request that is not recorded ends the wait."""
@@ -296,10 +294,10 @@ class ReplayTransport:
         status = http.get("status", None if "lost" in http else 200)
         if status is not None:
             self._wire.recorder.http("POST", status, {})
-        error = error_of(http)
-        if (made := current.get()) is not None:
-            made.status, made.retry_after = status, http.get("retry_after")
-            made.refused, made.error = bool(http.get("refused")), error
+        error = http_error(http)
+        if (attempt := current.get()) is not None:
+            attempt.status, attempt.retry_after = status, http.get("retry_after")
+            attempt.refused, attempt.error = bool(http.get("refused")), error
         if "lost" in http and error is not None and self._wire.session is not None:
             self._wire.report(Event.DOUBTED, self._wire.session, error)
             await asyncio.sleep(SHORTENED)  # lets the supervisor ping the server
@@ -313,7 +311,7 @@ class ReplayTransport:
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
         return self._find(scene.method, {**params, **state, "inputResponses": {}}, responses=False)
 
-    def _told(self, message: dict[str, Any], number: Any) -> dict[str, Any]:
+    def _with_our_ids(self, message: dict[str, Any], number: Any) -> dict[str, Any]:
         params = message.get("params") or {}
         if message["method"] == "notifications/progress" and "progressToken" in params and number is not None:
             return {**message, "params": {**params, "progressToken": number}}
@@ -600,7 +598,7 @@ async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExit
         if recorded.failed is not None:
             cassette.played += 1
             retell(recorded, wire.recorder, wire.errlog)
-            raise failure_of(recorded.failed, spec.masked(wire.errlog.tail()) if wire.errlog else "")
+            raise recorded_error(recorded.failed, spec.masked(wire.errlog.tail()) if wire.errlog else "")
         wire.exited = recorded.exited
         live = LiveFallback(make, cassette, spec, Place(server.name, spec, wire)) if make is not None else None
         return Watched(ReplayTransport(cassette, server, session, wire, live), wire)

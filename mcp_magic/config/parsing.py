@@ -113,25 +113,25 @@ def path_of(text: str, base: Path | None) -> Path:
     return base / path if base else path
 
 
-def text(said: Mapping[str, Any], key: str) -> str:
+def text(fields: Mapping[str, Any], key: str) -> str:
     """Return the text at `key`, which must exist."""
-    value = said[key]
+    value = fields[key]
     if not isinstance(value, str) or not value.strip():
         raise FieldError(f"expected text, got {kind_of(value)}.", key)
     return value
 
 
-def flag(said: Mapping[str, Any], key: str) -> bool:
+def flag(fields: Mapping[str, Any], key: str) -> bool:
     """Return the boolean at `key`; False if the key is missing."""
-    value = said.get(key, False)
+    value = fields.get(key, False)
     if not isinstance(value, bool):
         raise FieldError(f"expected true or false, got {kind_of(value)}.", key)
     return value
 
 
-def texts(said: Mapping[str, Any], key: str) -> dict[str, str]:
+def texts(fields: Mapping[str, Any], key: str) -> dict[str, str]:
     """Return the table of strings at `key`, which may be Jupyter's list of `{"name": ..., "value": ...}`."""
-    table = said.get(key, {})
+    table = fields.get(key, {})
     if isinstance(table, list) and all(isinstance(row, dict) and {"name", "value"} <= row.keys() for row in table):
         table = {str(row["name"]): row["value"] for row in table}
     if not isinstance(table, dict):
@@ -348,10 +348,6 @@ def plain_json(text: str) -> str:
 
 def parse_json(text: str, *, source: str) -> Any:
     """Parse JSON with comments and trailing commas.
-
-    Args:
-        text: The document.
-        source: Its file, for messages.
 
     Raises:
         ConfigError: The text is not JSON. The message has `file:line:column` of the first mistake.

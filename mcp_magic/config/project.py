@@ -306,8 +306,8 @@ def _server(name: str, fields: Any, source: str, variables: Variables) -> Server
 
 def _digest(document: Any, servers: Mapping[str, ServerEntry]) -> str:
     """Return the hash of a document's content, without its comments, and of each `env_file` that it names."""
-    said = [document, {name: entry.digest for name, entry in servers.items()}]
-    return sha256(json.dumps(said, sort_keys=True, default=repr).encode()).hexdigest()
+    content = [document, {name: entry.digest for name, entry in servers.items()}]
+    return sha256(json.dumps(content, sort_keys=True, default=repr).encode()).hexdigest()
 
 
 def _of_entries(entries: list[ServerEntry], source: str, document: Any) -> Declaration:

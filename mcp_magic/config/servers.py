@@ -186,9 +186,7 @@ def make_spec(
     """Return the spec of one server, from its table in a config file.
 
     Args:
-        fields: `command`/`args`/`env`/`cwd`/`envFile` or `url`/`headers`/`verify`/`cert`/`auth`, and
-            `type` or `transport`, `timeout` (seconds), `trust`, `sampling`, `reconnect`,
-            `protocol`, `disabled`.
+        fields: Keys of `SERVER_KEYS`, or `type` and `envFile`.
         variables: The values of `${...}`; its `base` is the folder for relative paths.
         cwd: Working directory of a command whose table has none.
         strict: Whether an unknown key is a mistake. Files of other hosts have keys of their own.
@@ -199,61 +197,61 @@ def make_spec(
     if strict:
         reject_unknown(fields, (*SERVER_KEYS, *_ALIASES))
     known = {_ALIASES.get(key, key): value for key, value in fields.items() if value is not None}
-    said = {key: variables.expand(known[key]) for key in SERVER_KEYS if key in known}
-    has_command = _checked_kind(said)
+    table = {key: variables.expand(known[key]) for key in SERVER_KEYS if key in known}
+    has_command = _checked_kind(table)
     if strict:
-        _reject_other_kind(said, has_command)
-    rest: dict[str, Any] = {"timeout": seconds(said.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(said, "trust")}
+        _reject_other_kind(table, has_command)
+    rest: dict[str, Any] = {"timeout": seconds(table.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(table, "trust")}
     rest["variables"] = variables.values([known[key] for key in SERVER_KEYS if key in known])
-    if "sampling" in said and (strict or not isinstance(said["sampling"], dict)):  # a table is of another host
-        rest["sampling"] = choice("sampling", said["sampling"], SAMPLING_MODES)
-    rest |= {"reconnect": flag(said, "reconnect")} if "reconnect" in said else {}
-    if "protocol" in said and (strict or said["protocol"] in PROTOCOLS):  # in other hosts' files it may mean anything
-        rest["protocol"] = choice("protocol", said["protocol"], PROTOCOLS)
+    if "sampling" in table and (strict or not isinstance(table["sampling"], dict)):  # a table is of another host
+        rest["sampling"] = choice("sampling", table["sampling"], SAMPLING_MODES)
+    rest |= {"reconnect": flag(table, "reconnect")} if "reconnect" in table else {}
+    if "protocol" in table and (strict or table["protocol"] in PROTOCOLS):  # in other hosts' files it may mean anything
+        rest["protocol"] = choice("protocol", table["protocol"], PROTOCOLS)
     if has_command:
-        return _stdio(said, variables.base, cwd, rest)
-    if said.get("verify") is not None or said.get("cert") is not None:
-        rest |= _tls(said, variables.base)
-    if "auth" in said:
-        rest["auth"] = make_auth(said["auth"], variables.base) if strict else foreign_auth(said["auth"])
-    return url_spec(text(said, "url"), said.get("transport"), headers=texts(said, "headers"), **rest)
+        return _stdio(table, variables.base, cwd, rest)
+    if table.get("verify") is not None or table.get("cert") is not None:
+        rest |= _tls(table, variables.base)
+    if "auth" in table:
+        rest["auth"] = make_auth(table["auth"], variables.base) if strict else foreign_auth(table["auth"])
+    return url_spec(text(table, "url"), table.get("transport"), headers=texts(table, "headers"), **rest)
 
 
-def _checked_kind(said: Mapping[str, Any]) -> bool:
+def _checked_kind(table: Mapping[str, Any]) -> bool:
     """Return whether the server has a command; raise FieldError if it has no command or URL, both, or the wrong one."""
-    wants_command = "transport" in said and spec_type(said["transport"]) is StdioSpec
-    if "command" in said and "url" in said:
+    wants_command = "transport" in table and spec_type(table["transport"]) is StdioSpec
+    if "command" in table and "url" in table:
         raise FieldError("has both command and url. Keep one: command (stdio) or url (http, sse, ws).")
-    if "command" not in said and "url" not in said:
-        needs = "a command" if wants_command else "a url" if "transport" in said else "a command (stdio) or a url"
+    if "command" not in table and "url" not in table:
+        needs = "a command" if wants_command else "a url" if "transport" in table else "a command (stdio) or a url"
         raise FieldError(f"needs {needs}.")
-    if "command" in said and "transport" in said and not wants_command:
-        raise FieldError(f"the transport {said['transport']!r} needs a url, not a command.")
-    return "command" in said
+    if "command" in table and "transport" in table and not wants_command:
+        raise FieldError(f"the transport {table['transport']!r} needs a url, not a command.")
+    return "command" in table
 
 
-def _reject_other_kind(said: Mapping[str, Any], has_command: bool) -> None:
-    wrong = [key for key in (_URL_KEYS if has_command else _COMMAND_KEYS) if key in said]
+def _reject_other_kind(table: Mapping[str, Any], has_command: bool) -> None:
+    wrong = [key for key in (_URL_KEYS if has_command else _COMMAND_KEYS) if key in table]
     if wrong:
         which = "with a url, not a command" if has_command else "with a command, not a url"
         raise FieldError(f"is for servers {which}.", wrong[0])
 
 
-def _stdio(said: Mapping[str, Any], base: Path | None, cwd: Path | None, rest: Mapping[str, Any]) -> StdioSpec:
-    args = said.get("args", [])
+def _stdio(table: Mapping[str, Any], base: Path | None, cwd: Path | None, rest: Mapping[str, Any]) -> StdioSpec:
+    args = table.get("args", [])
     if not isinstance(args, list):
         raise FieldError(f"expected a list of strings, got {kind_of(args)}.", "args")
     env: dict[str, str] = {}
-    if "env_file" in said:
-        env |= read_env_file(path_of(text(said, "env_file"), base))
-    env |= texts(said, "env")
-    folder = path_of(text(said, "cwd"), base) if said.get("cwd") else cwd
+    if "env_file" in table:
+        env |= read_env_file(path_of(text(table, "env_file"), base))
+    env |= texts(table, "env")
+    folder = path_of(text(table, "cwd"), base) if table.get("cwd") else cwd
     words = tuple(as_text(arg, "args", number) for number, arg in enumerate(args))
-    return StdioSpec(command=text(said, "command"), args=words, env=env, cwd=folder, **rest)
+    return StdioSpec(command=text(table, "command"), args=words, env=env, cwd=folder, **rest)
 
 
-def _tls(said: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
-    verify, cert = said.get("verify", True), said.get("cert")
+def _tls(table: Mapping[str, Any], base: Path | None) -> dict[str, Any]:
+    verify, cert = table.get("verify", True), table.get("cert")
     if not isinstance(verify, (bool, str)):
         raise FieldError(f"expected true, false or the path of a CA bundle, got {kind_of(verify)}.", "verify")
     paths = [cert] if isinstance(cert, str) else cert or []

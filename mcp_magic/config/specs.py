@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from mcp_magic._text import did_you_mean
 from mcp_magic.config.masking import (
+    Masker,
     argument_secrets,
     header_secrets,
-    hidden_in,
     long_enough,
     mask_arguments,
     mask_url,
@@ -96,8 +96,8 @@ class AuthOptions:
     dpop: bool | None = None
 
     def __repr__(self) -> str:
-        said = [f for f in fields(self) if getattr(self, f.name) != f.default]
-        shown = (f"{f.name}={MASK if f.name in _SECRETS else repr(getattr(self, f.name))}" for f in said)
+        given = [f for f in fields(self) if getattr(self, f.name) != f.default]
+        shown = (f"{f.name}={MASK if f.name in _SECRETS else repr(getattr(self, f.name))}" for f in given)
         return f"AuthOptions({', '.join(shown)})"
 
     @property
@@ -137,12 +137,12 @@ def make_auth(value: Any, base: Path | None = None, onto: AuthOptions | None = N
     if not isinstance(value, dict):
         raise FieldError(f"expected 'oauth', 'none' or a table, got {kind_of(value)}.", "auth")
     reject_unknown(value, [f.name for f in fields(AuthOptions)], "auth")
-    said = {name: _read(name, found, base) for name, found in value.items() if found is not None}
-    if said and "mode" not in said:
-        said["mode"] = "oauth"
-    made = replace(onto, **said)
-    _check(made)
-    return made
+    given = {name: _read(name, found, base) for name, found in value.items() if found is not None}
+    if given and "mode" not in given:
+        given["mode"] = "oauth"
+    options = replace(onto, **given)
+    _check(options)
+    return options
 
 
 def foreign_auth(value: Any) -> AuthOptions:
@@ -152,9 +152,9 @@ def foreign_auth(value: Any) -> AuthOptions:
     AuthOptions(mode='oauth', client_id='abc', scopes=('read',))
     """
     known = {f.name for f in fields(AuthOptions)}
-    said = {key.lower(): found for key, found in value.items()} if isinstance(value, dict) else {}
+    given = {key.lower(): found for key, found in value.items()} if isinstance(value, dict) else {}
     try:
-        return make_auth({key: found for key, found in said.items() if key in known})
+        return make_auth({key: found for key, found in given.items() if key in known})
     except FieldError:
         return AuthOptions()
 
@@ -208,17 +208,17 @@ def _read_pem(path: Path) -> str:
         return ""
 
 
-def _check(made: AuthOptions) -> None:
-    if made.grant == "client_credentials":
-        if made.client_id is None:
+def _check(options: AuthOptions) -> None:
+    if options.grant == "client_credentials":
+        if options.client_id is None:
             raise FieldError("client credentials need a client_id.", "auth", "client_id")
-        if made.client_secret is None and made.private_key is None and made.assertion is None:
+        if options.client_secret is None and options.private_key is None and options.assertion is None:
             raise FieldError("client credentials need a client_secret, or a private_key.", "auth", "client_secret")
-    elif made.private_key is not None:
+    elif options.private_key is not None:
         raise FieldError("is for the grant client_credentials.", "auth", "private_key")
-    if made.grant == "jwt_bearer" and made.assertion is None:
+    if options.grant == "jwt_bearer" and options.assertion is None:
         raise FieldError("the grant jwt_bearer needs an assertion.", "auth", "assertion")
-    if made.client_secret is not None and made.client_id is None:
+    if options.client_secret is not None and options.client_id is None:
         raise FieldError("a client_secret needs the client_id that it belongs to.", "auth", "client_id")
 
 
@@ -307,7 +307,7 @@ class Spec:
 
     def masked(self, text: str) -> str:
         """Return text of a server or a library with this spec's secrets masked."""
-        return hidden_in(text, self.secrets)
+        return Masker(self.secrets).hide(text)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

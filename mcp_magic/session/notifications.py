@@ -8,13 +8,13 @@ from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.masking import Cut
 from mcp_magic.inflight import InFlightRequest, attend, caused_by
 from mcp_magic.protocol import LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.negotiation import discover_only
 from mcp_magic.session.reconnect import Backoff
 from mcp_magic.session.subscriptions import Subscriptions
-from mcp_magic.trace.mask import Cut
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

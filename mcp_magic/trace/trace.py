@@ -11,11 +11,11 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import json_text
+from mcp_magic.config.masking import Masker
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.stderr import Lines
-from mcp_magic.trace.mask import Masker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

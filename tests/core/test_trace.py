@@ -13,11 +13,11 @@ import pytest
 from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import errors
+from mcp_magic.config.masking import KEPT_BYTES, Masker
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
 from mcp_magic.protocol import CODES, STATUSES
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
-from mcp_magic.trace.mask import KEPT_BYTES, Masker
 from mcp_magic.trace.trace import FRESH, IN, OUT, Entry, Tap, Trace, fault
 from tests.core.test_sessions import until
 from tests.processes import start_http

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from mcp_magic.config.masking import mask_text
-from mcp_magic.trace.mask import Masker
+from mcp_magic.config.masking import Masker, mask_text
 
 SECONDS = 1.0
 MILLION = 1_000_000

@@ -14,11 +14,11 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic._host import Host
 from mcp_magic.cassette.cassette import deck
+from mcp_magic.config.masking import Masker
 from mcp_magic.config.servers import load_config
 from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
 from mcp_magic.doctor.examine import examine
 from mcp_magic.errors import ConnectError
-from mcp_magic.trace.mask import Masker
 from tests.core.asgi import answering, serving
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ async def test_a_cookie_that_a_server_sets_over_http_stays_out_of_trace_and_cass
 UNREADABLE = """
 import os
 class Unreadable(dict):
-    def __bool__(self):
+    def __ne__(self, other):
         inside = 'a value of the cell'
         raise RuntimeError(inside)
 from mcp_magic import Host

@@ -26,7 +26,7 @@ from mcp_magic.agent.offline import quoted as quoted_by_offline
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.ask.elicitation import Elicitation, question_html, question_text
 from mcp_magic.cassette.match import Scene, Server, Session, difference
-from mcp_magic.config.masking import mask_text
+from mcp_magic.config.masking import Masker, mask_text
 from mcp_magic.consent.rules import pattern_covers
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.ipython.completion import place_in
@@ -40,7 +40,6 @@ from mcp_magic.session.failures import cause_in, instead_of, log_line
 from mcp_magic.session.negotiation import addresses, named_url
 from mcp_magic.skills import FrontMatterError, same_front_matter, split_front_matter
 from mcp_magic.stderr import cause
-from mcp_magic.trace.mask import Masker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_magic.config.masking import mask_arguments, mask_text, mask_url, named_secrets
+from mcp_magic.config.masking import Masker, mask_arguments, mask_text, mask_url, named_secrets
 from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.schema import is_secret, shown
 from mcp_magic.schema.secrets import is_declared_secret, is_secret_name
-from mcp_magic.trace.mask import Masker
 
 SECRET = (
     *("password", "passwd", "Passwort", "passphrase", "pass_phrase", "passcode", "pass", "pwd", "pat", "jwt"),

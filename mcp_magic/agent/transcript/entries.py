@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.masking import Masker
 from mcp_magic.display.arguments import hidden_values
 from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.results import ToolResult
-from mcp_magic.trace.mask import Masker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -255,7 +255,7 @@ _AS_THEY_ARE = frozenset({"type", "mime_type", "data", "blob", "meta"})
 def hider(definition: Tool | None, *given: Mapping[str, Any]) -> Callable[[str], str] | None:
     """Return a function that masks in a text the secrets of arguments; None if they have none.
 
-    Secrets so short or common that they occur in other words are not masked (`trace/mask.py`).
+    Secrets so short or common that they occur in other words are not masked (`config/masking.py`).
 
     >>> hider(None, {"password": "sesame", "token": "none"})("none came in with sesame")
     'none came in with ***'

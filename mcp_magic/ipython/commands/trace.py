@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import listed
+from mcp_magic.config.masking import KEPT_BYTES
 from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
 from mcp_magic.display.document import Markup, Part, Verbatim, details, escape, joined, note, preformatted, table, tag
@@ -33,7 +34,6 @@ from mcp_magic.ipython.commandline import (
 from mcp_magic.ipython.live import LISTED, follow
 from mcp_magic.notebook import host
 from mcp_magic.protocol import LEVELS, LogMessage, at_least, log_text, of_code
-from mcp_magic.trace.mask import KEPT_BYTES
 from mcp_magic.trace.trace import OUT, STDERR, fault, is_masked
 
 if TYPE_CHECKING:
