@@ -275,23 +275,19 @@ class _Display:
         self._replace: Callable[[dict[str, Any]], None] | None = None
 
     def show(self, shown: Iterable[LogMessage], new: list[LogMessage]) -> None:
-        from mcp_magic.display.document import bundle
-
         table = self._listing(self._server, shown)
         table.note = "following; Interrupt ends it"
-        data = bundle(table[-LISTED:].parts())
+        data = mimebundle(table[-LISTED:])
         if self._replace is None:
             self._replace = show_below(data)
         else:
             self._replace(data)
 
     def end(self, said: str) -> None:
-        from mcp_magic.display.document import note, page
+        from mcp_magic.display.document import Part, bundle
 
         if self._replace is not None:
-            self._replace(
-                {"text/html": page([note(f"{self._server}: {said}")]), "text/plain": f"{self._server}: {said}"}
-            )
+            self._replace(bundle([Part.note(f"{self._server}: {said}")]))
 
 
 class _Printer:

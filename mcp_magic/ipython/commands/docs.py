@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mcp_magic.config.parsing import write_text
+from mcp_magic.display.document import Part, preformatted
 from mcp_magic.display.listing import Text
 from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection
 
 __all__ = ["DOCS", "STUBS", "Markdown"]
 
@@ -19,11 +19,9 @@ __all__ = ["DOCS", "STUBS", "Markdown"]
 class Markdown(Text):
     """A Markdown text that a notebook renders."""
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        bundle = super()._repr_mimebundle_(include, exclude)
-        return {"text/plain": bundle["text/plain"], "text/markdown": self.text}
+    def parts(self) -> list[Part]:
+        """Return the parts to display: one."""
+        return [Part(self.text, preformatted(self.text), {"text/markdown": self.text})]
 
 
 def options(parser: Parser) -> None:
