@@ -781,10 +781,7 @@ def size_text(size: int) -> str:
     """
     if size < 1000:
         return f"{size} bytes"
-    number = float(size)
-    unit = ""
-    for unit in ("kB", "MB", "GB"):  # noqa: B007 - used after the loop
-        number /= 1000
-        if number < 999.95:
-            break
-    return f"{number:.1f} {unit}"
+    kilobytes = size / 1000
+    if kilobytes < 999.95:
+        return f"{kilobytes:.1f} kB"
+    return f"{kilobytes / 1000:.1f} MB" if kilobytes < 999_950 else f"{kilobytes / 1_000_000:.1f} GB"
