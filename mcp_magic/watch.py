@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import counted, duration
 from mcp_magic.display.diff import Line, diff_part, diff_text, json_diff, shown, text_diff
-from mcp_magic.display.document import Part, error_label, joined, show_parts, tag
+from mcp_magic.display.document import Bold, Part, error_label, joined, show_parts, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.protocol import LogMessage, log_text
@@ -197,7 +197,7 @@ class Watch:
     def parts(self) -> list[Part]:
         """Return the parts to display: heading, problem, difference and contents."""
         sign = "○" if self.ended else "●"
-        uri = Part.bold(one_line(self.uri, 200))
+        uri = Bold(one_line(self.uri, 200))
         heading = Part.line(f"{sign} ", uri, f" of {self.server}: {status_text(self)}")
         parts = [Part.stack(heading, Part.note(self.note))]
         if self.problem:

@@ -28,7 +28,7 @@ from mcp_magic.display.arguments import (
     written,
 )
 from mcp_magic.display.diff import diff_html, diff_text
-from mcp_magic.display.document import Markup, facts, joined, note, page, tag, tool_badges
+from mcp_magic.display.document import Bold, Code, Part, bundle, facts, joined, note, page, tag, tool_badges
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.display.visible import LEGEND, in_line
 from mcp_magic.schema.secrets import MASK
@@ -88,15 +88,10 @@ class Outcome:
         changed = self.decision.arguments if self.decision else None
         return self.request.arguments if changed is None else changed
 
-    def __str__(self) -> str:
+    def part(self) -> Part:
         """Return the outcome on one line."""
-        rest = self._rest()
-        return f"{SIGNS[self.verdict]} {self.verdict} {call_text(self.request, self.arguments)}{rest}"
-
-    def html(self) -> Markup:
-        """Return the same line as markup."""
-        call = tag("code", call_text(self.request, self.arguments))
-        return tag("p", joined([tag("b", f"{SIGNS[self.verdict]} {self.verdict}"), " ", call, self._rest()]))
+        call = Code(call_text(self.request, self.arguments))
+        return Part.line(Bold(f"{SIGNS[self.verdict]} {self.verdict}"), " ", call, self._rest())
 
     def _rest(self) -> str:
         said = []
@@ -245,7 +240,4 @@ def outcomes_bundle(outcomes: Iterable[Outcome]) -> dict[str, Any]:
     counts = Counter(outcome.verdict for outcome in before)
     said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
     earlier = f"… {len(before):,} calls before these: {said}; `%mcp audit` lists them" if before else ""
-    return {
-        "text/plain": "\n".join([*([earlier] if earlier else []), *map(str, shown)]),
-        "text/html": page([joined([note(earlier), *(outcome.html() for outcome in shown)])]),
-    }
+    return bundle([Part.stack(Part.note(earlier), *(outcome.part() for outcome in shown))])

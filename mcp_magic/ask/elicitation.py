@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mcp_magic import schema
 from mcp_magic._text import clause, duration
 from mcp_magic.display.arguments import call_line
-from mcp_magic.display.document import Markup, joined, page, tag
+from mcp_magic.display.document import Bold, Code, Markup, Part, bundle, joined, page, tag
 from mcp_magic.display.text import MAX_URL, host_of, one_line, why_not_open
 from mcp_magic.display.visible import outline
 from mcp_magic.errors import ArgumentsError
@@ -30,7 +30,6 @@ __all__ = [
     "Questions",
     "answer_bundle",
     "link_to",
-    "outcome_text",
     "question_html",
     "question_text",
     "secrets_marked",
@@ -364,20 +363,13 @@ def _secret_warning(asked: Elicitation) -> str:
     return SECRET.format(", ".join(one_line(name, 60) for name in asked.secrets[:MAX_NAMES]))
 
 
-def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> str:
-    """Return the question and how it was answered on one line, secrets masked."""
-    rest = _values(asked, answer)
-    said = f" {rest} to" if rest else ":"
-    return f"{_sign(asked, answer)}{said} {one_line(asked.server, 100)} ({_subject(asked)}), {duration(seconds)}"
-
-
 def answer_bundle(asked: Elicitation, answer: Answer | None, seconds: float) -> dict[str, Any]:
-    """Return the same line as a mimebundle; it needs no kernel."""
+    """Return one line about the question and its answer, secrets masked, as a mimebundle; it needs no kernel."""
     values = _values(asked, answer)
-    server = tag("b", one_line(asked.server, 100))
-    code = [" ", tag("code", values), " to "] if values else [": "]
-    line = [tag("b", _sign(asked, answer)), *code, server, f" ({_subject(asked)}), {duration(seconds)}"]
-    return {"text/plain": outcome_text(asked, answer, seconds), "text/html": page([tag("p", joined(line))])}
+    server = Bold(one_line(asked.server, 100))
+    to = (" ", Code(values), " to ") if values else (": ",)
+    rest = f" ({_subject(asked)}), {duration(seconds)}"
+    return bundle([Part.line(Bold(_sign(asked, answer)), *to, server, rest)])
 
 
 def _sign(asked: Elicitation, answer: Answer | None) -> str:

@@ -14,10 +14,12 @@ from mcp_magic._text import counted, duration
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, record_of
 from mcp_magic.display.arguments import written
 from mcp_magic.display.document import (
+    Bold,
     Budget,
     Markup,
     Part,
     app_only,
+    bundle,
     details,
     facts,
     joined,
@@ -833,9 +835,7 @@ def reply_outcome_bundle(
 
 
 def _line(sign: str, middle: str, server: str, rest: str) -> dict[str, Any]:
-    name = one_line(server, 100)
-    line = joined([tag("b", sign), middle, tag("b", name), rest])
-    return {"text/plain": f"{sign}{middle}{name}{rest}", "text/html": page([tag("p", line)])}
+    return bundle([Part.line(Bold(sign), middle, Bold(one_line(server, 100)), rest)])
 
 
 def _facts(asked: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:

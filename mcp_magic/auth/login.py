@@ -16,7 +16,7 @@ from mcp_magic._text import clean, duration, listed
 from mcp_magic.ask.elicitation import link_to
 from mcp_magic.auth.errors import refusal
 from mcp_magic.auth.store import Store, make_store
-from mcp_magic.display.document import joined, page, tag
+from mcp_magic.display.document import Bold, Part, bundle, joined, page, tag
 from mcp_magic.display.text import host_of, one_line
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current, current_call, person_asked
@@ -31,7 +31,6 @@ __all__ = [
     "login_bundle",
     "login_html",
     "login_text",
-    "outcome_text",
 ]
 
 
@@ -63,18 +62,11 @@ def login_text(login: LogIn) -> str:
     return "\n".join([first, f"It asks for: {_scopes(login)}", f"Open  {clean(login.url)}"])
 
 
-def outcome_text(login: LogIn, seconds: float) -> str:
-    """Return one line with the log-in and its outcome."""
-    server = one_line(login.server, 100)
-    return f"{SIGNS[login.outcome]}: log-in to {server} at {login.host} ({_scopes(login)}), {duration(seconds)}"
-
-
-def login_bundle(login: LogIn, seconds: float) -> dict[str, str]:
-    """Return the outcome as a mimebundle, which needs no kernel."""
-    server = tag("b", one_line(login.server, 100))
+def login_bundle(login: LogIn, seconds: float) -> dict[str, Any]:
+    """Return one line with the log-in and its outcome as a mimebundle, which needs no kernel."""
+    server = Bold(one_line(login.server, 100))
     rest = f" at {login.host} ({_scopes(login)}), {duration(seconds)}"
-    line = joined([tag("b", SIGNS[login.outcome]), ": log-in to ", server, rest])
-    return {"text/plain": outcome_text(login, seconds), "text/html": page([tag("p", line)])}
+    return bundle([Part.line(Bold(SIGNS[login.outcome]), ": log-in to ", server, rest)])
 
 
 def _scopes(login: LogIn) -> str:

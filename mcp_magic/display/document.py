@@ -25,6 +25,7 @@ __all__ = [
     "NO_HINTS",
     "STYLE",
     "Badge",
+    "Bold",
     "Budget",
     "Code",
     "Display",
@@ -161,8 +162,22 @@ class Markup(str):
     __slots__ = ()
 
 
+class Bold(str):
+    """Text that a page shows in bold."""
+
+    __slots__ = ()
+    element = "b"
+
+
+class Code(str):
+    """Text to type or to copy, such as an address; a page shows it as code."""
+
+    __slots__ = ()
+    element = "code"
+
+
 def escape(value: object) -> Markup:
-    """Return text escaped for an element or a quoted attribute; markup and badges as they are.
+    """Return text escaped for an element or a quoted attribute; markup, bold text, code and badges as markup.
 
     >>> escape('<b title="x">')
     '&lt;b title=&quot;x&quot;&gt;'
@@ -171,6 +186,8 @@ def escape(value: object) -> Markup:
         return value
     if isinstance(value, Badge):
         return value.html()
+    if isinstance(value, (Bold, Code)):
+        return tag(value.element, str(value))
     return Markup(_html.escape(clean(str(value))))
 
 
@@ -262,12 +279,6 @@ def page(parts: Iterable[Markup]) -> str:
 # Parts of an output, each as text and as markup, and the mimebundle made from them.
 
 
-class Code(str):
-    """Text to type or to copy, such as an address; a page shows it as code."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """A block of an output: a line, facts, a table, text that opens, or several of them.
@@ -286,15 +297,8 @@ class Part:
 
     @classmethod
     def line(cls, *pieces: object) -> Part:
-        """Return one paragraph of text, badges and other parts."""
-        markup = joined(piece.html if isinstance(piece, Part) else piece for piece in pieces)
-        plain = (piece.plain if isinstance(piece, Part) else str(piece) for piece in pieces)
-        return cls("".join(plain), tag("p", markup))
-
-    @classmethod
-    def bold(cls, text: str) -> Part:
-        """Return a piece of a line."""
-        return cls(text, tag("b", text))
+        """Return one paragraph of text, bold text, code and badges."""
+        return cls("".join(map(str, pieces)), tag("p", joined(pieces)))
 
     @classmethod
     def note(cls, text: str) -> Part:
@@ -319,9 +323,8 @@ class Part:
     @classmethod
     def facts(cls, rows: Sequence[tuple[str, str]], *, width: int, indent: str = "") -> Part:
         """Return names, in a column of `width` characters, and values."""
-        shown = [(name, tag("code", value) if isinstance(value, Code) else value) for name, value in rows]
         plain = "\n".join(f"{indent}{name:<{width}} {value}" for name, value in rows)
-        return cls(plain, facts(shown) if shown else Markup())
+        return cls(plain, facts(rows) if rows else Markup())
 
     @classmethod
     def table(cls, headers: Sequence[str], rows: Sequence[Sequence[object]], *, limit: int) -> tuple[Part, int]:
@@ -778,10 +781,7 @@ def size_text(size: int) -> str:
     """
     if size < 1000:
         return f"{size} bytes"
-    number = float(size)
-    unit = ""
-    for unit in ("kB", "MB", "GB"):  # noqa: B007 - used after the loop
-        number /= 1000
-        if number < 999.95:
-            break
-    return f"{number:.1f} {unit}"
+    kilobytes = size / 1000
+    if kilobytes < 999.95:
+        return f"{kilobytes:.1f} kB"
+    return f"{kilobytes / 1000:.1f} MB" if kilobytes < 999_950 else f"{kilobytes / 1_000_000:.1f} GB"

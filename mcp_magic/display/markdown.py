@@ -43,6 +43,8 @@ def markdown(text: str) -> Markup:
     text = clean(text)
     columns = max((line.count("|") for line in text.split("\n")), default=0)
     made: str = _parser(tables=columns * text.count("\n") <= MAX_CELLS).render(text)
+    # These tags are never of the text, whose HTML is escaped.
+    made = made.replace("<table>", '<div class="mcp-scroll"><table>').replace("</table>", "</table></div>")
     return Markup(made)
 
 
@@ -91,20 +93,10 @@ def _fence(self: Any, tokens: Sequence[Token], index: int, options: Any, env: An
     return str(type(self).fence(self, tokens, index, options, env))
 
 
-def _table_open(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    return '<div class="mcp-scroll"><table>\n'
-
-
-def _table_close(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    return "</table></div>\n"
-
-
 _RULES = {
     "link_open": _link_open,
     "image": _image,
     "fence": _fence,
     "heading_open": _heading,
     "heading_close": _heading,
-    "table_open": _table_open,
-    "table_close": _table_close,
 }

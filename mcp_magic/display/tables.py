@@ -28,13 +28,8 @@ if TYPE_CHECKING:
     from mcp_magic.schema import Field
 
 __all__ = [
-    "DELIMITERS",
     "MAX_PYTHON",
-    "SAMPLE",
     "Columns",
-    "Delimited",
-    "Matrix",
-    "Passage",
     "Records",
     "Rows",
     "check_shape",
@@ -47,7 +42,6 @@ __all__ = [
     "is_long_python",
     "is_wrapper",
     "json_in_text",
-    "json_lines",
     "markdown_part",
     "meant",
     "members_line",

@@ -11,7 +11,6 @@ from mcp_magic._text import clean
 from mcp_magic.errors import InvalidResponseError
 
 __all__ = [
-    "BINARY",
     "LOOPBACK",
     "MAX_URL",
     "clean",

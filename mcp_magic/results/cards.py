@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mcp_magic.schema.fields import Field
 
 __all__ = [
-    "Changed",
     "ConnectionInfo",
     "ToolCard",
     "edited",

@@ -22,14 +22,12 @@ __all__ = [
     "CONTENT",
     "Content",
     "Media",
-    "media_part",
     "message_block",
     "part_of",
     "read_line",
     "register",
     "resource_part",
     "to_media",
-    "too_large",
 ]
 
 
