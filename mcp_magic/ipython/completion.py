@@ -282,7 +282,6 @@ def form_arguments(tab: Tab) -> list[str]:
 
 
 def _known(kind: str, name: str) -> tuple[Connection, Any] | tuple[None, None]:
-    """Return what a line names, and its connection."""
     server, _, rest = name.partition(":")
     for connection in host.find():
         for item in connection.catalog.cached(kind):
@@ -296,7 +295,6 @@ def _templates() -> list[tuple[Connection, Any]]:
 
 
 def _resources(tab: Tab) -> list[str]:
-    """Return the URIs of resources and continuations of templates."""
     said = unescape_word(meant(tab.fragment))
     uris = [str(r.uri) for c in host.find() for r in c.catalog.cached("resources")]
     uris = [uri for uri in uris if uri.startswith(said)]

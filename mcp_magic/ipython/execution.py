@@ -118,7 +118,7 @@ class AwaitMagics:
         shell: The shell; with `%autoawait off` the transformer rewrites nothing.
 
     Attributes:
-        originals: The latest rewritten cells -> their source.
+        originals: The latest rewritten cells -> the same without awaits.
     """
 
     # allows IPython to try it on incomplete input, too
@@ -140,24 +140,27 @@ class AwaitMagics:
         finder = _TopLevelMagics()
         finder.visit(tree)
         rewritten = _rewritten(source, finder)
-        self.originals["".join(rewritten)] = source
+        self.originals["".join(rewritten)] = "".join(_rewritten(source, finder, awaited=False))
         while len(self.originals) > REMEMBERED:
             del self.originals[next(iter(self.originals))]
         return rewritten
 
 
-def _rewritten(source: str, found: _TopLevelMagics) -> list[str]:
+def _rewritten(source: str, found: _TopLevelMagics, *, awaited: bool = True) -> list[str]:
     # ast offsets count UTF-8 bytes, and edits go from the end so that earlier offsets stay valid.
     # As in ast, only \n ends a line; a form feed or U+2028 does not.
     out = [line.encode() + b"\n" for line in source.split("\n")]
     out[-1] = out[-1][:-1]
     for call in sorted(found.calls, key=lambda c: (c.lineno, c.col_offset), reverse=True):
         line, end = call.args[1], (call.end_lineno or 0, call.end_col_offset or 0)
-        for (number, column), text in (
-            (end, b");" if call in found.silent else b")"),
-            ((line.lineno, line.col_offset), f"{MARK!r} + ".encode()),
-            ((call.lineno, call.col_offset), b"(await "),
-        ):
+        edits = [(end, b";")] if call in found.silent else []
+        if awaited:
+            edits += [
+                (end, b")"),
+                ((line.lineno, line.col_offset), f"{MARK!r} + ".encode()),
+                ((call.lineno, call.col_offset), b"(await "),
+            ]
+        for (number, column), text in edits:
             out[number - 1] = out[number - 1][:column] + text + out[number - 1][column:]
     return [line.decode() for line in out if line]
 

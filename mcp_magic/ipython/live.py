@@ -14,7 +14,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import clean, duration
 from mcp_magic.display.document import bundle, mimebundle, note, page
@@ -45,17 +45,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LISTED",
-    "AtTheEnd",
     "Button",
     "LiveBoard",
     "LivePanel",
     "LiveView",
-    "NotebookScreen",
     "Reporting",
     "Row",
     "Running",
     "Screen",
-    "TerminalScreen",
     "WatchLines",
     "follow",
     "running",
@@ -251,48 +248,23 @@ LIVE_INTERVAL = 0.05
 """Least seconds between two updates: twenty a second."""
 
 
-class Screen(Protocol):
-    """Shows a transcript.
-
-    Attributes:
-        live: Whether the screen has shown everything when the run ends.
-    """
-
-    live: bool
-
-    def changed(self, transcript: Transcript) -> None:
-        """Show the changes soon."""
-
-    def flush(self, transcript: Transcript) -> None:
-        """Show the changes now."""
-
-    def end(self, transcript: Transcript) -> None:
-        """Finish: the run is over."""
-
-    def broken_off(self, transcript: Transcript) -> None:
-        """Finish: the run broke off, and the cell has no value to show."""
-
-
-class AtTheEnd:
+class _AtTheEnd:
     """Leaves the display to the cell's value; a run that breaks off has none, so it is shown here."""
 
     live = False
 
     def changed(self, transcript: Transcript) -> None:
-        """Do nothing."""
+        pass
 
     flush = end = changed
 
     def broken_off(self, transcript: Transcript) -> None:
-        """Show a transcript that has an answer; the request and the error that follows appear anyway."""
         shown = mimebundle(transcript)
-        if shown["text/plain"] and transcript.is_answered:
+        if shown["text/plain"] and transcript.is_answered:  # the request and the error appear anyway
             show_below(shown)
 
 
-class NotebookScreen:
-    """Shows each segment of a transcript below the cell, updated at most every `LIVE_INTERVAL`."""
-
+class _InDisplays:
     live = True
 
     def __init__(self) -> None:
@@ -307,26 +279,21 @@ class NotebookScreen:
         return self._view
 
     def changed(self, transcript: Transcript) -> None:
-        """Show the changes, now or as soon as the interval is over."""
         self._view_of(transcript).changed()
 
     def flush(self, transcript: Transcript) -> None:
-        """Show the changes now."""
         self._view_of(transcript).update()
 
     end = broken_off = flush
 
 
-class TerminalScreen:
-    """Prints each entry of a transcript once it is complete."""
-
+class _InTerminal:
     live = True
 
     def __init__(self) -> None:
         self._printed = 0
 
     def changed(self, transcript: Transcript) -> None:
-        """Print the entries that are complete."""
         texts = transcript.complete_texts(self._printed)
         self._printed += len(texts)
         for text in texts:
@@ -336,7 +303,6 @@ class TerminalScreen:
     flush = changed
 
     def end(self, transcript: Transcript) -> None:
-        """Print the totals."""
         self.changed(transcript)
         if transcript.summary and transcript.show != "none":
             print(transcript.summary, flush=True)
@@ -344,11 +310,19 @@ class TerminalScreen:
     broken_off = end
 
 
+Screen = _AtTheEnd | _InDisplays | _InTerminal
+"""Shows a transcript.
+
+Its `live` says whether it has shown everything when the run ends. `changed` shows the changes soon, `flush` now. `end`
+finishes after a run, `broken_off` after one that broke off, so that the cell has no value to show.
+"""
+
+
 def screen_for(where: Circumstances) -> Screen:
     """Return the screen for these circumstances."""
     if where.kernel is None:
-        return TerminalScreen()
-    return NotebookScreen() if where.widgets and where.allow_stdin else AtTheEnd()
+        return _InTerminal()
+    return _InDisplays() if where.widgets and where.allow_stdin else _AtTheEnd()
 
 
 def shown_once(shell: InteractiveShell, run: Any) -> None:
@@ -433,7 +407,6 @@ class Reporting:
         return self._board().add(report)
 
     def _board(self) -> LiveBoard:
-        """Return the board of the calling cell."""
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
         if cell not in self._boards:
             self._boards = {name: board for name, board in self._boards.items() if board.board.running}
@@ -679,7 +652,6 @@ class Running:
         self._task.add_done_callback(self._done)
 
     def _surface(self, cells: Cells, *, clicks: bool) -> Callable[[], None]:
-        """Return a function that shows the watch as it is now."""
         watch, where = self.watch, cells.circumstances()
         if where.kernel is None:
             return WatchLines(watch)

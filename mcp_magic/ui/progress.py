@@ -77,7 +77,6 @@ class Board:
 
     @property
     def _lines(self) -> list[str]:
-        """Return a line for each of the latest ended calls, and one line that counts the others."""
         told = [report for report in self._over if report.meter.count][-LINES:]
         more = self._calls - len(told)
         earlier = [f"… {more:,} more {'call' if more == 1 else 'calls'}"] if more > 0 else []

@@ -50,7 +50,6 @@ def _complete_servers(tab: Tab) -> list[str]:
 
 
 def _complete_tools(tab: Tab) -> list[str]:
-    """Return the tools that can continue a list, and a pattern for all tools of each server."""
     names = (f"{c.name}:{tool.name}" for c in host.find() for tool in c.catalog.cached("tools"))
     # servers choose the names of tools: names that need quotes are left out
     plain = [name for name in names if shlex.quote(name) == name and "," not in name]
@@ -121,7 +120,7 @@ def _model(invocation: Invocation, given: str | None, declared: str | None) -> A
         return invocation.settings.model
     if not declared.startswith("$"):
         return declared
-    found = invocation.lookup(declared[1:])
+    found = invocation.variables.get(declared[1:])
     if found is None:
         raise CommandError(f"%%mcp_agent: the agent is declared with model = {declared!r}; there is no such variable.")
     return found
@@ -148,13 +147,11 @@ def _check_servers(invocation: Invocation, agent: str | None, servers: Iterable[
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Return the names in `"a,b"` or in a list."""
     parts = value.split(",") if isinstance(value, str) else value or ()
     return tuple(part.strip() for part in parts if part.strip())
 
 
 async def _prompt(invocation: Invocation, agent: str | None, name: str | None) -> str:
-    """Return the text of an MCP prompt, used as the system prompt."""
     if name is None:
         return ""
     connection, definition = await invocation.host.resolve(name, "prompts")
@@ -234,7 +231,6 @@ def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
 
 
 def _notes(invocation: Invocation, plan: _Plan, opened: Opened) -> list[tuple[str, str]]:
-    """Return the notes shown before a run, each with its level."""
     from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE
 
     notes = []
@@ -254,7 +250,6 @@ def _in_memory(opened: Opened) -> str:
 
 
 def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | None) -> None:
-    """Assign a finished run to its variable, and show it exactly once."""
     shell = invocation.shell
     if name:
         shell.user_ns[name] = made

@@ -30,7 +30,6 @@ __all__ = ["ASSERT", "CALL", "LAST", "PROMPT", "RAW", "READ"]
 
 
 async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
-    """Call the tool; raises an error that it reports."""
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     if invocation.body is None:
         values = invocation.arguments(arguments.arguments, tool.input_schema)
@@ -54,7 +53,6 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
 
 
 def _read_body(body: str, tool: Tool) -> dict[str, Any]:
-    """Read the JSON object below a `%%mcp call` line."""
     if not body.strip():
         return {}
     try:
@@ -148,7 +146,6 @@ PROMPT = Implementation(
 
 
 def _complete_method(tab: Tab) -> list[str]:
-    """Return the methods in the protocol version of the line's server."""
     from mcp_types.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
 
     from mcp_magic.notebook import host
@@ -252,7 +249,6 @@ def _refuse_checks(words: list[str], tool: Tool, name: str) -> None:
 
 
 def _value(invocation: Invocation, given: str, result: ToolResult) -> Any:
-    """Return the value to compare with; JSON stays text if the result is text."""
     if result.data is not None:
         with suppress(ValueError):
             return json.loads(given)  # a JSON object has the braces of an expression

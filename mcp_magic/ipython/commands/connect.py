@@ -13,7 +13,7 @@ from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, slug
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import UrlSpec
-from mcp_magic.config.targets import means_server, parse_env, parse_header, resolve_target
+from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
@@ -39,7 +39,6 @@ def _server_listing(rows: list[dict[str, Any]], *, title: str = "MCP servers", n
 
 
 async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """List the connected servers, with the reason if a session is not open."""
     connections = invocation.host.connections.values()
     note = "\n".join(one_line(connection.problem, 400) for connection in connections if connection.problem)
     return _server_listing([connection.info().row() for connection in connections], note=note)
@@ -105,7 +104,6 @@ _SESSION_ARGUMENTS = (
 
 
 async def _connect(invocation: Invocation, arguments: argparse.Namespace) -> Connection | Listing:
-    """Open one session, or all of a file."""
     if arguments.config:
         return await _from_file(invocation, arguments)
     target = _one_target(invocation, arguments.target)
@@ -138,7 +136,6 @@ async def _asked_for(invocation: Invocation, target: Any, options: dict[str, Any
 
 
 def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `Host.connect` except the target and the name."""
     headers = dict(parse_header(invocation.text(text)) for text in arguments.header)
     env = dict(parse_env(invocation.text(text)) for text in arguments.env)
     return dict(  # noqa: C408 (keyword arguments)
@@ -154,10 +151,10 @@ def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> d
         reconnect=arguments.reconnect,
         protocol=arguments.protocol,
         auth=_auth_table(invocation, arguments),
-        lookup=invocation.lookup,
+        lookup=invocation.variables.get,
         find_entry=find_server,
         directory=invocation.directory,
-        known=invocation.variables(),
+        known=[name for name, value in invocation.variables.items() if is_server(value)],
     )
 
 
@@ -299,7 +296,6 @@ RECONNECT = Implementation(
 
 
 async def _ping(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Ping one server, or all in parallel; a row shows a server that does not answer."""
     host = invocation.host
     connections = [host[arguments.server]] if arguments.server else list(host.connections.values())
     rows = await asyncio.gather(*(_ping_row(connection, arguments.timeout) for connection in connections))
@@ -340,7 +336,6 @@ PING = Implementation(
 
 
 async def _config(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """List the configured servers, secrets masked."""
     if arguments.file:
         entries = load_config(invocation.directory / arguments.file)
     else:

@@ -186,7 +186,6 @@ TOOL = Implementation(
 
 
 async def _skills(invocation: Invocation, arguments: argparse.Namespace) -> Listing | ResourceResult:
-    """List skills, or show one."""
     host = invocation.host
     if arguments.load:
         if arguments.server is None:
@@ -242,7 +241,6 @@ SKILLS = Implementation(
 
 
 async def _form(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
-    """Open a form; closes the form of the cell's earlier run."""
     form = await _make_form(invocation, arguments)
     try:
         if arguments.arguments:
@@ -271,11 +269,6 @@ async def _make_form(invocation: Invocation, arguments: argparse.Namespace) -> R
 
 
 async def _template(invocation: Invocation, name: str, server: str | None) -> tuple[Connection, ResourceTemplate]:
-    """Find a resource template by its URI.
-
-    Raises:
-        UnknownResourceError: No server has it.
-    """
     known: list[str] = []
     for connection in [invocation.host[server]] if server else invocation.host.find():
         for template in await connection.listing("templates"):
@@ -329,7 +322,6 @@ FORM = Implementation(
 
 
 async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer:
-    """Open an explorer; closes the explorer of the cell's earlier run."""
     from mcp_magic.ui.explorer import Explorer, make_form
 
     configured = discover_servers(invocation.directory)
@@ -357,7 +349,6 @@ SHORTEST = 0.1
 
 
 async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch | Listing:
-    """Watch a resource, stop watching, or list what is watched."""
     uri = None if arguments.uri is None else str(invocation.value(arguments.uri))
     if arguments.stop:
         return await _stop_watching(uri, arguments.server)
@@ -382,8 +373,6 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
 def _check(arguments: argparse.Namespace) -> None:
     if arguments.every is not None and not arguments.every >= SHORTEST:
         raise CommandError(f"%mcp watch: --every takes seconds, {SHORTEST:g} at least")
-    if arguments.seconds is not None and not arguments.seconds > 0:
-        raise CommandError("%mcp watch: --for takes seconds, more than 0")
     if arguments.count is not None and arguments.count < 1:
         raise CommandError("%mcp watch: --count takes a number of updates, 1 at least")
 
@@ -409,11 +398,6 @@ async def _show_watch(invocation: Invocation, watch: Watch, arguments: argparse.
 
 
 async def _stop_watching(uri: str | None, server: str | None) -> Listing:
-    """Stop all watches, or that of one resource.
-
-    Raises:
-        UnknownResourceError: The resource is not watched.
-    """
     from mcp_magic.ipython.live import running
 
     found = [one for one in running() if uri in (None, one.watch.uri) and server in (None, one.watch.server)]

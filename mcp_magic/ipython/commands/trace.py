@@ -355,7 +355,6 @@ def _complete_request(tab: Tab) -> dict[str, str]:
 
 
 def _complete_request_arguments(tab: Tab) -> list[str]:
-    """Return the arguments of the tool that a request called."""
     with suppress(NotFoundError, ValueError):
         entry = host.trace.find(int(tab.positional[0]))
         if entry.method == "tools/call":
@@ -372,7 +371,6 @@ def _called(entry: Entry) -> str:
 
 
 async def _replay(invocation: Invocation, arguments: argparse.Namespace) -> Any:
-    """Send the request; return what `%mcp call` would, or for other methods the answer unchanged."""
     entry = _request(invocation, _number(invocation, arguments.number))
     connection = invocation.host[entry.server]
     params = _replayed_params(invocation, connection, entry, arguments.arguments)
@@ -383,7 +381,6 @@ async def _replay(invocation: Invocation, arguments: argparse.Namespace) -> Any:
 
 
 def _number(invocation: Invocation, word: str) -> int:
-    """Return the number that is typed, or the value of `$name` or `{expression}`."""
     text = invocation.text(word)
     if not text.isdecimal():
         raise CommandError(f"%mcp replay: {text[:40]!r} is no number of a message; `%mcp trace` lists them")
@@ -391,7 +388,6 @@ def _number(invocation: Invocation, word: str) -> int:
 
 
 def _request(invocation: Invocation, number: int) -> Entry:
-    """Return the request to send again."""
     trace = invocation.host.trace
     entry = trace.find(number)
     if entry.kind in ("answer", "error") and entry.pair is not None:

@@ -62,7 +62,6 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
 
 
 def _said(declaration: Declaration) -> list[str]:
-    """Describe what a declaration sets, allows and makes."""
     settings = [f"{name} = {written(value)}" for name, value in declaration.settings.items()]
     rules = [
         f"{action} {written(rule[action])}" for rule in declaration.consent for action in ACTIONS if action in rule
