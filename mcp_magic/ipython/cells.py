@@ -171,11 +171,7 @@ KINDS = ("comm_open", "comm_msg", "comm_close")
 
 
 class CommStatus:
-    """Wraps the kernel's handlers of comm messages.
-
-    Args:
-        cells: Knows the kernel and the running cell.
-    """
+    """Wraps the kernel's handlers of comm messages."""
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
@@ -317,7 +313,7 @@ class PlainHistory:
     """Keeps our awaits out of a shell's history.
 
     Args:
-        shell: The shell; nothing happens for one without a history.
+        shell: The shell, which may have no history.
         originals: Code that was run -> the same code without our awaits.
     """
 

@@ -137,11 +137,7 @@ class Invocation:
         raise ArgumentsError(f"which server? Connected: {listed(found)}")
 
     async def tool(self, name: str, words: Sequence[str]) -> tuple[Connection, Tool]:
-        """Find the tool that a line names; see `Host.resolve`.
-
-        Args:
-            name: `"server:tool"`, or a tool's name alone.
-            words: The words that follow.
+        """Find the tool that a line names, `"server:tool"` or a tool's name alone; `words` follow. See `Host.resolve`.
 
         Raises:
             ArgumentsError: The name is a server's and the first word is the name of a tool.
@@ -360,12 +356,7 @@ def _left_over(command: Command, left: list[str], taken: list[str]) -> str:
 
 
 def help_for_all(commands: Iterable[Command], *, everyday: bool = False) -> Text:
-    """Return the list of subcommands, by group.
-
-    Args:
-        commands: All subcommands.
-        everyday: Whether only the everyday ones have a line of their own; the others are named.
-    """
+    """Return the list of subcommands, by group; with `everyday`, others than those are only named."""
     lines = [*(f"{typed:<23} {says}" for typed, says in TYPED.items()), ""]
     for group in GROUPS:
         members = [command for command in commands if command.group == group]
@@ -445,7 +436,10 @@ def split_line(line: str) -> list[str]:
             words.append(line[position:end])
         elif in_command:
             end = _shell_end(line, position)
-            words += _shell_words(line[position:end])
+            try:
+                words += shlex.split(line[position:end])
+            except ValueError as error:
+                raise _unreadable(line[position:end], str(error).lower()) from None
         else:
             word, end = _word(line, position)
             words.append(word)
@@ -526,13 +520,6 @@ def _shell_end(line: str, position: int) -> int:
             break
         position += 1
     return min(position, len(line))
-
-
-def _shell_words(word: str) -> list[str]:
-    try:
-        return shlex.split(word)
-    except ValueError as error:
-        raise _unreadable(word, str(error).lower()) from None
 
 
 def _unreadable(word: str, why: str) -> CommandError:

@@ -70,14 +70,7 @@ class Candidates(NamedTuple):
 def candidates(
     text: str, namespace: Mapping[str, Any], settings: Settings | None = None, agents: Iterable[str] = ()
 ) -> Candidates:
-    """Return the completions at the end of `text`, which follows `%mcp`.
-
-    Args:
-        text: The line from the subcommand to the cursor; for `%%mcp_agent` it begins with `mcp_agent`.
-        namespace: The variables of the notebook, for targets.
-        settings: The settings, which say where threads are kept.
-        agents: The names of the declared agents.
-    """
+    """Return the completions at the end of `text`: what follows `%mcp`, or a line from `mcp_agent` on."""
     words = re.findall(r"""(?:[^\s"']|"[^"]*(?:"|$)|'[^']*(?:'|$))+""", text)
     fragment = "" if not words or text[-1].isspace() else words.pop()
     tab = Tab(fragment, [], namespace, settings, agents)
@@ -447,13 +440,7 @@ MAX_NAMES = 2000
 
 
 def paths(tab: Tab, suffixes: tuple[str, ...] = (), *, folders_only: bool = False) -> list[str]:
-    """Return words for the files and folders that begin with the fragment; a folder ends with `/`.
-
-    Args:
-        tab: Its fragment may have a folder and an open quote.
-        suffixes: The allowed suffixes of files; () allows any.
-        folders_only: Whether files are left out.
-    """
+    """Return words for the folders, which end with `/`, and the files of some suffixes, or of any."""
     folder, slash, begun = unescape_word(meant(tab.fragment)).rpartition("/")
     try:
         inside = list(islice(Path(folder + slash or ".").expanduser().iterdir(), MAX_NAMES))

@@ -135,13 +135,9 @@ class MCPMagics(Magics, Settings):
     async def run(
         self, command: Command | None, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None
     ) -> Any:
-        """Run a line and return its value.
+        """Run a line, with the cell below it, in the scope of the caller's variables, and return its value.
 
-        Args:
-            command: The magic with a cell below; None for `%mcp`, whose first word names the subcommand.
-            line: The line after the magic's name.
-            cell: The cell below, if there is one.
-            local_ns: The variables of the caller.
+        `command` is the magic, or None for `%mcp`, whose first word names the subcommand.
 
         Raises:
             MCPMagicError: The line cannot be read, or what it does fails.

@@ -383,12 +383,7 @@ TICK = 1.0
 
 
 class Reporting:
-    """The notebook's reporter.
-
-    Args:
-        asking: Knows whether clicks arrive.
-        cells: Knows the cell that made the call.
-    """
+    """The notebook's reporter: shows what calls report below the cell that made them."""
 
     def __init__(self, asking: Asking, cells: Cells) -> None:
         self._asking = asking
@@ -418,12 +413,7 @@ class Reporting:
 
 
 class _ReportLines:
-    """Prints what a call reports: progress at most once a second, and the outcome if progress was printed.
-
-    Args:
-        report: The report of the call.
-        write: Prints a line.
-    """
+    """Prints what a call reports: progress at most once a second, and the outcome if progress was printed."""
 
     def __init__(self, report: Report, write: Callable[[str], None]) -> None:
         self._report = report
@@ -434,45 +424,29 @@ class _ReportLines:
         self._logged = 0
 
     def __call__(self) -> None:
-        """Print what is new, if it is time."""
         report = self._report
         if report.logged > self._logged:
-            self._say_messages()
+            if self._logged < KEPT_MESSAGES:
+                for message in list(report.messages)[self._logged - report.logged :]:
+                    self._say(message_line(message))
+            self._logged = report.logged
         if report.state != "running":
-            self._say_last()
+            if (more := self._logged - KEPT_MESSAGES) > 0:
+                self._say(f"… {more:,} more log messages: %mcp logs {report.server}")
+            if self._begun:
+                self._say(outcome_text(report))
         elif report.meter.count and (now := time.perf_counter()) >= self._next:
             self._begun = True
             if report.meter.share != 1:  # the last line says that all is done
                 self._next = now + LINE_SECONDS
                 self._say(report_line(report))
 
-    def _say_messages(self) -> None:
-        new = self._report.logged - self._logged
-        if self._logged < KEPT_MESSAGES:
-            for message in list(self._report.messages)[-new:]:
-                self._say(message_line(message))
-        self._logged = self._report.logged
-
-    def _say_last(self) -> None:
-        if (more := self._logged - KEPT_MESSAGES) > 0:
-            self._say(f"… {more:,} more log messages: %mcp logs {self._report.server}")
-        if self._begun:
-            self._say(outcome_text(self._report))
-
     def _say(self, text: str) -> None:
         self._context.run(self._write, text)  # prints below the cell that made the call
 
 
 class LiveBoard:
-    """Shows a board below the cell in whose context it is created.
-
-    Args:
-        gets_clicks: Returns whether a click would reach the kernel while the cell waits.
-        show: Shows a mimebundle and returns a function that replaces it.
-
-    Attributes:
-        board: The board that it shows.
-    """
+    """Shows a board below the cell in whose context it is created, with buttons if the kernel gets clicks."""
 
     def __init__(self, gets_clicks: Callable[[], Awaitable[bool]], show: Show = show_below) -> None:
         self.board = board = Board()
@@ -562,18 +536,10 @@ async def follow(
     listing: MakeListing,
     least: str,
 ) -> tuple[list[LogMessage], str]:
-    """Show a server's log messages as they arrive.
-
-    Args:
-        invocation: The line.
-        server: The server's name.
-        before: The messages so far.
-        seconds: How long to follow; None until Interrupt.
-        listing: Makes the listing to show.
-        least: The least severe level that is shown.
+    """Show a server's log messages of a level and above as they arrive, for some seconds or until Interrupt.
 
     Returns:
-        The messages at the end, and a line about them.
+        The messages at the end, with those `before`, and a line about them.
     """
     where = invocation.cells.circumstances()
     if seconds is None and not where.allow_stdin:
@@ -725,11 +691,7 @@ class WatchLines:
 class _UnattendedOutput:
     """A display in a notebook that runs unattended: nbclient drops output that a cell sends after its end.
 
-    So the cell that is running sends an update. If no cell is running, the next cell sends it again.
-
-    Args:
-        cells: Know which cell is running.
-        over: Whether no more updates come.
+    So the cell that is running sends an update. If no cell is running, the next cell sends it again, until it is over.
     """
 
     def __init__(self, cells: Cells, over: Callable[[], bool]) -> None:
@@ -739,7 +701,6 @@ class _UnattendedOutput:
         self._missed: dict[str, Any] | None = None
 
     def show(self, shown: dict[str, Any]) -> Replace:
-        """Show a mimebundle; return a function that replaces it."""
         self._replace = show_below(shown)
         self._cells.started.append(self._cell_started)
         return self._update

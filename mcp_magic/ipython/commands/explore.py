@@ -94,8 +94,7 @@ def _prompt_row(connection: Connection, prompt: Any) -> dict[str, Any]:
 
 
 def _first_line(item: Any) -> str:
-    text = (item.description or item.title or "").strip()
-    return text.splitlines()[0] if text else ""
+    return str(item.description or item.title or "").strip().partition("\n")[0]
 
 
 def _matches(item: Any, text: str) -> bool:
@@ -205,7 +204,7 @@ async def _skills(invocation: Invocation, arguments: argparse.Namespace) -> List
 def _skill_row(skill: Skill) -> dict[str, Any]:
     return {
         "skill": f"{skill.server}:{skill.name}",
-        "description": (skill.description.strip().splitlines() or [""])[0],
+        "description": skill.description.strip().partition("\n")[0],
         "files": len(skill.files) or None,
         "bytes": sum(file.size for file in skill.files) or None,
         "uri": skill.uri,
@@ -383,12 +382,7 @@ async def _show_watch(invocation: Invocation, watch: Watch, arguments: argparse.
     where, background = invocation.cells.circumstances(), arguments.background
     clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
     started = Running(
-        watch,
-        invocation.cells,
-        waits=not background,
-        clicks=clicks,
-        seconds=arguments.seconds,
-        count=arguments.count,
+        watch, invocation.cells, waits=not background, clicks=clicks, seconds=arguments.seconds, count=arguments.count
     )
     shown_once(invocation.shell, watch)
     keep_here(started, invocation.shell)
