@@ -127,16 +127,15 @@ class Cells:
             return Circumstances(allow_stdin=sys.stdin is not None and sys.stdin.isatty())
         parent = self.parent()
         header = parent.get("header", {})
+        # a click names no cell; its frontend has named those that it ran
+        widgets = _names_a_cell(parent) if self.asks_from_a_cell() else header.get("session", "") in self._with_widgets
         allowed = parent.get("content", {}).get("allow_stdin", getattr(self.kernel, "_allow_stdin", False))
         return Circumstances(
             kernel=kernel_version(),
             running=header.get("msg_id") in self._running,
             nested=loops_on_this_stack() > 1,
             allow_stdin=bool(allowed),
-            # a click names no cell; its frontend has named those that it ran
-            widgets=_names_a_cell(parent)
-            if self.asks_from_a_cell()
-            else header.get("session", "") in self._with_widgets,
+            widgets=widgets,
         )
 
 

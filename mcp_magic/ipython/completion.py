@@ -464,6 +464,7 @@ COMPLETERS: dict[str, Completer] = {
     "SERVER:TOOL": lambda tab: offered(tab, "tools"),
     "SERVER:PROMPT": lambda tab: offered(tab, "prompts"),
     "NAME=VALUE": tool_arguments,
+    "NAME=PATTERN": tool_arguments,
     "URI": _resources,
 }
 """Completes an argument by its metavar, unless the argument has a completer of its own."""

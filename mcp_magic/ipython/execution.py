@@ -72,8 +72,11 @@ class _TopLevelMagics(ast.NodeVisitor):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _skip
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Call) and _is_ours(node.value) and _ends_silently(node.value):
-            self.silent.append(node.value)
+        if isinstance(node.value, ast.Call) and _is_ours(node.value):
+            line = node.value.args[1]
+            # IPython shows no value if the code ends with `;`, so a `;` at the end of the line is repeated there
+            if isinstance(line, ast.Constant) and str(line.value).rstrip().endswith(";"):
+                self.silent.append(node.value)
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -93,12 +96,6 @@ def _is_ours(node: ast.AST) -> bool:
         ):
             return name in MAGICS
     return False
-
-
-def _ends_silently(call: ast.Call) -> bool:
-    """Whether the line ends with `;`: IPython then shows no value. It looks for the `;` in the code."""
-    line = call.args[1]
-    return isinstance(line, ast.Constant) and str(line.value).rstrip().endswith(";")
 
 
 def _inside_a_magic() -> bool:

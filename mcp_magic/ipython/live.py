@@ -543,7 +543,7 @@ async def follow(
     """
     where = invocation.cells.circumstances()
     if seconds is None and not where.allow_stdin:
-        return before, "not followed: nobody could interrupt it here; --seconds S follows for a time"
+        return before, "not followed: you cannot interrupt it here; --seconds S follows for a time"
     shown: deque[LogMessage] = deque(before, maxlen=FOLLOWED)
     said = ""
 

@@ -34,19 +34,11 @@ __all__ = ["AGENT", "MCP_AGENT"]
 # What Tab offers: models, servers, tools, agents and threads.
 
 
-def _complete_agent(tab: Tab) -> list[str]:
-    return completion.starting(tab, map(shlex.quote, tab.agents))
-
-
 def _complete_thread(tab: Tab) -> list[str]:
     from mcp_magic.agent.threads import thread_names
 
     kept = thread_names(tab.settings.threads or None if tab.settings else None)
     return completion.starting(tab, map(shlex.quote, kept))
-
-
-def _complete_servers(tab: Tab) -> list[str]:
-    return completion.continuing(tab, host)
 
 
 def _complete_tools(tab: Tab) -> list[str]:
@@ -265,10 +257,19 @@ MCP_AGENT = Implementation(
     _run_cell,
     (
         Argument(
-            "agent", nargs="?", metavar="AGENT", complete=_complete_agent, help="an agent that `%%mcp up` has declared"
+            "agent",
+            nargs="?",
+            metavar="AGENT",
+            complete=lambda tab: completion.starting(tab, map(shlex.quote, tab.agents)),
+            help="an agent that `%%mcp up` has declared",
         ),
         Argument("--model", metavar="MODEL", complete=_complete_model, help="PROVIDER:NAME, offline, or $variable"),
-        Argument("--servers", metavar="A,B", complete=_complete_servers, help="only these servers"),
+        Argument(
+            "--servers",
+            metavar="A,B",
+            complete=lambda tab: completion.continuing(tab, host),
+            help="only these servers",
+        ),
         Argument(
             "--tools", metavar="PATTERN", complete=_complete_tools, help="only these tools, such as 'fs:read_*,math:*'"
         ),

@@ -93,7 +93,7 @@ CALL = Implementation(
     "name=$variable and name={expression} stand for Python objects, a result for its value; name=@file for a file's "
     "content, name=@cell for the text of the cell below %%mcp call; a backslash in front of $, { or @ keeps that as "
     "text, and one in front of a quote the quote. a.b=1 reaches into nested objects; a name that is repeated makes a "
-    "list. $dict or a JSON object, alone or as the cell below, is all arguments, and what is named beside it counts. A "
+    "list. $dict or a JSON object, alone or as the cell below, is all arguments, and arguments named beside it win. A "
     "required argument that is left out gets the default of the tool's schema. A DataFrame is a list of records; where "
     "the schema wants lists, it is its rows below the names of its columns.\n\n"
     "--answers: a list of answers in order, or an object with one for each message; an answer is the values, "

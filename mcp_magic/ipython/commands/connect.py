@@ -440,7 +440,7 @@ DOCTOR = Implementation(
     ),
     details="It resolves the target, starts or connects it, looks at TLS, HTTP, the handshake of both protocol eras, "
     "capabilities, all lists and their schemas, pings it and ends it, and says at which step it fails, why, and what "
-    "to do. It takes what `%mcp connect` takes. A token that is kept is used; nobody is asked to log in without "
-    "--login, and nothing is called without --call. The value has .steps, .ok, .problems, .findings and .df.",
+    "to do. It takes what `%mcp connect` takes. A token that is kept is used; you are asked to log in only with "
+    "--login, and a tool is called only with --call. The value has .steps, .ok, .problems, .findings and .df.",
     takes_command=True,
 )

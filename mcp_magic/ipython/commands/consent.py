@@ -177,15 +177,8 @@ def _rule(action: str, *examples: str) -> Implementation:
         partial(_add_rule, action),
         (
             Argument("tool", metavar="PATTERN", complete=_complete_rule, help="SERVER:TOOL, also with * and ?"),
-            Argument(
-                "arguments",
-                nargs="*",
-                default=[],
-                metavar="NAME=PATTERN",
-                complete=completion.tool_arguments,
-                help="what arguments must be",
-            ),
-            Argument("--reason", default="", metavar="TEXT", help="why; whoever asks is told"),
+            Argument("arguments", nargs="*", default=[], metavar="NAME=PATTERN", help="what arguments must be"),
+            Argument("--reason", default="", metavar="TEXT", help="why; the caller is told"),
             Argument("--first", action="store_true", help="put it before the other rules"),
         ),
         examples,

@@ -97,19 +97,18 @@ def _first_line(item: Any) -> str:
     return str(item.description or item.title or "").strip().partition("\n")[0]
 
 
-def _matches(item: Any, text: str) -> bool:
-    said = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
-    return text.casefold() in "\n".join(said).casefold()
-
-
 async def _list(
     kind: str, row: Callable[[Connection, Any], dict[str, Any]], invocation: Invocation, arguments: argparse.Namespace
 ) -> Listing:
     connections = invocation.host.find(arguments.server)
 
     async def of_one(connection: Connection) -> list[dict[str, Any]]:
-        items = await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout)
-        return [row(connection, item) for item in items if not arguments.search or _matches(item, arguments.search)]
+        rows = []
+        for item in await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout):
+            texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
+            if (arguments.search or "").casefold() in "\n".join(texts).casefold():
+                rows.append(row(connection, item))
+        return rows
 
     rows, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
     return Listing(
@@ -364,7 +363,7 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
     await watch.open()
     bounded = arguments.seconds is not None or arguments.count is not None
     if not (arguments.background or bounded or where.allow_stdin):
-        watch.stop("shown once, because nobody could stop it here; --for SECONDS or --count N watches on")
+        watch.stop("shown once, because you cannot stop it here; --for SECONDS or --count N watches on")
         return watch
     return await _show_watch(invocation, watch, arguments)
 

@@ -277,8 +277,8 @@ SERVE = Implementation(
         Argument("--stop", action="store_true", help="serve it no more"),
     ),
     examples=("%mcp serve shop --port 8000", "%mcp serve                 # what is served", "%mcp serve shop --stop"),
-    details="Streamable HTTP on 127.0.0.1, for whoever has the token: it is in a file that only you can read, and not "
-    "in the notebook. Calls of other programs run in this kernel, between and below its cells.",
+    details="Streamable HTTP on 127.0.0.1, for programs that have the token: it is in a file that only you can read, "
+    "and not in the notebook. Calls of other programs run in this kernel, between and below its cells.",
 )
 
 
@@ -416,8 +416,9 @@ RECORD = Implementation(
     details="The first time FILE is written, and from then on it answers: no server is started, no model is called. "
     "It holds every message and every turn of a model, secrets masked, one JSON object a line. Sessions that are open "
     "are opened again. A request that FILE does not have is an error that names the nearest.\n\n"
-    "Where nobody types (papermill, nbclient, nbval): MCP_MAGIC_CASSETTE=FILE and MCP_MAGIC_CASSETTE_MODE=MODE. "
-    "Tests: the pytest fixture mcp_cassette. `%mcp replay` is something else: it sends one request of the trace again.",
+    "In notebooks that run unattended (papermill, nbclient, nbval): MCP_MAGIC_CASSETTE=FILE and "
+    "MCP_MAGIC_CASSETTE_MODE=MODE. Tests: the pytest fixture mcp_cassette. `%mcp replay` sends one request of the trace "
+    "again.",
 )
 
 

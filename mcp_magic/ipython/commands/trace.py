@@ -17,7 +17,7 @@ from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
 from mcp_magic.display.document import Markup, Part, Verbatim, details, escape, joined, note, preformatted, table, tag
 from mcp_magic.display.json import brief, tree
-from mcp_magic.display.listing import Listing
+from mcp_magic.display.listing import Listing, Text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, CommandError, MissingDependencyError, NotFoundError
 from mcp_magic.ipython import completion
@@ -257,17 +257,12 @@ SHORTEST = 0.002
 _COLOURS = {"answered": "#4c78a8", "failed": "#e45756", "unanswered": "#bab0ac", "said": "#54a24b"}
 
 
-class Timeline:
-    """A picture of requests.
-
-    Attributes:
-        figure: The `matplotlib.figure.Figure`.
-        text: A description for a terminal.
-    """
+class Timeline(Text):
+    """A picture of requests: `figure` is a `matplotlib.figure.Figure`, `text` its description for a terminal."""
 
     def __init__(self, figure: Any, text: str) -> None:
+        super().__init__(text)
         self.figure = figure
-        self.text = text
 
     def __repr__(self) -> str:
         return self.text
@@ -448,10 +443,6 @@ FAILED = "failed start"
 """The source of stderr lines of a replacement server that could not be opened."""
 
 
-def _complete_server_or_failed(tab: Tab) -> list[str]:
-    return completion.starting(tab, [*host, *host.failed])
-
-
 async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     """Set the level if given, list the last lines of stderr and the last log messages, and follow them if asked.
 
@@ -512,7 +503,7 @@ LOGS = Implementation(
             "server",
             nargs="?",
             metavar="SERVER",
-            complete=_complete_server_or_failed,
+            complete=lambda tab: completion.starting(tab, [*host, *host.failed]),
             help="a connected server (default: the only one)",
         ),
         Argument("--last", type=int, metavar="N", help=f"lines of each kind (default: {LISTED})"),
@@ -523,7 +514,7 @@ LOGS = Implementation(
     examples=("%mcp logs math", "%mcp logs math --last 10", "%mcp logs math --level debug", "%mcp logs math --follow"),
     details="Of a server that could not be opened, all that it wrote to its stderr is listed; its name is what the "
     "error begins with. --level asks the server for its messages of a level and above, from now on and when the "
-    "session is opened again. --follow ends with Interrupt, and the cell with the listing; where nobody could "
+    "session is opened again. --follow ends with Interrupt, and the cell with the listing; where you cannot "
     "interrupt it, it takes --seconds.",
 )
 

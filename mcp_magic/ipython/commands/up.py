@@ -53,7 +53,10 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
         invocation.state.opened[name] = declaration.source, declared[name].identity
     entries = {slug(entry.name): entry for entry in ready}
     rows = [_row(invocation, step, outcomes, entries.get(step.name), dry=arguments.dry_run) for step in steps]
-    rows += [_left_out(entry) for entry in declaration.servers.values() if entry not in ready]
+    for entry in declaration.servers.values():
+        if entry not in ready:
+            problem = str(entry.problem or "") or None
+            rows.append({"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem})
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
     notes += _said(declaration) + ([] if origin.cell else shadowed(declaration, invocation.directory))
     notes += [*replaced, *([] if arguments.dry_run else _idle_rules(declaration, origin, host))]
@@ -125,11 +128,6 @@ def _why(invocation: Invocation, step: Step) -> str:
     connection = invocation.host[step.name]
     changed = edited(connection.name, connection.spec, connection.opened_at)
     return f"{step.reason}; {changed}" if changed else step.reason
-
-
-def _left_out(entry: ServerEntry) -> dict[str, Any]:
-    problem = str(entry.problem or "") or None
-    return {"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem}
 
 
 # How a declaration replaces the consent rules and agents of its earlier run.
