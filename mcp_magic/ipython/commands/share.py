@@ -417,8 +417,8 @@ RECORD = Implementation(
     "It holds every message and every turn of a model, secrets masked, one JSON object a line. Sessions that are open "
     "are opened again. A request that FILE does not have is an error that names the nearest.\n\n"
     "In notebooks that run unattended (papermill, nbclient, nbval): MCP_MAGIC_CASSETTE=FILE and "
-    "MCP_MAGIC_CASSETTE_MODE=MODE. Tests: the pytest fixture mcp_cassette. `%mcp replay` sends one request of the trace "
-    "again.",
+    "MCP_MAGIC_CASSETTE_MODE=MODE. Tests: the pytest fixture mcp_cassette. `%mcp replay` sends one request of the "
+    "trace again.",
 )
 
 
