@@ -43,7 +43,7 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
     if arguments.answers:
         from mcp_magic.ipython.ask import Answers
 
-        answers = Answers.load(invocation.directory / arguments.answers)
+        answers = Answers.load(invocation.path(arguments.answers))
         result = await connection.call_tool(tool.name, values, elicitor=answers, prepared=answers.replies, **limits)
         answers.raise_for_problem()
     else:

@@ -337,7 +337,7 @@ PING = Implementation(
 
 async def _config(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     if arguments.file:
-        entries = load_config(invocation.directory / arguments.file)
+        entries = load_config(invocation.path(arguments.file))
     else:
         entries = discover_servers(invocation.directory)
     return Listing(
