@@ -300,6 +300,9 @@ MCP_AGENT = Implementation(
 )
 
 
+# Stored threads.
+
+
 async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listing | Transcript:
     from mcp_magic.agent import threads as history
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["ASSERT", "CALL", "LAST", "PROMPT", "RAW", "READ"]
 
 
+# Calls, resources and prompts.
+
+
 async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     if invocation.body is None:
@@ -145,6 +148,9 @@ PROMPT = Implementation(
 )
 
 
+# Any request.
+
+
 def _complete_method(tab: Tab) -> list[str]:
     from mcp_types.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
 
@@ -203,6 +209,8 @@ RAW = Implementation(
     takes_body=True,
 )
 
+
+# Checks.
 
 CHECKS = ("equals", "contains", "schema", "under", "error")
 """The options. A word of this name is not an argument, unless the tool lists it."""

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["CONFIG", "CONNECT", "DISCONNECT", "DOCTOR", "LOGOUT", "PING", "RECONNECT", "SERVERS"]
 
 
+# The connected servers.
+
+
 def _server_listing(rows: list[dict[str, Any]], *, title: str = "MCP servers", note: str = "") -> Listing:
     empty = "no server is connected: `%mcp connect TARGET` opens a session, `%mcp --help` shows what there is"
     return Listing(rows, title=title, empty=empty, note=note, kind="servers")
@@ -46,6 +49,8 @@ async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Lis
 
 SERVERS = Implementation(_servers)
 
+
+# Sessions, opened and closed.
 
 SERVER_FILES = (".py", ".js", ".mjs", ".cjs")
 """The suffixes of files that `%mcp connect` runs."""
@@ -335,11 +340,12 @@ PING = Implementation(
 )
 
 
+# Configured servers, log-ins and the doctor.
+
+
 async def _config(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    if arguments.file:
-        entries = load_config(invocation.path(arguments.file))
-    else:
-        entries = discover_servers(invocation.directory)
+    file = arguments.file
+    entries = load_config(invocation.path(file)) if file else discover_servers(invocation.directory)
     return Listing(
         [_config_row(entry) for entry in entries],
         title="Configured MCP servers",

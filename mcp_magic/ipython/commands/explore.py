@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["FORM", "PROMPTS", "RESOURCES", "SKILLS", "TEMPLATES", "TOOL", "TOOLS", "UI", "WATCH"]
 
 
+# Listings: tools, resources, templates, prompts, skills.
+
+
 async def _run_tools(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     if not arguments.bound:
         return await _list("tools", _tool_row, invocation, arguments)
@@ -238,6 +241,9 @@ SKILLS = Implementation(
 )
 
 
+# Forms and the explorer.
+
+
 async def _form(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
     form = await _make_form(invocation, arguments)
     try:
@@ -341,6 +347,8 @@ UI = Implementation(
     "again closes the explorer that it showed before.",
 )
 
+
+# Watches.
 
 SHORTEST = 0.1
 """Least seconds between two reads of `--every`."""

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["DIFF", "DOCS", "EXPORT", "MCP_SERVER", "RECORD", "SERVE", "SNAPSHOT", "STUBS"]
 
 
+# Servers from cells: `%%mcp_server`.
+
 _MISSING = object()
 _SINGULAR = {"tools": "tool", "prompts": "prompt", "resources": "resource", "templates": "template"}
 
@@ -223,6 +225,9 @@ MCP_SERVER = Implementation(
 )
 
 
+# Serving to other programs, and exporting.
+
+
 async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     served = invocation.state.served
     if arguments.server is None and (arguments.stop or arguments.port):
@@ -318,6 +323,9 @@ EXPORT = Implementation(
     "and plain data that the cell uses are written into it, secrets are read from the environment. It speaks stdio, or "
     "streamable HTTP with --http PORT.",
 )
+
+
+# Cassettes.
 
 
 async def _record(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -426,6 +434,9 @@ _DOCS_ARGUMENTS = (
     ONE_SERVER,
     Argument("-o", "--out", metavar="FILE", help="write it into a file"),
 )
+
+
+# Pages, stubs and snapshots.
 
 
 class _Markdown(Text):

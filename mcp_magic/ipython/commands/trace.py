@@ -333,6 +333,8 @@ def _draw(axes: Any, row: int, entry: Entry, start: float, least: float, failed:
     )
 
 
+# Requests of the trace, sent again.
+
 ONCE = ("initialize", "server/discover", "subscriptions/listen")
 """Methods that a session sends once and on its own; they cannot be replayed."""
 
@@ -438,6 +440,8 @@ REPLAY = Implementation(
     details="name=value as for `%mcp call` replaces an argument. A tools/call goes through consent as your own call.",
 )
 
+
+# Logs.
 
 FAILED = "failed start"
 """The source of stderr lines of a replacement server that could not be opened."""
