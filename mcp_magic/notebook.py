@@ -139,19 +139,15 @@ class NotebookHost(CoreHost):
         loop = self.loop
         if loop is None or loop.is_closed() or loop.is_running() or not (len(self) or self._closing):
             return
-        _hurry()
+        stdio: Any = sys.modules.get("mcp.client.stdio")
+        if stdio is not None:
+            stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = EXIT_STEPS
         closing = loop.create_task(_bounded(self.close()))
         # ipykernel's shutdown has scheduled another `loop.stop()`, which interrupts the first run.
         for _ in range(3):
             with suppress(RuntimeError):
                 loop.run_until_complete(closing)
                 break
-
-
-def _hurry() -> None:
-    stdio: Any = sys.modules.get("mcp.client.stdio")
-    if stdio is not None:
-        stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = EXIT_STEPS
 
 
 async def _bounded(work: Coroutine[Any, Any, None]) -> None:

@@ -73,7 +73,6 @@ _TYPED = (
 
 
 def _beside(request: pytest.FixtureRequest) -> Path:
-    """Return the path of a test's cassette."""
     classes = [each.name for each in request.node.listchain() if isinstance(each, pytest.Class)]
     name = _file_name(".".join([*classes, request.node.name]))
     return request.path.parent / "cassettes" / request.path.stem / f"{name}.jsonl"

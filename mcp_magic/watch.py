@@ -299,7 +299,6 @@ class LogFollower:
         return new if new or self._connection is not None else None
 
     def _attend(self) -> None:
-        """Follow the current connection and its stderr file."""
         connection = self._current()
         if connection is not self._connection:
             self._leave()

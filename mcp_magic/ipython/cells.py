@@ -127,16 +127,15 @@ class Cells:
             return Circumstances(allow_stdin=sys.stdin is not None and sys.stdin.isatty())
         parent = self.parent()
         header = parent.get("header", {})
+        # a click names no cell; its frontend has named those that it ran
+        widgets = _names_a_cell(parent) if self.asks_from_a_cell() else header.get("session", "") in self._with_widgets
         allowed = parent.get("content", {}).get("allow_stdin", getattr(self.kernel, "_allow_stdin", False))
         return Circumstances(
             kernel=kernel_version(),
             running=header.get("msg_id") in self._running,
             nested=loops_on_this_stack() > 1,
             allow_stdin=bool(allowed),
-            # a click names no cell; its frontend has named those that it ran
-            widgets=_names_a_cell(parent)
-            if self.asks_from_a_cell()
-            else header.get("session", "") in self._with_widgets,
+            widgets=widgets,
         )
 
 
@@ -171,11 +170,7 @@ KINDS = ("comm_open", "comm_msg", "comm_close")
 
 
 class CommStatus:
-    """Wraps the kernel's handlers of comm messages.
-
-    Args:
-        cells: Knows the kernel and the running cell.
-    """
+    """Wraps the kernel's handlers of comm messages."""
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
@@ -317,7 +312,7 @@ class PlainHistory:
     """Keeps our awaits out of a shell's history.
 
     Args:
-        shell: The shell; nothing happens for one without a history.
+        shell: The shell, which may have no history.
         originals: Code that was run -> the same code without our awaits.
     """
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.masking import mask_arguments
@@ -47,7 +47,6 @@ __all__ = [
     "Completer",
     "Implementation",
     "Invocation",
-    "Limits",
     "Parser",
     "State",
     "Tab",
@@ -107,10 +106,8 @@ class Invocation:
         state: Objects that earlier lines made.
         body: The cell below a `%%mcp` line, or None.
         command: The words after ` -- `.
-        evaluate: Evaluates a Python expression in the caller's scope; raises what the expression raises.
-        lookup: Returns a variable of the caller's scope, or None.
+        variables: The variables of the caller's scope, by name.
         directory: The base of relative paths.
-        variables: Returns the names of the variables that hold a server.
     """
 
     host: NotebookHost
@@ -120,10 +117,8 @@ class Invocation:
     state: State
     body: str | None = None
     command: Sequence[str] = ()
-    evaluate: Callable[[str], Any] = lambda source: None
-    lookup: Callable[[str], Any] = lambda name: None
+    variables: Mapping[str, Any] = field(default_factory=dict)
     directory: Path = field(default_factory=Path.cwd)
-    variables: Callable[[], Iterable[str]] = tuple
 
     def connection(self, name: str | None) -> Connection:
         """Return the connection of that name; without a name, the only connection.
@@ -142,11 +137,7 @@ class Invocation:
         raise ArgumentsError(f"which server? Connected: {listed(found)}")
 
     async def tool(self, name: str, words: Sequence[str]) -> tuple[Connection, Tool]:
-        """Find the tool that a line names; see `Host.resolve`.
-
-        Args:
-            name: `"server:tool"`, or a tool's name alone.
-            words: The words that follow.
+        """Find the tool that a line names, `"server:tool"` or a tool's name alone; `words` follow. See `Host.resolve`.
 
         Raises:
             ArgumentsError: The name is a server's and the first word is the name of a tool.
@@ -166,6 +157,10 @@ class Invocation:
     def text(self, word: str) -> str:
         """Return a text with each `$name` and `{expression}` replaced; a backslash keeps either as text."""
         return _INLINE.sub(lambda m: m[0][1:] if m[0][0] == "\\" else str(self._evaluated(m[1] or m[2])), word)
+
+    def evaluate(self, source: str) -> Any:
+        """Return the value of a Python expression in the caller's scope; raises what the expression raises."""
+        return eval(source, dict(self.variables))
 
     def _evaluated(self, source: str) -> Any:
         try:
@@ -361,12 +356,7 @@ def _left_over(command: Command, left: list[str], taken: list[str]) -> str:
 
 
 def help_for_all(commands: Iterable[Command], *, everyday: bool = False) -> Text:
-    """Return the list of subcommands, by group.
-
-    Args:
-        commands: All subcommands.
-        everyday: Whether only the everyday ones have a line of their own; the others are named.
-    """
+    """Return the list of subcommands, by group; with `everyday`, others than those are only named."""
     lines = [*(f"{typed:<23} {says}" for typed, says in TYPED.items()), ""]
     for group in GROUPS:
         members = [command for command in commands if command.group == group]
@@ -446,7 +436,10 @@ def split_line(line: str) -> list[str]:
             words.append(line[position:end])
         elif in_command:
             end = _shell_end(line, position)
-            words += _shell_words(line[position:end])
+            try:
+                words += shlex.split(line[position:end])
+            except ValueError as error:
+                raise _unreadable(line[position:end], str(error).lower()) from None
         else:
             word, end = _word(line, position)
             words.append(word)
@@ -529,13 +522,6 @@ def _shell_end(line: str, position: int) -> int:
     return min(position, len(line))
 
 
-def _shell_words(word: str) -> list[str]:
-    try:
-        return shlex.split(word)
-    except ValueError as error:
-        raise _unreadable(word, str(error).lower()) from None
-
-
 def _unreadable(word: str, why: str) -> CommandError:
     return CommandError(f"cannot read {word[:60]!r}: {why}; a value with spaces goes in quotes: name='two words'")
 
@@ -543,15 +529,8 @@ def _unreadable(word: str, why: str) -> CommandError:
 # `--timeout` and `--max-total-timeout`: how long a subcommand waits for an answer.
 
 
-class Limits(TypedDict):
-    """Both options, as arguments of `Connection.call_tool` and similar methods."""
-
-    timeout: float | None
-    max_total_timeout: float | None
-
-
-def timeouts(invocation: Invocation, arguments: argparse.Namespace) -> Limits:
-    """Return the options as typed; the setting replaces a missing `--timeout`."""
+def timeouts(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return both options by their names; the setting replaces a missing `--timeout`."""
     timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
     return {"timeout": timeout, "max_total_timeout": arguments.max_total_timeout}
 

@@ -70,14 +70,7 @@ class Candidates(NamedTuple):
 def candidates(
     text: str, namespace: Mapping[str, Any], settings: Settings | None = None, agents: Iterable[str] = ()
 ) -> Candidates:
-    """Return the completions at the end of `text`, which follows `%mcp`.
-
-    Args:
-        text: The line from the subcommand to the cursor; for `%%mcp_agent` it begins with `mcp_agent`.
-        namespace: The variables of the notebook, for targets.
-        settings: The settings, which say where threads are kept.
-        agents: The names of the declared agents.
-    """
+    """Return the completions at the end of `text`: what follows `%mcp`, or a line from `mcp_agent` on."""
     words = re.findall(r"""(?:[^\s"']|"[^"]*(?:"|$)|'[^']*(?:'|$))+""", text)
     fragment = "" if not words or text[-1].isspace() else words.pop()
     tab = Tab(fragment, [], namespace, settings, agents)
@@ -282,7 +275,6 @@ def form_arguments(tab: Tab) -> list[str]:
 
 
 def _known(kind: str, name: str) -> tuple[Connection, Any] | tuple[None, None]:
-    """Return what a line names, and its connection."""
     server, _, rest = name.partition(":")
     for connection in host.find():
         for item in connection.catalog.cached(kind):
@@ -296,7 +288,6 @@ def _templates() -> list[tuple[Connection, Any]]:
 
 
 def _resources(tab: Tab) -> list[str]:
-    """Return the URIs of resources and continuations of templates."""
     said = unescape_word(meant(tab.fragment))
     uris = [str(r.uri) for c in host.find() for r in c.catalog.cached("resources")]
     uris = [uri for uri in uris if uri.startswith(said)]
@@ -449,13 +440,7 @@ MAX_NAMES = 2000
 
 
 def paths(tab: Tab, suffixes: tuple[str, ...] = (), *, folders_only: bool = False) -> list[str]:
-    """Return words for the files and folders that begin with the fragment; a folder ends with `/`.
-
-    Args:
-        tab: Its fragment may have a folder and an open quote.
-        suffixes: The allowed suffixes of files; () allows any.
-        folders_only: Whether files are left out.
-    """
+    """Return words for the folders, which end with `/`, and the files of some suffixes, or of any."""
     folder, slash, begun = unescape_word(meant(tab.fragment)).rpartition("/")
     try:
         inside = list(islice(Path(folder + slash or ".").expanduser().iterdir(), MAX_NAMES))
@@ -479,6 +464,7 @@ COMPLETERS: dict[str, Completer] = {
     "SERVER:TOOL": lambda tab: offered(tab, "tools"),
     "SERVER:PROMPT": lambda tab: offered(tab, "prompts"),
     "NAME=VALUE": tool_arguments,
+    "NAME=PATTERN": tool_arguments,
     "URI": _resources,
 }
 """Completes an argument by its metavar, unless the argument has a completer of its own."""

@@ -72,8 +72,11 @@ class _TopLevelMagics(ast.NodeVisitor):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _skip
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Call) and _is_ours(node.value) and _ends_silently(node.value):
-            self.silent.append(node.value)
+        if isinstance(node.value, ast.Call) and _is_ours(node.value):
+            line = node.value.args[1]
+            # IPython shows no value if the code ends with `;`, so a `;` at the end of the line is repeated there
+            if isinstance(line, ast.Constant) and str(line.value).rstrip().endswith(";"):
+                self.silent.append(node.value)
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -95,12 +98,6 @@ def _is_ours(node: ast.AST) -> bool:
     return False
 
 
-def _ends_silently(call: ast.Call) -> bool:
-    """Whether the line ends with `;`: IPython then shows no value. It looks for the `;` in the code."""
-    line = call.args[1]
-    return isinstance(line, ast.Constant) and str(line.value).rstrip().endswith(";")
-
-
 def _inside_a_magic() -> bool:
     """Whether another magic (`%time`, `%%capture`) is transforming code that it will run synchronously."""
     frame = inspect.currentframe()
@@ -118,7 +115,7 @@ class AwaitMagics:
         shell: The shell; with `%autoawait off` the transformer rewrites nothing.
 
     Attributes:
-        originals: The latest rewritten cells -> their source.
+        originals: The latest rewritten cells -> the same without awaits.
     """
 
     # allows IPython to try it on incomplete input, too
@@ -140,24 +137,27 @@ class AwaitMagics:
         finder = _TopLevelMagics()
         finder.visit(tree)
         rewritten = _rewritten(source, finder)
-        self.originals["".join(rewritten)] = source
+        self.originals["".join(rewritten)] = "".join(_rewritten(source, finder, awaited=False))
         while len(self.originals) > REMEMBERED:
             del self.originals[next(iter(self.originals))]
         return rewritten
 
 
-def _rewritten(source: str, found: _TopLevelMagics) -> list[str]:
+def _rewritten(source: str, found: _TopLevelMagics, *, awaited: bool = True) -> list[str]:
     # ast offsets count UTF-8 bytes, and edits go from the end so that earlier offsets stay valid.
     # As in ast, only \n ends a line; a form feed or U+2028 does not.
     out = [line.encode() + b"\n" for line in source.split("\n")]
     out[-1] = out[-1][:-1]
     for call in sorted(found.calls, key=lambda c: (c.lineno, c.col_offset), reverse=True):
         line, end = call.args[1], (call.end_lineno or 0, call.end_col_offset or 0)
-        for (number, column), text in (
-            (end, b");" if call in found.silent else b")"),
-            ((line.lineno, line.col_offset), f"{MARK!r} + ".encode()),
-            ((call.lineno, call.col_offset), b"(await "),
-        ):
+        edits = [(end, b";")] if call in found.silent else []
+        if awaited:
+            edits += [
+                (end, b")"),
+                ((line.lineno, line.col_offset), f"{MARK!r} + ".encode()),
+                ((call.lineno, call.col_offset), b"(await "),
+            ]
+        for (number, column), text in edits:
             out[number - 1] = out[number - 1][:column] + text + out[number - 1][column:]
     return [line.decode() for line in out if line]
 

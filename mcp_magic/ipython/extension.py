@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+from collections import ChainMap
 from contextlib import suppress
-from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from mcp_magic.results.results import ToolCrashError
 from mcp_magic.schema.commandline import as_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from types import TracebackType
 
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
@@ -60,15 +60,16 @@ class MCPMagics(Magics, Settings):
         from mcp_magic.notebook import host
 
         self.pass_on()
-        answer_sampling(host.sampling, Asking(self.cells, self, host.consent), lambda: self.model)
+        asking = Asking(self.cells, self, host.consent)
+        answer_sampling(host.sampling, asking, lambda: self.model)
         if host.reports.reporter is None:
-            host.reports.reporter = Reporting(Asking(self.cells, self, host.consent), self.cells)
-        authorize(host.logins, Asking(self.cells, self, host.consent), self.cells)
+            host.reports.reporter = Reporting(asking, self.cells)
+        authorize(host.logins, asking, self.cells)
         ask_in_replays(self.cells, self)
         if host.approver is None:
-            host.approver = Asking(self.cells, self, host.consent)
+            host.approver = asking
         if host.elicitor is None:
-            host.elicitor = Eliciting(Asking(self.cells, self, host.consent), host.elicitation)
+            host.elicitor = Eliciting(asking, host.elicitation)
 
     @observe(
         *("display_rows", "display_characters", "approval", "approval_timeout", "max_questions", "audit_file"),
@@ -127,22 +128,18 @@ class MCPMagics(Magics, Settings):
         """
         return self._awaited(SERVER, line, cell, local_ns)
 
-    def _awaited(self, command: Command | None, line: str, cell: str | None, local_ns: Mapping[str, Any] | None) -> Any:
+    def _awaited(self, command: Command | None, line: str, cell: str | None, local_ns: dict[str, Any] | None) -> Any:
         """Return an awaitable for a top-level line; elsewhere run in a nested loop and return the result."""
         if line.startswith(MARK):
             return interruptible(self.run(command, line.removeprefix(MARK), cell, local_ns))
         return run_nested(self.run(command, line, cell, local_ns))
 
     async def run(
-        self, command: Command | None, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None
+        self, command: Command | None, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None
     ) -> Any:
-        """Run a line and return its value.
+        """Run a line, with the cell below it, in the scope of the caller's variables, and return its value.
 
-        Args:
-            command: The magic with a cell below; None for `%mcp`, whose first word names the subcommand.
-            line: The line after the magic's name.
-            cell: The cell below, if there is one.
-            local_ns: The variables of the caller.
+        `command` is the magic, or None for `%mcp`, whose first word names the subcommand.
 
         Raises:
             MCPMagicError: The line cannot be read, or what it does fails.
@@ -165,15 +162,8 @@ class MCPMagics(Magics, Settings):
         arguments, rest = parse(command, words)
         return await does.run(self._invocation(cell, rest, local_ns or {}), arguments)
 
-    def _invocation(self, cell: str | None, command: list[str], local_ns: Mapping[str, Any]) -> Invocation:
-        from mcp_magic.config.targets import is_server
+    def _invocation(self, cell: str | None, command: list[str], local_ns: dict[str, Any]) -> Invocation:
         from mcp_magic.notebook import host
-
-        def evaluate(source: str) -> Any:
-            return eval(source, {**self.shell.user_ns, **local_ns})
-
-        def lookup(name: str) -> Any:
-            return local_ns.get(name, self.shell.user_ns.get(name))
 
         if not self._passed_on:
             self._passed_on = True
@@ -187,10 +177,7 @@ class MCPMagics(Magics, Settings):
             state=self.state,
             body=cell,
             command=command,
-            evaluate=evaluate,
-            lookup=lookup,
-            directory=Path.cwd(),
-            variables=lambda: [name for name, value in self.shell.user_ns.items() if is_server(value)],
+            variables=ChainMap(local_ns, self.shell.user_ns),
         )
 
 
@@ -227,7 +214,6 @@ def _help_on(words: list[str]) -> Text:
 
 
 def _no_subcommand(name: str) -> CommandError:
-    """Return the error for an unknown subcommand, with a suggestion."""
     if "://" in name:
         near = f" Did you mean `%mcp connect {as_command([name])}`?"
     elif ":" in name:

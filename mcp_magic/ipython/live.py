@@ -14,7 +14,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import clean, duration
 from mcp_magic.display.document import bundle, mimebundle, note, page
@@ -45,17 +45,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LISTED",
-    "AtTheEnd",
     "Button",
     "LiveBoard",
     "LivePanel",
     "LiveView",
-    "NotebookScreen",
     "Reporting",
     "Row",
     "Running",
     "Screen",
-    "TerminalScreen",
     "WatchLines",
     "follow",
     "running",
@@ -251,48 +248,23 @@ LIVE_INTERVAL = 0.05
 """Least seconds between two updates: twenty a second."""
 
 
-class Screen(Protocol):
-    """Shows a transcript.
-
-    Attributes:
-        live: Whether the screen has shown everything when the run ends.
-    """
-
-    live: bool
-
-    def changed(self, transcript: Transcript) -> None:
-        """Show the changes soon."""
-
-    def flush(self, transcript: Transcript) -> None:
-        """Show the changes now."""
-
-    def end(self, transcript: Transcript) -> None:
-        """Finish: the run is over."""
-
-    def broken_off(self, transcript: Transcript) -> None:
-        """Finish: the run broke off, and the cell has no value to show."""
-
-
-class AtTheEnd:
+class _AtTheEnd:
     """Leaves the display to the cell's value; a run that breaks off has none, so it is shown here."""
 
     live = False
 
     def changed(self, transcript: Transcript) -> None:
-        """Do nothing."""
+        pass
 
     flush = end = changed
 
     def broken_off(self, transcript: Transcript) -> None:
-        """Show a transcript that has an answer; the request and the error that follows appear anyway."""
         shown = mimebundle(transcript)
-        if shown["text/plain"] and transcript.is_answered:
+        if shown["text/plain"] and transcript.is_answered:  # the request and the error appear anyway
             show_below(shown)
 
 
-class NotebookScreen:
-    """Shows each segment of a transcript below the cell, updated at most every `LIVE_INTERVAL`."""
-
+class _InDisplays:
     live = True
 
     def __init__(self) -> None:
@@ -307,26 +279,21 @@ class NotebookScreen:
         return self._view
 
     def changed(self, transcript: Transcript) -> None:
-        """Show the changes, now or as soon as the interval is over."""
         self._view_of(transcript).changed()
 
     def flush(self, transcript: Transcript) -> None:
-        """Show the changes now."""
         self._view_of(transcript).update()
 
     end = broken_off = flush
 
 
-class TerminalScreen:
-    """Prints each entry of a transcript once it is complete."""
-
+class _InTerminal:
     live = True
 
     def __init__(self) -> None:
         self._printed = 0
 
     def changed(self, transcript: Transcript) -> None:
-        """Print the entries that are complete."""
         texts = transcript.complete_texts(self._printed)
         self._printed += len(texts)
         for text in texts:
@@ -336,7 +303,6 @@ class TerminalScreen:
     flush = changed
 
     def end(self, transcript: Transcript) -> None:
-        """Print the totals."""
         self.changed(transcript)
         if transcript.summary and transcript.show != "none":
             print(transcript.summary, flush=True)
@@ -344,11 +310,19 @@ class TerminalScreen:
     broken_off = end
 
 
+Screen = _AtTheEnd | _InDisplays | _InTerminal
+"""Shows a transcript.
+
+Its `live` says whether it has shown everything when the run ends. `changed` shows the changes soon, `flush` now. `end`
+finishes after a run, `broken_off` after one that broke off, so that the cell has no value to show.
+"""
+
+
 def screen_for(where: Circumstances) -> Screen:
     """Return the screen for these circumstances."""
     if where.kernel is None:
-        return TerminalScreen()
-    return NotebookScreen() if where.widgets and where.allow_stdin else AtTheEnd()
+        return _InTerminal()
+    return _InDisplays() if where.widgets and where.allow_stdin else _AtTheEnd()
 
 
 def shown_once(shell: InteractiveShell, run: Any) -> None:
@@ -409,12 +383,7 @@ TICK = 1.0
 
 
 class Reporting:
-    """The notebook's reporter.
-
-    Args:
-        asking: Knows whether clicks arrive.
-        cells: Knows the cell that made the call.
-    """
+    """The notebook's reporter: shows what calls report below the cell that made them."""
 
     def __init__(self, asking: Asking, cells: Cells) -> None:
         self._asking = asking
@@ -433,7 +402,6 @@ class Reporting:
         return self._board().add(report)
 
     def _board(self) -> LiveBoard:
-        """Return the board of the calling cell."""
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
         if cell not in self._boards:
             self._boards = {name: board for name, board in self._boards.items() if board.board.running}
@@ -445,12 +413,7 @@ class Reporting:
 
 
 class _ReportLines:
-    """Prints what a call reports: progress at most once a second, and the outcome if progress was printed.
-
-    Args:
-        report: The report of the call.
-        write: Prints a line.
-    """
+    """Prints what a call reports: progress at most once a second, and the outcome if progress was printed."""
 
     def __init__(self, report: Report, write: Callable[[str], None]) -> None:
         self._report = report
@@ -461,45 +424,29 @@ class _ReportLines:
         self._logged = 0
 
     def __call__(self) -> None:
-        """Print what is new, if it is time."""
         report = self._report
         if report.logged > self._logged:
-            self._say_messages()
+            if self._logged < KEPT_MESSAGES:
+                for message in list(report.messages)[self._logged - report.logged :]:
+                    self._say(message_line(message))
+            self._logged = report.logged
         if report.state != "running":
-            self._say_last()
+            if (more := self._logged - KEPT_MESSAGES) > 0:
+                self._say(f"… {more:,} more log messages: %mcp logs {report.server}")
+            if self._begun:
+                self._say(outcome_text(report))
         elif report.meter.count and (now := time.perf_counter()) >= self._next:
             self._begun = True
             if report.meter.share != 1:  # the last line says that all is done
                 self._next = now + LINE_SECONDS
                 self._say(report_line(report))
 
-    def _say_messages(self) -> None:
-        new = self._report.logged - self._logged
-        if self._logged < KEPT_MESSAGES:
-            for message in list(self._report.messages)[-new:]:
-                self._say(message_line(message))
-        self._logged = self._report.logged
-
-    def _say_last(self) -> None:
-        if (more := self._logged - KEPT_MESSAGES) > 0:
-            self._say(f"… {more:,} more log messages: %mcp logs {self._report.server}")
-        if self._begun:
-            self._say(outcome_text(self._report))
-
     def _say(self, text: str) -> None:
         self._context.run(self._write, text)  # prints below the cell that made the call
 
 
 class LiveBoard:
-    """Shows a board below the cell in whose context it is created.
-
-    Args:
-        gets_clicks: Returns whether a click would reach the kernel while the cell waits.
-        show: Shows a mimebundle and returns a function that replaces it.
-
-    Attributes:
-        board: The board that it shows.
-    """
+    """Shows a board below the cell in whose context it is created, with buttons if the kernel gets clicks."""
 
     def __init__(self, gets_clicks: Callable[[], Awaitable[bool]], show: Show = show_below) -> None:
         self.board = board = Board()
@@ -589,22 +536,14 @@ async def follow(
     listing: MakeListing,
     least: str,
 ) -> tuple[list[LogMessage], str]:
-    """Show a server's log messages as they arrive.
-
-    Args:
-        invocation: The line.
-        server: The server's name.
-        before: The messages so far.
-        seconds: How long to follow; None until Interrupt.
-        listing: Makes the listing to show.
-        least: The least severe level that is shown.
+    """Show a server's log messages of a level and above as they arrive, for some seconds or until Interrupt.
 
     Returns:
-        The messages at the end, and a line about them.
+        The messages at the end, with those `before`, and a line about them.
     """
     where = invocation.cells.circumstances()
     if seconds is None and not where.allow_stdin:
-        return before, "not followed: nobody could interrupt it here; --seconds S follows for a time"
+        return before, "not followed: you cannot interrupt it here; --seconds S follows for a time"
     shown: deque[LogMessage] = deque(before, maxlen=FOLLOWED)
     said = ""
 
@@ -679,7 +618,6 @@ class Running:
         self._task.add_done_callback(self._done)
 
     def _surface(self, cells: Cells, *, clicks: bool) -> Callable[[], None]:
-        """Return a function that shows the watch as it is now."""
         watch, where = self.watch, cells.circumstances()
         if where.kernel is None:
             return WatchLines(watch)
@@ -753,11 +691,7 @@ class WatchLines:
 class _UnattendedOutput:
     """A display in a notebook that runs unattended: nbclient drops output that a cell sends after its end.
 
-    So the cell that is running sends an update. If no cell is running, the next cell sends it again.
-
-    Args:
-        cells: Know which cell is running.
-        over: Whether no more updates come.
+    So the cell that is running sends an update. If no cell is running, the next cell sends it again, until it is over.
     """
 
     def __init__(self, cells: Cells, over: Callable[[], bool]) -> None:
@@ -767,7 +701,6 @@ class _UnattendedOutput:
         self._missed: dict[str, Any] | None = None
 
     def show(self, shown: dict[str, Any]) -> Replace:
-        """Show a mimebundle; return a function that replaces it."""
         self._replace = show_below(shown)
         self._cells.started.append(self._cell_started)
         return self._update

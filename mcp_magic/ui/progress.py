@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter, deque
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import clean
@@ -52,7 +53,6 @@ class Board:
         self.running: list[Report] = []
         self._over: deque[Report] = deque(maxlen=KEPT)
         self._calls = self._forgotten = 0
-        self._seconds = 0.0
 
     def add(self, report: Report) -> None:
         """Add a call, at its first report."""
@@ -68,7 +68,6 @@ class Board:
         self._over.append(report)
         if report.meter.count:
             self._calls += 1
-            self._seconds += report.seconds
 
     @property
     def measured(self) -> list[Report]:
@@ -77,7 +76,6 @@ class Board:
 
     @property
     def _lines(self) -> list[str]:
-        """Return a line for each of the latest ended calls, and one line that counts the others."""
         told = [report for report in self._over if report.meter.count][-LINES:]
         more = self._calls - len(told)
         earlier = [f"… {more:,} more {'call' if more == 1 else 'calls'}"] if more > 0 else []
@@ -85,12 +83,10 @@ class Board:
 
     def messages(self) -> tuple[list[str], Counter[str], int]:
         """Return the latest log messages as lines, the counts by level, and how many messages have no line."""
-        reports = [*self._over, *self.running]
-        last = sorted(heapq.nlargest(MESSAGES, (m for r in reports for m in r.messages), key=_when), key=_when)
+        reports, by_time = [*self._over, *self.running], attrgetter("time")
+        last = sorted(heapq.nlargest(MESSAGES, (m for r in reports for m in r.messages), key=by_time), key=by_time)
         levels: Counter[str] = sum((report.levels for report in reports), Counter())
         return [message_line(message) for message in last], levels, levels.total() + self._forgotten - len(last)
-
-    # Display
 
     def over_markup(self) -> Markup:
         """Return the lines about ended calls."""
@@ -159,10 +155,6 @@ def message_line(message: LogMessage) -> str:
     level = f"{one_line(message.level, 20)} " if message.level else ""
     said = shorten(str(message.data), LOG_CHARACTERS)
     return clean(f"{when}{level}{one_line(message.logger, 80) or 'log'}: {said}")
-
-
-def _when(message: LogMessage) -> float:
-    return message.time
 
 
 def _counted(levels: Counter[str], forgotten: int) -> str:

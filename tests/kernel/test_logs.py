@@ -80,7 +80,7 @@ def test_where_nobody_could_interrupt_it_does_not_wait(frontend: Frontend) -> No
     at_once = frontend.run("%mcp logs reports --follow --last 1", stdin=False)
     for_a_time = frontend.run("%mcp logs reports --last 0 --seconds 0.3", stdin=False)
 
-    assert "not followed: nobody could interrupt it here; --seconds S follows for a time" in at_once.lines[0]
+    assert "not followed: you cannot interrupt it here; --seconds S follows for a time" in at_once.lines[0]
     assert re.search(r"followed for \d{3} ms", for_a_time.lines[-1])
 
 

@@ -232,7 +232,7 @@ def test_a_notebook_that_runs_by_itself_is_not_kept_waiting(tmp_path: Path) -> N
     nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs: list[Any] = [cell.outputs for cell in notebook.cells]
     once = outputs[len(SETUP)][-1]["data"]["text/plain"]
-    assert "shown once, because nobody could stop it here; --for SECONDS or --count N watches on" in once
+    assert "shown once, because you cannot stop it here; --for SECONDS or --count N watches on" in once
     assert outputs[len(SETUP) + 1][-1]["data"]["text/plain"] == "'the time is up'"
     shown = outputs[len(cells)][0]["data"]
     assert VIEW not in shown

@@ -239,3 +239,16 @@ async def test_the_name_of_the_only_server_may_be_left_out(magic: Any, line: str
     await magic("disconnect math")
     with pytest.raises(errors.UnknownServerError, match=r"no server is connected; `%mcp connect TARGET` opens one"):
         await magic(line)
+
+
+async def test_a_file_of_the_home_folder_is_typed_with_a_tilde(
+    magic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (home / "mcp.json").write_text('{"mcpServers": {"paging": {"command": "server"}}}')
+    (home / "answers.json").write_text("[]")
+
+    assert [row["server"] for row in await magic("config ~/mcp.json")] == ["paging"]
+    assert (await magic("call math:add a=1 b=2 --answers ~/answers.json")).data == 3

@@ -113,7 +113,7 @@ def evaluated_nothing(source: str) -> Any:
 
 
 NOBODY: Any = None
-INVOCATION = Invocation(NOBODY, NOBODY, NOBODY, NOBODY, State(), evaluate=evaluated_nothing)
+INVOCATION = Invocation(NOBODY, NOBODY, NOBODY, NOBODY, State())
 
 
 def uri_of(line: str, server: str) -> str:

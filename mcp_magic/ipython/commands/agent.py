@@ -34,10 +34,6 @@ __all__ = ["AGENT", "MCP_AGENT"]
 # What Tab offers: models, servers, tools, agents and threads.
 
 
-def _complete_agent(tab: Tab) -> list[str]:
-    return completion.starting(tab, map(shlex.quote, tab.agents))
-
-
 def _complete_thread(tab: Tab) -> list[str]:
     from mcp_magic.agent.threads import thread_names
 
@@ -45,12 +41,7 @@ def _complete_thread(tab: Tab) -> list[str]:
     return completion.starting(tab, map(shlex.quote, kept))
 
 
-def _complete_servers(tab: Tab) -> list[str]:
-    return completion.continuing(tab, host)
-
-
 def _complete_tools(tab: Tab) -> list[str]:
-    """Return the tools that can continue a list, and a pattern for all tools of each server."""
     names = (f"{c.name}:{tool.name}" for c in host.find() for tool in c.catalog.cached("tools"))
     # servers choose the names of tools: names that need quotes are left out
     plain = [name for name in names if shlex.quote(name) == name and "," not in name]
@@ -121,7 +112,7 @@ def _model(invocation: Invocation, given: str | None, declared: str | None) -> A
         return invocation.settings.model
     if not declared.startswith("$"):
         return declared
-    found = invocation.lookup(declared[1:])
+    found = invocation.variables.get(declared[1:])
     if found is None:
         raise CommandError(f"%%mcp_agent: the agent is declared with model = {declared!r}; there is no such variable.")
     return found
@@ -148,13 +139,11 @@ def _check_servers(invocation: Invocation, agent: str | None, servers: Iterable[
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """Return the names in `"a,b"` or in a list."""
     parts = value.split(",") if isinstance(value, str) else value or ()
     return tuple(part.strip() for part in parts if part.strip())
 
 
 async def _prompt(invocation: Invocation, agent: str | None, name: str | None) -> str:
-    """Return the text of an MCP prompt, used as the system prompt."""
     if name is None:
         return ""
     connection, definition = await invocation.host.resolve(name, "prompts")
@@ -233,7 +222,6 @@ def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
 
 
 def _notes(invocation: Invocation, plan: _Plan, opened: FallbackSaver) -> list[tuple[str, str]]:
-    """Return the notes shown before a run, each with its level."""
     from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE
 
     notes = []
@@ -253,7 +241,6 @@ def _in_memory(opened: FallbackSaver) -> str:
 
 
 def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | None) -> None:
-    """Assign a finished run to its variable, and show it exactly once."""
     shell = invocation.shell
     if name:
         shell.user_ns[name] = made
@@ -269,10 +256,19 @@ MCP_AGENT = Implementation(
     _run_cell,
     (
         Argument(
-            "agent", nargs="?", metavar="AGENT", complete=_complete_agent, help="an agent that `%%mcp up` has declared"
+            "agent",
+            nargs="?",
+            metavar="AGENT",
+            complete=lambda tab: completion.starting(tab, map(shlex.quote, tab.agents)),
+            help="an agent that `%%mcp up` has declared",
         ),
         Argument("--model", metavar="MODEL", complete=_complete_model, help="PROVIDER:NAME, offline, or $variable"),
-        Argument("--servers", metavar="A,B", complete=_complete_servers, help="only these servers"),
+        Argument(
+            "--servers",
+            metavar="A,B",
+            complete=lambda tab: completion.continuing(tab, host),
+            help="only these servers",
+        ),
         Argument(
             "--tools", metavar="PATTERN", complete=_complete_tools, help="only these tools, such as 'fs:read_*,math:*'"
         ),
@@ -301,6 +297,9 @@ MCP_AGENT = Implementation(
     takes_body=True,
     left_over="The request goes below the line.",
 )
+
+
+# Stored threads.
 
 
 async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listing | Transcript:

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["ASSERT", "CALL", "LAST", "PROMPT", "RAW", "READ"]
 
 
+# Calls, resources and prompts.
+
+
 async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
-    """Call the tool; raises an error that it reports."""
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     if invocation.body is None:
         values = invocation.arguments(arguments.arguments, tool.input_schema)
@@ -44,7 +46,7 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
     if arguments.answers:
         from mcp_magic.ipython.ask import Answers
 
-        answers = Answers.load(invocation.directory / arguments.answers)
+        answers = Answers.load(invocation.path(arguments.answers))
         result = await connection.call_tool(tool.name, values, elicitor=answers, prepared=answers.replies, **limits)
         answers.raise_for_problem()
     else:
@@ -54,7 +56,6 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
 
 
 def _read_body(body: str, tool: Tool) -> dict[str, Any]:
-    """Read the JSON object below a `%%mcp call` line."""
     if not body.strip():
         return {}
     try:
@@ -95,7 +96,7 @@ CALL = Implementation(
     "name=$variable and name={expression} stand for Python objects, a result for its value; name=@file for a file's "
     "content, name=@cell for the text of the cell below %%mcp call; a backslash in front of $, { or @ keeps that as "
     "text, and one in front of a quote the quote. a.b=1 reaches into nested objects; a name that is repeated makes a "
-    "list. $dict or a JSON object, alone or as the cell below, is all arguments, and what is named beside it counts. A "
+    "list. $dict or a JSON object, alone or as the cell below, is all arguments, and arguments named beside it win. A "
     "required argument that is left out gets the default of the tool's schema. A DataFrame is a list of records; where "
     "the schema wants lists, it is its rows below the names of its columns.\n\n"
     "--answers: a list of answers in order, or an object with one for each message; an answer is the values, "
@@ -147,8 +148,10 @@ PROMPT = Implementation(
 )
 
 
+# Any request.
+
+
 def _complete_method(tab: Tab) -> list[str]:
-    """Return the methods in the protocol version of the line's server."""
     from mcp_types.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
 
     from mcp_magic.notebook import host
@@ -207,6 +210,8 @@ RAW = Implementation(
 )
 
 
+# Checks.
+
 CHECKS = ("equals", "contains", "schema", "under", "error")
 """The options. A word of this name is not an argument, unless the tool lists it."""
 
@@ -252,7 +257,6 @@ def _refuse_checks(words: list[str], tool: Tool, name: str) -> None:
 
 
 def _value(invocation: Invocation, given: str, result: ToolResult) -> Any:
-    """Return the value to compare with; JSON stays text if the result is text."""
     if result.data is not None:
         with suppress(ValueError):
             return json.loads(given)  # a JSON object has the braces of an expression

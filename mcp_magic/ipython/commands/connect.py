@@ -13,7 +13,7 @@ from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, slug
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import UrlSpec
-from mcp_magic.config.targets import means_server, parse_env, parse_header, resolve_target
+from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
@@ -33,13 +33,15 @@ if TYPE_CHECKING:
 __all__ = ["CONFIG", "CONNECT", "DISCONNECT", "DOCTOR", "LOGOUT", "PING", "RECONNECT", "SERVERS"]
 
 
+# The connected servers.
+
+
 def _server_listing(rows: list[dict[str, Any]], *, title: str = "MCP servers", note: str = "") -> Listing:
     empty = "no server is connected: `%mcp connect TARGET` opens a session, `%mcp --help` shows what there is"
     return Listing(rows, title=title, empty=empty, note=note, kind="servers")
 
 
 async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """List the connected servers, with the reason if a session is not open."""
     connections = invocation.host.connections.values()
     note = "\n".join(one_line(connection.problem, 400) for connection in connections if connection.problem)
     return _server_listing([connection.info().row() for connection in connections], note=note)
@@ -47,6 +49,8 @@ async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Lis
 
 SERVERS = Implementation(_servers)
 
+
+# Sessions, opened and closed.
 
 SERVER_FILES = (".py", ".js", ".mjs", ".cjs")
 """The suffixes of files that `%mcp connect` runs."""
@@ -105,7 +109,6 @@ _SESSION_ARGUMENTS = (
 
 
 async def _connect(invocation: Invocation, arguments: argparse.Namespace) -> Connection | Listing:
-    """Open one session, or all of a file."""
     if arguments.config:
         return await _from_file(invocation, arguments)
     target = _one_target(invocation, arguments.target)
@@ -138,7 +141,6 @@ async def _asked_for(invocation: Invocation, target: Any, options: dict[str, Any
 
 
 def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `Host.connect` except the target and the name."""
     headers = dict(parse_header(invocation.text(text)) for text in arguments.header)
     env = dict(parse_env(invocation.text(text)) for text in arguments.env)
     return dict(  # noqa: C408 (keyword arguments)
@@ -154,10 +156,10 @@ def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> d
         reconnect=arguments.reconnect,
         protocol=arguments.protocol,
         auth=_auth_table(invocation, arguments),
-        lookup=invocation.lookup,
+        lookup=invocation.variables.get,
         find_entry=find_server,
         directory=invocation.directory,
-        known=invocation.variables(),
+        known=[name for name, value in invocation.variables.items() if is_server(value)],
     )
 
 
@@ -299,7 +301,6 @@ RECONNECT = Implementation(
 
 
 async def _ping(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Ping one server, or all in parallel; a row shows a server that does not answer."""
     host = invocation.host
     connections = [host[arguments.server]] if arguments.server else list(host.connections.values())
     rows = await asyncio.gather(*(_ping_row(connection, arguments.timeout) for connection in connections))
@@ -339,12 +340,12 @@ PING = Implementation(
 )
 
 
+# Configured servers, log-ins and the doctor.
+
+
 async def _config(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """List the configured servers, secrets masked."""
-    if arguments.file:
-        entries = load_config(invocation.directory / arguments.file)
-    else:
-        entries = discover_servers(invocation.directory)
+    file = arguments.file
+    entries = load_config(invocation.path(file)) if file else discover_servers(invocation.directory)
     return Listing(
         [_config_row(entry) for entry in entries],
         title="Configured MCP servers",
@@ -445,7 +446,7 @@ DOCTOR = Implementation(
     ),
     details="It resolves the target, starts or connects it, looks at TLS, HTTP, the handshake of both protocol eras, "
     "capabilities, all lists and their schemas, pings it and ends it, and says at which step it fails, why, and what "
-    "to do. It takes what `%mcp connect` takes. A token that is kept is used; nobody is asked to log in without "
-    "--login, and nothing is called without --call. The value has .steps, .ok, .problems, .findings and .df.",
+    "to do. It takes what `%mcp connect` takes. A token that is kept is used; you are asked to log in only with "
+    "--login, and a tool is called only with --call. The value has .steps, .ok, .problems, .findings and .df.",
     takes_command=True,
 )

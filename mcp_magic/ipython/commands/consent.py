@@ -66,7 +66,6 @@ MAX_SHOWN = 100
 
 
 def _complete_rule(tab: Tab) -> list[str]:
-    """Return the patterns for a consent rule: all of a server, or one tool."""
     tools = (exactly(f"{c.name}:{tool.name}") for c in host.find() for tool in c.catalog.cached("tools"))
     words = [shlex.quote(name) for name in (*(f"{name}:*" for name in host), *tools)]
     # an open quote has to be closed
@@ -84,7 +83,6 @@ async def _add_rule(action: str, invocation: Invocation, arguments: argparse.Nam
 
 
 def _rule_listing(host: Host, done: str = "") -> Listing:
-    """Return the rules in their order, with a note on the default policy and on what was done."""
     consent, never, strays = host.consent, never_reached(host), fitting_nothing(host)
     rows = [
         {
@@ -134,7 +132,6 @@ async def _approvals(invocation: Invocation, arguments: argparse.Namespace) -> L
 
 
 def _saved(name: str, rules: list[Rule]) -> str:
-    """Say where the rules were saved, and which were not."""
     left = [number for number, rule in enumerate(rules, 1) if rule.run is not None or rule.holds_secret]
     if not left:
         return f"saved to {name}"
@@ -180,15 +177,8 @@ def _rule(action: str, *examples: str) -> Implementation:
         partial(_add_rule, action),
         (
             Argument("tool", metavar="PATTERN", complete=_complete_rule, help="SERVER:TOOL, also with * and ?"),
-            Argument(
-                "arguments",
-                nargs="*",
-                default=[],
-                metavar="NAME=PATTERN",
-                complete=completion.tool_arguments,
-                help="what arguments must be",
-            ),
-            Argument("--reason", default="", metavar="TEXT", help="why; whoever asks is told"),
+            Argument("arguments", nargs="*", default=[], metavar="NAME=PATTERN", help="what arguments must be"),
+            Argument("--reason", default="", metavar="TEXT", help="why; the caller is told"),
             Argument("--first", action="store_true", help="put it before the other rules"),
         ),
         examples,

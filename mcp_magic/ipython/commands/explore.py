@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["FORM", "PROMPTS", "RESOURCES", "SKILLS", "TEMPLATES", "TOOL", "TOOLS", "UI", "WATCH"]
 
 
+# Listings: tools, resources, templates, prompts, skills.
+
+
 async def _run_tools(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     if not arguments.bound:
         return await _list("tools", _tool_row, invocation, arguments)
@@ -93,13 +96,7 @@ def _prompt_row(connection: Connection, prompt: Any) -> dict[str, Any]:
 
 
 def _first_line(item: Any) -> str:
-    text = (item.description or item.title or "").strip()
-    return text.splitlines()[0] if text else ""
-
-
-def _matches(item: Any, text: str) -> bool:
-    said = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
-    return text.casefold() in "\n".join(said).casefold()
+    return str(item.description or item.title or "").strip().partition("\n")[0]
 
 
 async def _list(
@@ -108,8 +105,12 @@ async def _list(
     connections = invocation.host.find(arguments.server)
 
     async def of_one(connection: Connection) -> list[dict[str, Any]]:
-        items = await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout)
-        return [row(connection, item) for item in items if not arguments.search or _matches(item, arguments.search)]
+        rows = []
+        for item in await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout):
+            texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
+            if (arguments.search or "").casefold() in "\n".join(texts).casefold():
+                rows.append(row(connection, item))
+        return rows
 
     rows, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
     return Listing(
@@ -185,7 +186,6 @@ TOOL = Implementation(
 
 
 async def _skills(invocation: Invocation, arguments: argparse.Namespace) -> Listing | ResourceResult:
-    """List skills, or show one."""
     host = invocation.host
     if arguments.load:
         if arguments.server is None:
@@ -205,7 +205,7 @@ async def _skills(invocation: Invocation, arguments: argparse.Namespace) -> List
 def _skill_row(skill: Skill) -> dict[str, Any]:
     return {
         "skill": f"{skill.server}:{skill.name}",
-        "description": (skill.description.strip().splitlines() or [""])[0],
+        "description": skill.description.strip().partition("\n")[0],
         "files": len(skill.files) or None,
         "bytes": sum(file.size for file in skill.files) or None,
         "uri": skill.uri,
@@ -240,8 +240,10 @@ SKILLS = Implementation(
 )
 
 
+# Forms and the explorer.
+
+
 async def _form(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
-    """Open a form; closes the form of the cell's earlier run."""
     form = await _make_form(invocation, arguments)
     try:
         if arguments.arguments:
@@ -270,11 +272,6 @@ async def _make_form(invocation: Invocation, arguments: argparse.Namespace) -> R
 
 
 async def _template(invocation: Invocation, name: str, server: str | None) -> tuple[Connection, ResourceTemplate]:
-    """Find a resource template by its URI.
-
-    Raises:
-        UnknownResourceError: No server has it.
-    """
     known: list[str] = []
     for connection in [invocation.host[server]] if server else invocation.host.find():
         for template in await connection.listing("templates"):
@@ -328,7 +325,6 @@ FORM = Implementation(
 
 
 async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer:
-    """Open an explorer; closes the explorer of the cell's earlier run."""
     from mcp_magic.ui.explorer import Explorer, make_form
 
     configured = discover_servers(invocation.directory)
@@ -351,12 +347,13 @@ UI = Implementation(
 )
 
 
+# Watches.
+
 SHORTEST = 0.1
 """Least seconds between two reads of `--every`."""
 
 
 async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch | Listing:
-    """Watch a resource, stop watching, or list what is watched."""
     uri = None if arguments.uri is None else str(invocation.value(arguments.uri))
     if arguments.stop:
         return await _stop_watching(uri, arguments.server)
@@ -373,7 +370,7 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
     await watch.open()
     bounded = arguments.seconds is not None or arguments.count is not None
     if not (arguments.background or bounded or where.allow_stdin):
-        watch.stop("shown once, because nobody could stop it here; --for SECONDS or --count N watches on")
+        watch.stop("shown once, because you cannot stop it here; --for SECONDS or --count N watches on")
         return watch
     return await _show_watch(invocation, watch, arguments)
 
@@ -381,8 +378,6 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
 def _check(arguments: argparse.Namespace) -> None:
     if arguments.every is not None and not arguments.every >= SHORTEST:
         raise CommandError(f"%mcp watch: --every takes seconds, {SHORTEST:g} at least")
-    if arguments.seconds is not None and not arguments.seconds > 0:
-        raise CommandError("%mcp watch: --for takes seconds, more than 0")
     if arguments.count is not None and arguments.count < 1:
         raise CommandError("%mcp watch: --count takes a number of updates, 1 at least")
 
@@ -393,12 +388,7 @@ async def _show_watch(invocation: Invocation, watch: Watch, arguments: argparse.
     where, background = invocation.cells.circumstances(), arguments.background
     clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
     started = Running(
-        watch,
-        invocation.cells,
-        waits=not background,
-        clicks=clicks,
-        seconds=arguments.seconds,
-        count=arguments.count,
+        watch, invocation.cells, waits=not background, clicks=clicks, seconds=arguments.seconds, count=arguments.count
     )
     shown_once(invocation.shell, watch)
     keep_here(started, invocation.shell)
@@ -408,11 +398,6 @@ async def _show_watch(invocation: Invocation, watch: Watch, arguments: argparse.
 
 
 async def _stop_watching(uri: str | None, server: str | None) -> Listing:
-    """Stop all watches, or that of one resource.
-
-    Raises:
-        UnknownResourceError: The resource is not watched.
-    """
     from mcp_magic.ipython.live import running
 
     found = [one for one in running() if uri in (None, one.watch.uri) and server in (None, one.watch.server)]

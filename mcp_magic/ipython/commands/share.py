@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from mcp_magic.cassette.cassette import Cassette
     from mcp_magic.server.cell import CellServer, Marks
     from mcp_magic.server.docs import Change
-    from mcp_magic.server.http import Serving
 
 
 __all__ = ["DIFF", "DOCS", "EXPORT", "MCP_SERVER", "RECORD", "SERVE", "SNAPSHOT", "STUBS"]
 
+
+# Servers from cells: `%%mcp_server`.
 
 _MISSING = object()
 _SINGULAR = {"tools": "tool", "prompts": "prompt", "resources": "resource", "templates": "template"}
@@ -62,7 +63,9 @@ async def _make_server(invocation: Invocation, arguments: argparse.Namespace) ->
     if problem:
         raise CommandError(problem)
     connection = await invocation.host.connect(server, name=name, trust=True)
-    await _serve_again(invocation, name)
+    served = invocation.state.served.get(name)
+    if served is not None and served.running:  # other programs find the new server where the old one was
+        await _serve_at(invocation, name, served.port, served.token)
     now = await interface_of(connection)
     return _server_listing(name, now, compared(before, now) if before is not None else None)
 
@@ -116,7 +119,6 @@ async def _run_cell(shell: InteractiveShell, body: str, marks: Marks, live: str)
 
 
 async def _crash(code: CodeType, namespace: dict[str, Any]) -> Exception | None:
-    """Run code; return its exception. An MCPMagicError is raised, since it needs no traceback."""
     try:
         running = eval(code, namespace)
         if inspect.isawaitable(running):
@@ -223,59 +225,24 @@ MCP_SERVER = Implementation(
 )
 
 
+# Serving to other programs, and exporting.
+
+
 async def _serve(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Start or stop serving, and list the served servers."""
     served = invocation.state.served
     if arguments.server is None and (arguments.stop or arguments.port):
         raise CommandError("%mcp serve: which server? `%mcp serve NAME` takes one that runs in this kernel.")
     if arguments.server is not None and arguments.stop:
-        await _end(served, arguments.server)
+        if arguments.server not in served:
+            raise CommandError(f"%mcp serve: {arguments.server!r} is not served; `%mcp serve` lists what is.")
+        await served.pop(arguments.server).stop()
     elif arguments.server is not None:
-        await _move(invocation, arguments.server, arguments.port)
-    return _served_listing([serving for serving in served.values() if serving.running])
-
-
-async def _end(served: dict[str, Serving], name: str) -> None:
-    old = served.pop(name, None)
-    if old is None:
-        raise CommandError(f"%mcp serve: {name!r} is not served; `%mcp serve` lists what is.")
-    await old.stop()
-
-
-async def _move(invocation: Invocation, name: str, port: int) -> None:
-    """Serve a server at a port; serving it at another port ends only once the new port works."""
-    served = invocation.state.served
-    old = served.get(name)
-    if old is not None and old.port == port:
-        await _end(served, name)
-        old = None
-    served[name] = await _begin(invocation, name, port)
-    if old is not None:
-        await old.stop()
-
-
-async def _begin(invocation: Invocation, name: str, port: int, token: str = "") -> Serving:
-    from jupyter_core.paths import jupyter_runtime_dir
-
-    from mcp_magic.server.http import serve
-
-    server: Any = getattr(invocation.host[name].spec, "server", None)
-    if not hasattr(server, "streamable_http_app"):
-        raise CommandError(f"%mcp serve: {name!r} does not run in this kernel; other programs can start it themselves.")
-    return await serve(name, server, Path(jupyter_runtime_dir()) / "mcp_magic", port=port, token=token)
-
-
-async def _serve_again(invocation: Invocation, name: str) -> None:
-    """Serve a server's replacement at the same port, with the same token."""
-    old = invocation.state.served.get(name)
-    if old is None or not old.running:
-        return
-    await old.stop()
-    invocation.state.served[name] = await _begin(invocation, name, old.port, old.token)
-
-
-def _served_listing(served: list[Serving]) -> Listing:
-    rows = [{"server": each.name, "url": each.url, "token in": str(each.token_file)} for each in served]
+        await _serve_at(invocation, arguments.server, arguments.port)
+    rows = [
+        {"server": each.name, "url": each.url, "token in": str(each.token_file)}
+        for each in served.values()
+        if each.running
+    ]
     return Listing(
         rows,
         title="Served to other programs on this machine",
@@ -288,6 +255,25 @@ def _served_listing(served: list[Serving]) -> Listing:
     )
 
 
+async def _serve_at(invocation: Invocation, name: str, port: int, token: str = "") -> None:
+    """Serve a server at a port; serving it at another port ends only once the new port works."""
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    from mcp_magic.server.http import serve
+
+    served = invocation.state.served
+    server: Any = getattr(invocation.host[name].spec, "server", None)
+    if not hasattr(server, "streamable_http_app"):
+        raise CommandError(f"%mcp serve: {name!r} does not run in this kernel; other programs can start it themselves.")
+    old = served.get(name)
+    if old is not None and old.port == port:
+        await served.pop(name).stop()
+        old = None
+    served[name] = await serve(name, server, Path(jupyter_runtime_dir()) / "mcp_magic", port=port, token=token)
+    if old is not None:
+        await old.stop()
+
+
 SERVE = Implementation(
     _serve,
     (
@@ -296,8 +282,8 @@ SERVE = Implementation(
         Argument("--stop", action="store_true", help="serve it no more"),
     ),
     examples=("%mcp serve shop --port 8000", "%mcp serve                 # what is served", "%mcp serve shop --stop"),
-    details="Streamable HTTP on 127.0.0.1, for whoever has the token: it is in a file that only you can read, and not "
-    "in the notebook. Calls of other programs run in this kernel, between and below its cells.",
+    details="Streamable HTTP on 127.0.0.1, for programs that have the token: it is in a file that only you can read, "
+    "and not in the notebook. Calls of other programs run in this kernel, between and below its cells.",
 )
 
 
@@ -339,8 +325,10 @@ EXPORT = Implementation(
 )
 
 
+# Cassettes.
+
+
 async def _record(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    """Insert or remove a cassette, and list what is recorded or replayed now."""
     notes: list[str] = []
     _refuse_meant(arguments.file)
     if arguments.stop and arguments.file:
@@ -436,8 +424,9 @@ RECORD = Implementation(
     details="The first time FILE is written, and from then on it answers: no server is started, no model is called. "
     "It holds every message and every turn of a model, secrets masked, one JSON object a line. Sessions that are open "
     "are opened again. A request that FILE does not have is an error that names the nearest.\n\n"
-    "Where nobody types (papermill, nbclient, nbval): MCP_MAGIC_CASSETTE=FILE and MCP_MAGIC_CASSETTE_MODE=MODE. "
-    "Tests: the pytest fixture mcp_cassette. `%mcp replay` is something else: it sends one request of the trace again.",
+    "In notebooks that run unattended (papermill, nbclient, nbval): MCP_MAGIC_CASSETTE=FILE and "
+    "MCP_MAGIC_CASSETTE_MODE=MODE. Tests: the pytest fixture mcp_cassette. `%mcp replay` sends one request of the "
+    "trace again.",
 )
 
 
@@ -447,9 +436,10 @@ _DOCS_ARGUMENTS = (
 )
 
 
-class _Markdown(Text):
-    """A Markdown text that a notebook renders."""
+# Pages, stubs and snapshots.
 
+
+class _Markdown(Text):
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
@@ -527,7 +517,6 @@ async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listin
 
 
 def _change_listing(changes: Sequence[Change], title: str) -> Listing:
-    """Return changes as a listing, breaking ones first."""
     rows = [
         {
             "breaking": "breaking" if change.breaking else "",

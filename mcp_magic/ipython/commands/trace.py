@@ -17,7 +17,7 @@ from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
 from mcp_magic.display.document import Markup, Part, Verbatim, details, escape, joined, note, preformatted, table, tag
 from mcp_magic.display.json import brief, tree
-from mcp_magic.display.listing import Listing
+from mcp_magic.display.listing import Listing, Text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, CommandError, MissingDependencyError, NotFoundError
 from mcp_magic.ipython import completion
@@ -256,17 +256,12 @@ SHORTEST = 0.002
 _COLOURS = {"answered": "#4c78a8", "failed": "#e45756", "unanswered": "#bab0ac", "said": "#54a24b"}
 
 
-class Timeline:
-    """A picture of requests.
-
-    Attributes:
-        figure: The `matplotlib.figure.Figure`.
-        text: A description for a terminal.
-    """
+class Timeline(Text):
+    """A picture of requests: `figure` is a `matplotlib.figure.Figure`, `text` its description for a terminal."""
 
     def __init__(self, figure: Any, text: str) -> None:
+        super().__init__(text)
         self.figure = figure
-        self.text = text
 
     def __repr__(self) -> str:
         return self.text
@@ -337,6 +332,8 @@ def _draw(axes: Any, row: int, entry: Entry, start: float, least: float, failed:
     )
 
 
+# Requests of the trace, sent again.
+
 ONCE = ("initialize", "server/discover", "subscriptions/listen")
 """Methods that a session sends once and on its own; they cannot be replayed."""
 
@@ -354,7 +351,6 @@ def _complete_request(tab: Tab) -> dict[str, str]:
 
 
 def _complete_request_arguments(tab: Tab) -> list[str]:
-    """Return the arguments of the tool that a request called."""
     with suppress(NotFoundError, ValueError):
         entry = host.trace.find(int(tab.positional[0]))
         if entry.method == "tools/call":
@@ -371,7 +367,6 @@ def _called(entry: Entry) -> str:
 
 
 async def _replay(invocation: Invocation, arguments: argparse.Namespace) -> Any:
-    """Send the request; return what `%mcp call` would, or for other methods the answer unchanged."""
     entry = _request(invocation, _number(invocation, arguments.number))
     connection = invocation.host[entry.server]
     params = _replayed_params(invocation, connection, entry, arguments.arguments)
@@ -382,7 +377,6 @@ async def _replay(invocation: Invocation, arguments: argparse.Namespace) -> Any:
 
 
 def _number(invocation: Invocation, word: str) -> int:
-    """Return the number that is typed, or the value of `$name` or `{expression}`."""
     text = invocation.text(word)
     if not text.isdecimal():
         raise CommandError(f"%mcp replay: {text[:40]!r} is no number of a message; `%mcp trace` lists them")
@@ -390,7 +384,6 @@ def _number(invocation: Invocation, word: str) -> int:
 
 
 def _request(invocation: Invocation, number: int) -> Entry:
-    """Return the request to send again."""
     trace = invocation.host.trace
     entry = trace.find(number)
     if entry.kind in ("answer", "error") and entry.pair is not None:
@@ -447,12 +440,10 @@ REPLAY = Implementation(
 )
 
 
+# Logs.
+
 FAILED = "failed start"
 """The source of stderr lines of a replacement server that could not be opened."""
-
-
-def _complete_server_or_failed(tab: Tab) -> list[str]:
-    return completion.starting(tab, [*host, *host.failed])
 
 
 async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -515,7 +506,7 @@ LOGS = Implementation(
             "server",
             nargs="?",
             metavar="SERVER",
-            complete=_complete_server_or_failed,
+            complete=lambda tab: completion.starting(tab, [*host, *host.failed]),
             help="a connected server (default: the only one)",
         ),
         Argument("--last", type=int, metavar="N", help=f"lines of each kind (default: {LISTED})"),
@@ -526,7 +517,7 @@ LOGS = Implementation(
     examples=("%mcp logs math", "%mcp logs math --last 10", "%mcp logs math --level debug", "%mcp logs math --follow"),
     details="Of a server that could not be opened, all that it wrote to its stderr is listed; its name is what the "
     "error begins with. --level asks the server for its messages of a level and above, from now on and when the "
-    "session is opened again. --follow ends with Interrupt, and the cell with the listing; where nobody could "
+    "session is opened again. --follow ends with Interrupt, and the cell with the listing; where you cannot "
     "interrupt it, it takes --seconds.",
 )
 

@@ -60,7 +60,10 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
         invocation.state.opened[name] = declaration.source, declared[name].identity
     entries = {slug(entry.name): entry for entry in ready}
     rows = [_row(invocation, step, outcomes, entries.get(step.name), dry=arguments.dry_run) for step in steps]
-    rows += [_left_out(entry) for entry in declaration.servers.values() if entry not in ready]
+    for entry in declaration.servers.values():
+        if entry not in ready:
+            problem = str(entry.problem or "") or None
+            rows.append({"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem})
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
     notes += _said(declaration) + ([] if origin.cell else shadowed(declaration, invocation.directory))
     notes += [*replaced, *([] if arguments.dry_run else _idle_rules(declaration, origin, host))]
@@ -69,7 +72,6 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
 
 
 def _said(declaration: Declaration) -> list[str]:
-    """Describe what a declaration sets, allows and makes."""
     settings = [f"{name} = {written(value)}" for name, value in declaration.settings.items()]
     rules = [
         f"{action} {written(rule[action])}" for rule in declaration.consent for action in ACTIONS if action in rule
@@ -133,11 +135,6 @@ def _why(invocation: Invocation, step: Step) -> str:
     connection = invocation.host[step.name]
     changed = edited(connection.name, connection.spec, connection.opened_at)
     return f"{step.reason}; {changed}" if changed else step.reason
-
-
-def _left_out(entry: ServerEntry) -> dict[str, Any]:
-    problem = str(entry.problem or "") or None
-    return {"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem}
 
 
 # How a declaration replaces the consent rules and agents of its earlier run.
