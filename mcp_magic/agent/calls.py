@@ -55,8 +55,7 @@ class PlannedCall:
         problem: Why the call cannot go out, as the model reads it, or "".
         of: The turn, the tool and the model's own arguments: a decision holds for these and no others.
         request: The call as consent gets it; None for a call with a problem.
-        decision: The decision of consent, or None as long as there is none.
-        approval: The decision as the state of the graph stores it.
+        approval: The decision about it, as the state of the graph stores it.
     """
 
     id: str
@@ -66,7 +65,6 @@ class PlannedCall:
     problem: str = ""
     of: dict[str, Any] = field(default_factory=dict)
     request: Request | None = None
-    decision: Decision | None = None
     approval: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -75,23 +73,19 @@ class PlannedCall:
         return self.approval.get("decision") == "edit"
 
     def decide(self, decision: Decision) -> None:
-        """Take a decision of consent."""
-        self.decision = decision
+        """Take a decision of consent, in the form that a thread can store."""
         arguments = self.arguments if decision.arguments is None else decision.arguments
         stored = {"arguments": kept(arguments), "definition": decision.definition}
         self.approval = approval_of(decision, self.arguments) | stored | {"of": self.of}
 
-    def restore(self, approval: dict[str, Any]) -> None:
-        """Take a decision from the state of the graph."""
-        if approval == self.approval:
-            return
+    def restore(self, approval: dict[str, Any], input_schema: Mapping[str, Any]) -> Decision:
+        """Return the decision that the state of the graph has about this call."""
+        self.approval = approval
         arguments = None
         if approval["arguments"] != kept(self.arguments):
-            assert self.offer is not None
-            arguments = sent(approval["arguments"], self.offer.tool.input_schema)
+            arguments = sent(approval["arguments"], input_schema)
         approved, definition = approval["decision"] != "deny", approval.get("definition", "")
-        self.decision = Decision(approved, arguments, approval["reason"], approval["by"], definition=definition)
-        self.approval = approval
+        return Decision(approved, arguments, approval["reason"], approval["by"], definition=definition)
 
 
 def plan_calls(turn: AIMessage, offers: Mapping[str, Offer], asker: str, run: str | None) -> list[PlannedCall]:

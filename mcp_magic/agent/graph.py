@@ -24,7 +24,7 @@ from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, kept, plan_calls, take_turn
-from mcp_magic.agent.models import agent_span, model_error, note_usage, turn_span
+from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.tools import Registry
 from mcp_magic.agent.transcript import Transcript
@@ -51,17 +51,7 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.consent.definitions import Definitions
 
-__all__ = [
-    "MAX_TURNS",
-    "SYSTEM",
-    "AgentState",
-    "RunContext",
-    "Screen",
-    "build_graph",
-    "run_agent",
-    "turns_taken",
-    "unanswered",
-]
+__all__ = ["SYSTEM", "AgentState", "RunContext", "Screen", "build_graph", "run_agent", "turns_taken", "unanswered"]
 
 
 MAX_TURNS = 25
@@ -173,16 +163,8 @@ class _Nodes:
         """
         await self.registry.refresh()
         last = turns_taken(state["messages"]) + 1 >= self.max_turns
-        problem: Exception | None = None
-        try:
-            bound = self.registry.bind(self.model)
-            with turn_span(self.model) as turn:
-                answer = await take_turn(bound, self._conversation(state["messages"], last=last))
-                note_usage(turn, answer)
-        except Exception as error:
-            problem = model_error(error, self.model)
-        if problem is not None:
-            raise problem
+        conversation = self._conversation(state["messages"], last=last)
+        answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model), conversation))
         message = _complete(answer)
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [message]}
@@ -312,9 +294,7 @@ class _Nodes:
             problem = OTHER_CALL
         if problem or offer is None:
             return _message(planned, problem, None)
-        planned.restore(approval)
-        decision = planned.decision
-        assert decision is not None
+        decision = planned.restore(approval, offer.tool.input_schema)
         if not decision.approved:
             told = {name: approval[name] for name in ("decision", "by", "reason")}
             artifact = artifact_of(offer.connection.name, offer.tool.name)
@@ -326,6 +306,7 @@ class _Nodes:
             write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
 
         write({"kind": "started", "id": planned.id})
+        profile = getattr(self.model, "profile", None) or {}
         failed = False
         try:
             content, artifact = await call(
@@ -337,7 +318,7 @@ class _Nodes:
                 decision=decision,
                 checked=offer.tool,
                 on_progress=on_progress,
-                images=takes_images(self.model),
+                images=bool(profile.get("image_tool_message")),
                 limit=self.limit,
                 timeout=self.timeout,
             )
@@ -362,12 +343,6 @@ class _Nodes:
         write({"kind": "note", "text": f"stopped after {turns}", "level": "warning"})
         write({"kind": "said", "message": message})
         return {"messages": [*refused, message]}
-
-
-def takes_images(model: Any) -> bool:
-    """Whether a model's profile declares that tool messages may hold images."""
-    profile = getattr(model, "profile", None) or {}
-    return bool(profile.get("image_tool_message"))
 
 
 def _with_blocks(message: Any) -> BaseMessage:

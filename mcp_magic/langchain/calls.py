@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["ATTEMPTS", "Breaker", "MCPToolException", "breaker_of", "call", "current", "reaching", "retrying"]
+__all__ = ["ATTEMPTS", "Breaker", "MCPToolException", "breaker_of", "call", "current", "reaching"]
 
 
 # Retries over a session that ends: the session is reopened, and a call is repeated if that is safe.
@@ -79,7 +80,7 @@ async def retrying(
         ConnectError: The session had ended and could not be opened again.
     """
 
-    def again(error: BaseException) -> bool:
+    def again(error: Exception) -> bool:
         if isinstance(error, SessionClosedError):
             if error.waited:  # long enough
                 return False
@@ -111,19 +112,18 @@ async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breake
     return await _attempts(once, _may_be_there_soon)
 
 
-async def _attempts(once: Callable[[], Awaitable[T]], again: Callable[[BaseException], bool]) -> T:
-    from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_exponential, wait_random
+async def _attempts(once: Callable[[], Awaitable[T]], again: Callable[[Exception], bool]) -> T:
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return await once()
+        except Exception as error:
+            if not again(error):
+                raise
+        await asyncio.sleep(min(FIRST_WAIT * 2 ** (attempt - 1), MAX_WAIT) + random.uniform(0, JITTER))
+    return await once()
 
-    attempts = AsyncRetrying(
-        stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_exponential(multiplier=FIRST_WAIT, max=MAX_WAIT) + wait_random(0, JITTER),
-        retry=retry_if_exception(again),
-        reraise=True,
-    )
-    return await attempts(once)
 
-
-def _may_be_there_soon(error: BaseException) -> bool:
+def _may_be_there_soon(error: Exception) -> bool:
     return isinstance(error, UnreachableError) or (isinstance(error, HTTPStatusError) and error.status in _BUSY)
 
 

@@ -39,10 +39,9 @@ if TYPE_CHECKING:
 
     from mcp_magic.agent.transcript.entries import Entry
     from mcp_magic.agent.transcript.render import Segment
-    from mcp_magic.langchain.names import Names
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["SHOWS", "Asked", "Called", "Note", "Said", "Transcript", "events_of", "messages_of"]
+__all__ = ["SHOWS", "Asked", "Called", "Note", "Said", "Transcript", "messages_of"]
 
 
 Event = Mapping[str, Any]
@@ -79,7 +78,6 @@ class Transcript:
         *,
         show: str = "full",
         tokens: bool = True,
-        names: Names | None = None,
         definitions: Mapping[str, Tool] | None = None,
     ) -> Transcript:
         """Return the transcript of a thread's messages, also from agents made elsewhere.
@@ -88,15 +86,13 @@ class Transcript:
             messages: LangChain messages, or dicts in OpenAI's format.
             show: As for the class.
             tokens: As for the class.
-            names: The names of the tools; without it they are read as far as messages and `definitions` tell.
             definitions: The servers' definitions of tools, by `server:tool`: for badges, and for arguments that are
                 secret only by the tool's schema.
         """
-        if names is None:
-            from mcp_magic.langchain.names import Names
+        from mcp_magic.langchain.names import Names
 
-            pairs = (name.partition(":") for name in definitions or ())
-            names = Names((server, tool) for server, _, tool in pairs)
+        pairs = (name.partition(":") for name in definitions or ())
+        names = Names((server, tool) for server, _, tool in pairs)
         made = cls(show=show, tokens=tokens)
         for event in events_of(messages_of(messages), names.person, definitions or {}):
             made.on_event(event)

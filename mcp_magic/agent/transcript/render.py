@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mcp_magic.agent.transcript.entries import Entry
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["STYLE", "Drawn", "Segment", "Segments", "draw", "status_text", "totals"]
+__all__ = ["STYLE", "Segment", "Segments", "draw", "status_text", "totals"]
 
 
 # The words and signs of a transcript, the same for HTML and text.
