@@ -23,7 +23,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, kept, plan_calls, take_turn
+from mcp_magic.agent.calls import PlannedCall, calls_of, encode_big_ints, is_too_deep, plan_calls, take_turn
 from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.tools import Registry
@@ -35,7 +35,7 @@ from mcp_magic.display.diff import diff_text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.langchain.calls import MCPToolException, call
-from mcp_magic.langchain.content import LEVELS, artifact_of, storable
+from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, storable
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
@@ -296,11 +296,9 @@ class _Nodes:
             return _message(planned, problem, None)
         decision = planned.restore(approval, offer.tool.input_schema)
         if not decision.approved:
-            told = {name: approval[name] for name in ("decision", "by", "reason")}
-            artifact = artifact_of(offer.connection.name, offer.tool.name)
-            return _message(
-                planned, _denied(offer, decision), artifact | {"arguments": approval["arguments"], "approval": told}
-            )
+            shown = {"approval": approval_of(decision, planned.arguments), "arguments": approval["arguments"]}
+            artifact = artifact_of(offer.connection.name, offer.tool.name) | shown
+            return _message(planned, _denied(offer, decision), artifact)
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
@@ -359,7 +357,7 @@ def _complete(message: AIMessage) -> AIMessage:
     deep: list[Any] = [{**each, **refused} for each in message.tool_calls if is_too_deep(each["args"])]
     message.invalid_tool_calls += deep
     message.tool_calls = [
-        {**each, "args": kept(each["args"])} for each in message.tool_calls if not is_too_deep(each["args"])
+        {**each, "args": encode_big_ints(each["args"])} for each in message.tool_calls if not is_too_deep(each["args"])
     ]
     if not isinstance(message.content, str):
         message.content = storable(message.content)
@@ -602,15 +600,16 @@ async def _follow(
     modes: Any = ["custom", "messages"]
     turns = 0
     # "sync" stores each step before the next begins, because a kernel may end at any time.
-    told = graph.astream({"messages": [asked]}, config, context=run, stream_mode=modes, durability="sync")
-    async for mode, event in told:
-        known: Any = event if mode == "custom" else _text(event)
-        if known is None:
+    stream = graph.astream({"messages": [asked]}, config, context=run, stream_mode=modes, durability="sync")
+    async for mode, part in stream:
+        event: Any = part if mode == "custom" else _text(part)
+        if event is None:
             continue
-        live.tell(known)
-        turns += known["kind"] == "said"
-        if known["kind"] == "said" and turns % PRUNE_TURNS == 0:
-            await prune(graph.checkpointer, config["configurable"]["thread_id"])
+        live.tell(event)
+        if event["kind"] == "said":
+            turns += 1
+            if turns % PRUNE_TURNS == 0:
+                await prune(graph.checkpointer, config["configurable"]["thread_id"])
 
 
 class _Live:
@@ -668,24 +667,21 @@ def _explain(error: BaseException, made: AgentRun, live: _Live) -> None:
     if made.stopped == "interrupted":
         live.tell({"kind": "note", "text": "; ".join(filter(None, ("interrupted", on))), "level": "warning"})
     else:
-        live.tell({"kind": "note", "text": _said(error), "level": "error"})
-        if on and "--thread" not in _said(error):
-            _add_line(error, on)
+        text = _own_text(error)
+        live.tell({"kind": "note", "text": text, "level": "error"})
+        if on and "--thread" not in text:
+            if isinstance(error, MCPMagicError):
+                error.args = (f"{text}\n{on}",)
+            else:
+                error.add_note(on)
     live.flush()
 
 
-def _said(error: BaseException) -> str:
-    """Return an error's own text, without the added line: a scripted model may raise the same object again."""
+def _own_text(error: BaseException) -> str:
+    """Return an error's text without the line of `_explain`: a scripted model may raise the same object again."""
     if not isinstance(error, MCPMagicError):
         return type(error).__name__  # other errors may quote secrets
     return str(error).partition("\n`--thread ")[0]
-
-
-def _add_line(error: BaseException, line: str) -> None:
-    if isinstance(error, MCPMagicError):
-        error.args = (f"{_said(error)}\n{line}",)
-    else:
-        error.add_note(line)
 
 
 async def _keep(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, run: RunContext) -> list[Any]:

@@ -254,11 +254,11 @@ def _provided_or_replayed(model: str) -> BaseChatModel:
 
 def _provided(model: str) -> BaseChatModel:
     name = without_secrets(model)  # the user may have put the key in place of the name
-    init_chat_model = _initializer()
-    if init_chat_model is None:
-        raise MissingDependencyError(
-            f"{name} needs LangChain's providers: `pip install 'mcp-magic[models]'`, and the provider's package."
-        )
+    try:
+        from langchain.chat_models import init_chat_model
+    except ImportError:
+        needs = f"{name} needs LangChain's providers: `pip install 'mcp-magic[models]'`, and the provider's package."
+        raise MissingDependencyError(needs) from None
     provider = model.removesuffix(":")
     if provider in _providers():
         raise ModelError(f"{name} is a provider; name one of its models, too: {provider}:NAME")
@@ -272,32 +272,18 @@ def _provided(model: str) -> BaseChatModel:
     raise problem
 
 
-def _initializer() -> Callable[..., Any] | None:
-    try:
-        from langchain.chat_models import init_chat_model
-    except ImportError:
-        return None
-    return init_chat_model
-
-
 def _with_key(init_chat_model: Callable[..., Any], model: str) -> BaseChatModel:
-    """Make a model and check that it has a key: some providers complain only at the first request.
-
-    Raises:
-        ModelError: The model has no key.
-    """
+    """Make a model and check that it has a key: some providers complain only at the first request."""
     made: BaseChatModel = init_chat_model(model)
     variable = _missing_key(made)
     if not variable:
         return made
     # Anthropic's own client reads these two variables, but not when LangChain's model hands it an empty key.
-    token = os.environ.get(variable.replace("API_KEY", "AUTH_TOKEN"))
-    if token:
-        authorized: BaseChatModel = init_chat_model(model, api_key=token)
-        return authorized
-    if "authorization:" in os.environ.get(variable.replace("API_KEY", "CUSTOM_HEADERS"), "").lower():
-        return made
-    raise ModelError(_not_set(model, variable))
+    if token := os.environ.get(variable.replace("API_KEY", "AUTH_TOKEN")):
+        made = init_chat_model(model, api_key=token)
+    elif "authorization:" not in os.environ.get(variable.replace("API_KEY", "CUSTOM_HEADERS"), "").lower():
+        raise ModelError(_not_set(model, variable))
+    return made
 
 
 def _not_set(name: str, variable: str) -> str:
