@@ -202,16 +202,17 @@ class _Nodes:
         offers = self.registry.offers or await self.registry.refresh()
         turn, run = state["messages"][-1], _context()
         calls = run.plan(turn, offers)
-        for connection in {one.offer.connection.name: one.offer.connection for one in calls if one.offer}.values():
+        offered = [planned.offer for planned in calls if planned.offer]
+        for connection in {offer.connection.name: offer.connection for offer in offered}.values():
             await connection.catalog.settle("tools")  # the user approves the current definition of the tool
         approver_of = self._interrupt(calls, str(turn.id)) if self.ask == "interrupt" else None
         write = get_stream_writer()
-        for one in calls:
-            write(self._announced(one, turns_taken(state["messages"])))
+        for planned in calls:
+            write(self._announced(planned, turns_taken(state["messages"])))
         if run.before_asking is not None:
-            await run.before_asking({one.id for one in calls})
-        await asyncio.gather(*(self._decide(one, approver_of and approver_of(one)) for one in calls))
-        return {"approvals": {one.id: one.approval for one in calls}}
+            await run.before_asking({planned.id for planned in calls})
+        await asyncio.gather(*(self._decide(planned, approver_of and approver_of(planned)) for planned in calls))
+        return {"approvals": {planned.id: planned.approval for planned in calls}}
 
     def _announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
         server, _, tool = self.registry.person_name(planned.name).rpartition(":")
@@ -239,13 +240,14 @@ class _Nodes:
         Nothing may happen before the interrupt: a resumed graph runs the node again from its beginning. The digest of
         each tool is kept, because the tool may change before the answer; a restarted kernel has lost the digests.
         """
-        asked = [one for one in calls if self._is_asked(one)]
+        asked = [planned for planned in calls if self._is_asked(planned)]
         if not asked:
             return None
         known = self.registry.host.consent.definitions
-        now = {one.id: (name, known.digest(name)) for one in asked if one.offer and (name := one.offer.person_name)}
+        names = {planned.id: planned.request.name for planned in asked if planned.request}
+        now = {call_id: (name, known.digest(name)) for call_id, name in names.items()}
         try:
-            answers = interrupt({"kind": "approval", "calls": [_described(one, known) for one in asked]})
+            answers = interrupt({"kind": "approval", "calls": [_described(planned, known) for planned in asked]})
         except GraphInterrupt:
             self._shown[turn] = now
             raise
@@ -270,7 +272,7 @@ class _Nodes:
         run, turn = _context(), state["messages"][-1]
         approvals = state.get("approvals") or {}
         calls = run.plan(turn, offers)
-        if any(approvals.get(one.id, {}).get("of", {}).get("turn") != turn.id for one in calls):
+        if any(approvals.get(planned.id, {}).get("of", {}).get("turn") != turn.id for planned in calls):
             approvals = (await self.approve(state))["approvals"]  # nothing is decided about this turn
         write = get_stream_writer()
 
@@ -280,7 +282,7 @@ class _Nodes:
             write({"kind": "result", "id": planned.id, "message": message})
             return message
 
-        return {"messages": await _together([make(one) for one in calls]), "approvals": {}}
+        return {"messages": await _together([make(planned) for planned in calls]), "approvals": {}}
 
     async def _answer(
         self, planned: PlannedCall, approval: dict[str, Any], run: RunContext, write: Callable[[Any], None]
@@ -417,7 +419,7 @@ def _decision(answer: Any) -> Decision:
 
 async def _together(work: list[Any]) -> list[Any]:
     """Run coroutines concurrently; on cancellation, wait until all of them have ended."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(planned) for planned in work]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:

@@ -374,11 +374,14 @@ class _Call:
 
     async def send(self, connection: Connection) -> ToolResult:
         definition = await self._definition(connection)
-        if self.decision is not None and self.decision.arguments is not None:
-            schema.check_arguments(self.decision.arguments, definition.input_schema)
-        elif self.checked is None or self.checked.input_schema != definition.input_schema:
-            self.arguments, _ = schema.prepare_arguments(self.arguments, definition.input_schema)
-            self.checked = definition
+        decision, input_schema = self.decision, definition.input_schema
+        if decision is None:
+            self.arguments, _ = schema.prepare_arguments(self.arguments, input_schema)
+        elif decision.arguments is not None:
+            schema.check_arguments(decision.arguments, input_schema)
+        elif self.checked is None or self.checked.input_schema != input_schema:
+            schema.check_arguments(self.arguments, input_schema)  # and nothing is added to what was decided about
+        self.checked = definition
         if self.decision is None and connection.consent is not None:
             trusted = connection.spec.trust
             request = Request(connection.name, self.tool, self.arguments, self.asker, definition, trusted, self.run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.display.arguments import hidden_values
@@ -25,6 +25,7 @@ __all__ = [
     "TEXT",
     "TOKENS",
     "Asked",
+    "CallStatus",
     "Called",
     "Entry",
     "Level",
@@ -307,7 +308,20 @@ def shortened(text: str, limit: int) -> tuple[str, str]:
 
 # The entries of a transcript, in order: requests, turns, calls and notes.
 
-OPEN = ("waiting", "running")
+
+class CallStatus(StrEnum):
+    """How far a call is. The outcome of a call that was cut off is unknown."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    OK = "ok"
+    ERROR = "error"
+    DENIED = "denied"
+    INTERRUPTED = "interrupted"
+    CUT_OFF = "cut off"
+
+
+OPEN = (CallStatus.WAITING, CallStatus.RUNNING)
 """The states of a call that is not over."""
 
 
@@ -411,8 +425,7 @@ class Called(Entry):
         changed_arguments: The arguments that were sent, if the user edited them, else None.
         turn: The number of the turn that asked for it.
         number: Its place among the calls of the transcript, from 0.
-        status: `"waiting"`, `"running"`, `"ok"`, `"error"`, `"denied"`, `"interrupted"` or `"cut off"` (the outcome is
-            unknown).
+        status: How far it is.
         seconds: How long the call took, or None.
         progress: (done, total, the server's message), or None.
         approved: Whether the call was approved; None without a decision.
@@ -430,7 +443,7 @@ class Called(Entry):
     changed_arguments: Mapping[str, Any] | None = None
     turn: int = 0
     number: int = 0
-    status: str = "waiting"
+    status: CallStatus = CallStatus.WAITING
     seconds: float | None = None
     progress: tuple[float, float | None, str] | None = None
     approved: bool | None = None
@@ -449,14 +462,6 @@ class Called(Entry):
     def name(self) -> str:
         """`"server:tool"`, or the tool's name alone."""
         return f"{self.server}:{self.tool}" if self.server else self.tool
-
-    @property
-    def title(self) -> str:
-        """The server's title of the tool, or ""."""
-        if self.definition is None:
-            return ""
-        annotations = self.definition.annotations
-        return self.definition.title or (annotations.title if annotations else None) or ""
 
     @property
     def sent(self) -> Mapping[str, Any]:
@@ -494,12 +499,12 @@ class Called(Entry):
     @property
     def error(self) -> str:
         """Why the call failed, on one line, or ""."""
-        if self.status == "denied":
+        if self.status == CallStatus.DENIED:
             return one_line(self.reason or "denied", 500)
-        if self.status == "error":
+        if self.status == CallStatus.ERROR:
             texts = self.shown_result.texts if self.shown_result is not None else []
             return one_line(" ".join(texts), 500) or "error"
-        return self.status if self.status in ("interrupted", "cut off") else ""
+        return self.status if self.status in (CallStatus.INTERRUPTED, CallStatus.CUT_OFF) else ""
 
 
 @dataclass(eq=False)
