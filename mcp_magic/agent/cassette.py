@@ -186,15 +186,20 @@ class Turns:
     def explain(self, asked: Asked) -> str:
         """Return a message: which request was not recorded, and how the nearest recording differs."""
         last = asked.messages[-1] if asked.messages else {}
-        what = f"{asked.model}: a turn after {one_line(json.dumps(_words(last), ensure_ascii=False), 100)}"
+        said = last.get("content") or last.get("calls") or ""
+        what = f"{asked.model}: a turn after {one_line(json.dumps(said, ensure_ascii=False), 100)}"
         where = f"the cassette {self._cassette.path}"
         turns = [turn.asked for turn in self._turns.values()]
         adds = f"\n  {self._cassette.adds} adds what is missing."
         if not turns:
             return f"{what} is not in {where}: it has no turn of a model.{adds}"
         text = json.dumps(asked.messages, ensure_ascii=False)[-2000:]
-        nearest = max(turns[-COMPARED:], key=lambda turn: (turn.model == asked.model, _likeness(text, turn.messages)))
-        differs = _differences(asked, nearest)
+
+        def likeness(turn: Asked) -> tuple[bool, float]:
+            other = json.dumps(turn.messages, ensure_ascii=False)[-2000:]
+            return turn.model == asked.model, SequenceMatcher(None, text, other, autojunk=False).ratio()
+
+        differs = _differences(asked, max(turns[-COMPARED:], key=likeness))
         return f"{what} is not in {where}; the nearest differs: {differs}.{adds}"
 
     def write(self, asked: Asked, parts: list[dict[str, Any]], error: str = "") -> None:
@@ -303,15 +308,6 @@ def _tool(tool: Any) -> Any:
         return tool
     parameters = function.get("parameters", function.get("input_schema"))
     return {"name": function["name"], "description": function.get("description", ""), "parameters": parameters or {}}
-
-
-def _likeness(text: str, messages: list[dict[str, Any]]) -> float:
-    other = json.dumps(messages, ensure_ascii=False)[-2000:]
-    return SequenceMatcher(None, text, other, autojunk=False).ratio()
-
-
-def _words(message: dict[str, Any]) -> Any:
-    return message.get("content") or message.get("calls") or ""
 
 
 def _differences(asked: Asked, nearest: Asked) -> str:

@@ -392,7 +392,7 @@ class _Call:
             return await connection.call_tool(
                 self.tool,
                 self.arguments,
-                timeout=self._left(),
+                timeout=None if self.timeout is None else max(self.timeout - self.seconds, MIN_SECONDS),
                 on_progress=self.on_progress,
                 validate=False,
                 asker=self.asker,
@@ -409,9 +409,6 @@ class _Call:
         except SessionClosedError as error:
             error.sent = False  # only the list of tools was requested
             raise
-
-    def _left(self) -> float | None:
-        return None if self.timeout is None else max(self.timeout - self.seconds, MIN_SECONDS)
 
     def repeatable(self) -> bool:
         return self.declared_safe and (self.timeout is None or self.seconds < self.timeout - MIN_SECONDS)
